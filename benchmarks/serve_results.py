@@ -29,7 +29,7 @@ from ciguard.model import UnitKey
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import MOST_ROWS, Compactor
+from ciguard.serve.results.compaction import MAX_ROWS, Compactor
 from ciguard.serve.results.duckdb_engine import copy_to
 from ciguard.serve.results.parquet_columns import (
     DAY_MS,
@@ -152,7 +152,7 @@ def make_pairs(database: Database, objects: FolderStore, folder: Path, rows: int
         " - 1.5) * 2) AS wall, exp(18 + (random() + random() - 1)) AS peak,"
         " (row_number() OVER () % 64)::VARCHAR AS shard FROM names"
     )
-    per_pair = max(1, MOST_ROWS // tests)
+    per_pair = max(1, MAX_ROWS // tests)
     for first in range(0, RUNS, per_pair):
         last = min(RUNS, first + per_pair)
         arrival = str(folder / "arrival.parquet")

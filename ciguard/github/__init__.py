@@ -1,1 +1,1 @@
-"""GitHub, seen from inside a workflow: what run this is, its API, its comments, its commands."""
+"""GitHub: the current run by environment and event, and the REST API of runs and comments."""

@@ -1,4 +1,4 @@
-"""What GitHub's refusals mean for the user: one error type, with the words and what to do."""
+"""Errors of GitHub's API: one type, with GitHub's message, advice, and whether a retry helps."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-STORAGE: Final = "GitHub's storage"  # its address is a password for a minute
+STORAGE: Final = "GitHub's storage"  # instead of its address, which grants access for a minute
 
 
 class GitHubError(RemoteError):
-    """GitHub said no, something odd, or nothing (`status` None).
+    """A refusal by GitHub, an unexpected answer, or no answer (`status` None).
 
-    `wait_s`: seconds that GitHub asks to wait; None where the refusal is no rate limit.
+    Attributes:
+        wait_s: seconds that GitHub asks to wait; None where the refusal is no rate limit.
+        is_lasting: other calls would fail too; False for an error of one object.
     """
 
     def __init__(
@@ -33,13 +35,13 @@ class GitHubError(RemoteError):
         super().__init__(what, where=where, fix=fix)
         self.status = status
         self.wait_s = wait_s
-        # Of one thing only: it is not there, not there any more, or of another kind or size.
-        of_one_thing = status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR
-        self.is_lasting = not of_one_thing or status in _ACCOUNT_WIDE_STATUSES
+        # An error of one object: it does not exist, or has another type or size.
+        is_of_object = status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR
+        self.is_lasting = not is_of_object or status in _ACCOUNT_WIDE_STATUSES
 
     @property
     def is_transient(self) -> bool:
-        """Say that the same call may be answered later: a limit, a fault, or no answer at all."""
+        """Return whether a later retry may succeed: after a limit, a fault, or no answer."""
         if self.wait_s is not None or self.status is None:
             return True
         is_fault = self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -47,21 +49,21 @@ class GitHubError(RemoteError):
 
 
 class Forbidden(GitHubError):
-    """The token may not do this: read-only on a fork's pull request, or a permission is missing.
+    """The token lacks a permission, as the read-only token of a fork's pull request.
 
-    A caller that has another place to write to (the job summary) may go on there and say so.
+    A caller may write to the job summary instead.
     """
 
 
 class MaybeDone(GitHubError):
-    """A POST met a fault or no answer, and may be done: read again before sending it again."""
+    """A POST without an answer that GitHub may have carried out: read before sending it again."""
 
 
 _ACCOUNT_WIDE_STATUSES: Final = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
 )
 
-# The permission for a path where GitHub's own header does not name it; the first that fits.
+# The permission for a path, if GitHub's header does not name it; the first match counts.
 _PERMISSIONS: Final[Mapping[str, str]] = {
     "/comments": "pull-requests: write",
     "/issues": "issues: write",
@@ -93,8 +95,8 @@ def error_of_response(
 
     Args:
         description: method and path, such as `PATCH /repos/o/r/issues/comments/1`.
-        message: GitHub's own, shown verbatim.
-        headers: of the answer, case ignored or lower.
+        message: message of GitHub, shown verbatim.
+        headers: headers of the answer, in lower case, or a mapping that ignores case.
     """
     what = f"answered {status}: {message}"
     if status == HTTPStatus.FORBIDDEN:
@@ -104,9 +106,10 @@ def error_of_response(
         kind = MaybeDone if description.startswith("POST ") else GitHubError
         fix = "GitHub has a fault: look at its status page and run this again later"
         return kind(what, where=description, fix=fix, status=status)
-    moved = status < HTTPStatus.BAD_REQUEST
-    fix = "the repository was moved: use its present name" if moved else _ADVICE.get(status, "")
-    # An App that GitHub does not know is not found; an installation has a path of its own.
+    fix = _ADVICE.get(status, "")
+    if status < HTTPStatus.BAD_REQUEST:
+        fix = "the repository was moved: use its present name"
+    # GitHub answers 404 for an unknown App; paths of installations do not begin so.
     is_unknown_app = status == HTTPStatus.NOT_FOUND and description.startswith("GET /app")
     if is_unknown_app or (status == HTTPStatus.UNAUTHORIZED and " /app" in description):
         fix = _APP_ADVICE
@@ -114,18 +117,18 @@ def error_of_response(
 
 
 def rate_limited(description: str, status: int, message: str, *, wait_s: float) -> GitHubError:
-    """Say that GitHub asks for more patience than is left."""
+    """Make the error of a rate limit whose wait is too long."""
     fix = f"GitHub asks to wait {wait_s:.0f} s, and ciguard waits no longer: run this again then"
     what = f"answered {status}: {message}"
     return GitHubError(what, where=description, fix=fix, status=status, wait_s=wait_s)
 
 
 def unreachable(description: str, why: str, *, api_url: str, perhaps_done: bool) -> GitHubError:
-    """Say that no whole answer came.
+    """Make the error of a missing or incomplete answer.
 
     Args:
-        why: what the network said.
-        perhaps_done: the request was sent, and is not one that can simply be sent twice.
+        why: error of the network.
+        perhaps_done: GitHub may have carried out the request, which must not be done twice.
     """
     kind = MaybeDone if perhaps_done else GitHubError
     fix = f"check the network and that GITHUB_API_URL is right ({api_url})"
@@ -133,13 +136,13 @@ def unreachable(description: str, why: str, *, api_url: str, perhaps_done: bool)
 
 
 def unexpected_response(description: str, why: str, *, api_url: str) -> GitHubError:
-    """Say that what answered is not GitHub, or is a GitHub that ciguard does not know."""
+    """Make the error of an answer that is not GitHub's, or of an unknown version of GitHub."""
     fix = f"check that GITHUB_API_URL names GitHub's API and no proxy's page ({api_url})"
     return GitHubError(f"answered something else than expected: {why}", where=description, fix=fix)
 
 
 def _permission_advice(description: str, headers: Mapping[str, str]) -> str:
-    """Name the permission in the words of a workflow: `issues=write` -> `issues: write`."""
+    """Name the permission in the syntax of a workflow: `issues=write` -> `issues: write`."""
     named = headers.get("x-accepted-github-permissions", "")
     words = named.replace("=", ": ").replace("_", "-").replace(";", " or")
     known = (word for path, word in _PERMISSIONS.items() if re.search(path, description))

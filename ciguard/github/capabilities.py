@@ -1,4 +1,4 @@
-"""What a server and a token can do, found out by asking for little and changing nothing."""
+"""Capabilities of a server and a token, found by a few read requests."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class Meta(GitHubJson):
-    """`installed_version` is an Enterprise Server's alone."""
+    """`installed_version` is set by an Enterprise Server only."""
 
     installed_version: str = ""
 
 
 class Calls(GitHubJson):
-    """Of one hour."""
+    """Limit and remaining number of calls in an hour."""
 
     limit: int
     remaining: int
 
 
 class RateLimit(GitHubJson):
-    """`rate` is that of ordinary calls."""
+    """`rate` is the limit of ordinary calls."""
 
     rate: Calls
 
 
 class RepositoryFacts(GitHubJson):
-    """What a token sees of a repository."""
+    """Facts about a repository that a token can see."""
 
     full_name: str
     default_branch: str = ""
@@ -41,20 +41,20 @@ class RepositoryFacts(GitHubJson):
 
 
 class BranchRule(GitHubJson):
-    """A rule of a ruleset; `parameters` are those of its type."""
+    """A rule of a ruleset, with the parameters of its type."""
 
     type: str
     parameters: dict[str, Any] | None = None
 
 
 class Branch(GitHubJson):
-    """A branch; `protection` is what anybody who may read sees of its classic protection."""
+    """A branch; `protection` is its classic protection as far as readers may see it."""
 
     protection: dict[str, Any] | None = None
 
 
 def rate_of(github: GitHub) -> Calls | None:
-    """Calls left, in one that does not count; None where the server has no limits (404)."""
+    """Return the rate limit, by a call that does not count; None without limits (404)."""
     try:
         return github.item(RateLimit, "/rate_limit").rate
     except GitHubError as error:
@@ -64,20 +64,20 @@ def rate_of(github: GitHub) -> Calls | None:
 
 
 def version_of(github: GitHub) -> str:
-    """Of an Enterprise Server; "" for github.com."""
+    """Return the version of an Enterprise Server; "" for github.com."""
     return github.item(Meta, "/meta").installed_version
 
 
 def repository_facts(github: GitHub, repository: str) -> RepositoryFacts:
-    """Raises GitHubError: it is not there, or the token may not see it (404)."""
+    """Read a repository; GitHubError of status 404 if it does not exist for the token."""
     return github.item(RepositoryFacts, f"/repos/{repository}")
 
 
 def may_read(github: GitHub, path: str) -> bool:
-    """Say whether a token may read things of a kind, by asking for one that is nowhere.
+    """Return whether a token may read objects of a kind, by the path of a nonexistent object.
 
     Raises:
-        GitHubError: neither yes nor no.
+        GitHubError: the answer allows neither conclusion.
     """
     try:
         github.item(GitHubJson, path)
@@ -89,21 +89,21 @@ def may_read(github: GitHub, path: str) -> bool:
 
 
 def required_checks(github: GitHub, repository: str, branch: str) -> frozenset[str]:
-    """Names of the checks that a branch requires, by rulesets and by classic protection.
+    """Return the names of a branch's required checks, by rulesets and by classic protection.
 
-    Two calls; needs no administrator: `metadata: read` for rules, `contents: read` for a branch.
+    Two calls, which need `metadata: read` for rules and `contents: read` for the branch.
 
     Raises:
-        GitHubError: one of both is not known.
+        GitHubError: rules or protection cannot be read.
     """
-    name = quote(branch, safe="")
-    rules = github.items(BranchRule, f"/repos/{repository}/rules/branches/{name}")
-    found = [
+    quoted = quote(branch, safe="")
+    rules = github.items(BranchRule, f"/repos/{repository}/rules/branches/{quoted}")
+    names = [
         check.get("context")
         for rule in rules
         if rule.type == "required_status_checks"
         for check in (rule.parameters or {}).get("required_status_checks", ())
     ]
-    classic = github.item(Branch, f"/repos/{repository}/branches/{name}").protection or {}
-    found += (classic.get("required_status_checks") or {}).get("contexts", ())
-    return frozenset(map(str, filter(None, found)))
+    classic = github.item(Branch, f"/repos/{repository}/branches/{quoted}").protection or {}
+    names += (classic.get("required_status_checks") or {}).get("contexts", ())
+    return frozenset(map(str, filter(None, names)))

@@ -1,4 +1,4 @@
-"""GitHub's REST API as plain calls: a path in, a validated value out, one error type on failure."""
+"""A client of GitHub's REST API: a path in, a validated value out, `GitHubError` on failure."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer", bound=GitHubJson)
 T = TypeVar("T")
 
-PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
-INSTALLATION: Final = "ghs_"  # how the tokens of apps begin, see docs "GitHub's token formats"
-# Downloads; GitHub allows 100 requests, and its storage is not what is slow.
+PAGE_SIZE: Final = 100  # GitHub's maximum, for the fewest calls
+INSTALLATION: Final = "ghs_"  # prefix of tokens of Apps; docs "GitHub's token formats"
+# Downloads at once; GitHub allows 100 requests, and its storage is not the bottleneck.
 MAX_CONCURRENT: Final = 4
 
 
 class GitHub:
     """A synchronous client; use it as a context manager, from one thread, outside any event loop.
 
-    The token goes to `api_url`'s host only and is in no error and no repr.
+    The token is sent only to the host of `api_url`, and is in no error and no repr.
 
     Args:
         api_url: `GITHUB_API_URL`; GitHub Enterprise Server has `https://HOST/api/v3`.
-        sleep: how a rate limit is waited for; a caller may say so, a test need not wait.
-        timeout_s: for connecting, and between two pieces of an answer.
-        cache: answers that are asked for by their ETag; None for none.
-        calls: how many requests may be sent; None for any number.
+        sleep: waits for a rate limit; a caller may report the wait, a test need not wait.
+        timeout_s: limit for connecting, and between two pieces of an answer.
+        cache: answers with ETags, for conditional requests; None for no cache.
+        calls: limit of requests; None for no limit.
 
     Raises:
-        UsageError: the address or the token cannot be meant.
+        UsageError: the address or the token is malformed.
         GitHubError: (every call) GitHub refused, did not answer, or is not GitHub; exit code 4.
     """
 
@@ -81,7 +81,7 @@ class GitHub:
             calls=calls,
         )
         self._runner = asyncio.Runner()
-        # What whoever calls may have passed over: a verdict that it led to is not final.
+        # Callers may ignore such an error: then their verdict is not final.
         self.transient_errors: list[GitHubError] = []
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class GitHub:
 
     @property
     def is_app_token(self) -> bool:
-        """Say that the token is an app's, as GITHUB_TOKEN is: it may not ask who it is."""
+        """Return whether the token is of an App, as GITHUB_TOKEN: it cannot read its own user."""
         return self._token.startswith(INSTALLATION)
 
     def item(self, model: type[Answer], path: str) -> Answer:
@@ -111,31 +111,33 @@ class GitHub:
 
         Args:
             path: with its query, if it has one.
-            key: of the list, where GitHub wraps it in an object.
-            limit: ends with the page that holds so many; None for all.
+            key: key of the list, if GitHub wraps it in an object.
+            limit: number of items; None for all.
 
         Raises:
-            GitHubError: also where fewer came than the list says it has: what is not there could be
-                what matters.
+            GitHubError: also if the list is shorter than its total count: the missing items could
+                matter.
         """
         description = f"GET {path}"
-        mark = "&" if "?" in path else "?"
-        found = self._run_request(
-            description, self._all(f"{path}{mark}per_page={PAGE_SIZE}", key, limit)
+        separator = "&" if "?" in path else "?"
+        contents = self._run_request(
+            description, self._all(f"{path}{separator}per_page={PAGE_SIZE}", key, limit)
         )
-        return tuple(self._validate(model, one, description) for one in found)
+        return tuple(self._validate(model, content, description) for content in contents)
 
     def tail_text(self, path: str, *, tail_bytes: int, max_bytes: int) -> str:
-        """The end of a text that GitHub keeps elsewhere, as a job's log: at most two requests.
+        """Return the end of a text in GitHub's storage, as of a job's log: at most two requests.
 
         Raises:
-            GitHubError: also where the storage does not have it (404 and XML), or has it no longer
-                (410), or it is longer than `max_bytes`.
+            GitHubError: also if the storage lacks the text (404 and XML), has deleted it (410), or
+                the text is longer than `max_bytes`.
         """
         description = f"GET {path}"
-        place = self._run_request(description, self._connection.location(path))
-        reading = self._connection.tail_bytes_of(place, tail_bytes=tail_bytes, max_bytes=max_bytes)
-        # The address is a password for a minute: errors name the call that gave it.
+        address = self._run_request(description, self._connection.location(path))
+        reading = self._connection.tail_bytes_of(
+            address, tail_bytes=tail_bytes, max_bytes=max_bytes
+        )
+        # The address grants access for a minute: errors name the call that returned it.
         return self._run_request(description, reading).decode("utf-8", "replace")
 
     def download_all(
@@ -146,17 +148,18 @@ class GitHub:
         max_bytes: int,
         budget: Budget,
     ) -> dict[int, GitHubError]:
-        """Fetch what GitHub keeps elsewhere, MAX_CONCURRENT side by side, into temporary files.
+        """Download files from GitHub's storage to temporary files, MAX_CONCURRENT at once.
 
-        After a refusal that the others would meet as well, what has not begun is not asked for.
+        After an error that affects all, no further download begins.
 
         Args:
-            paths: path and digest ("" where it is not known) of each.
-            on_archive: is handed each file that came whole, by its position; it is gone afterwards.
-            max_bytes: of each.
+            paths: path and digest ("" where unknown) of each file.
+            on_archive: receives the position and the stream of each complete file, which is deleted
+                afterwards.
+            max_bytes: limit of each file.
 
         Returns:
-            What cannot be had, by its position.
+            Errors of files that were not downloaded, by position.
         """
         return self._runner.run(self._download_all(paths, on_archive, max_bytes, budget))
 
@@ -168,19 +171,19 @@ class GitHub:
         budget: Budget,
     ) -> dict[int, GitHubError]:
         lost: dict[int, GitHubError] = {}
-        waiting = iter(enumerate(paths))
+        remaining = iter(enumerate(paths))
         lasting: list[GitHubError] = []
 
         async def work() -> None:
-            for position, (path, digest) in waiting:
+            for position, (path, digest) in remaining:
                 if lasting:
                     lost[position] = lasting[0]
                     continue
                 with tempfile.TemporaryFile() as stream:
-                    arriving = Download(stream, budget, digest, max_bytes)
+                    download = Download(stream, budget, digest, max_bytes)
                     try:
                         await self._translate_errors(
-                            f"GET {path}", self._connection.fetch(path, arriving)
+                            f"GET {path}", self._connection.fetch(path, download)
                         )
                     except GitHubError as error:
                         lost[position] = error
@@ -198,7 +201,7 @@ class GitHub:
         return lost
 
     def post(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
-        """POST; raise MaybeDone where it may be done although no answer came."""
+        """POST; raise MaybeDone if GitHub may have carried it out without an answer."""
         return self._object(model, f"POST {path}", self._connection.post(path, data=data))
 
     def patch(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
@@ -210,16 +213,16 @@ class GitHub:
         self._run_request(f"DELETE {path}", self._connection.delete(path))
 
     async def _all(self, path: str, key: str, limit: int | None) -> list[Any]:
-        found: list[Any] = []
-        async for one in self._connection.getiter(path, iterable_key=key):
-            found.append(one)
-            if limit is not None and len(found) == limit:
-                return found
+        items: list[Any] = []
+        async for item in self._connection.getiter(path, iterable_key=key):
+            items.append(item)
+            if limit is not None and len(items) == limit:
+                return items
         total = self._connection.total_count
-        if total is not None and total > len(found):
-            what = f"a list of {total:,} of which {len(found):,} came"
+        if total is not None and total > len(items):
+            what = f"a list of {total:,} of which {len(items):,} came"
             raise GitHubError(what, where=f"GET {path}", fix="run this again")
-        return found
+        return items
 
     def _object(
         self, model: type[Answer], description: str, request: Coroutine[Any, Any, Any]
@@ -230,7 +233,7 @@ class GitHub:
         return self._runner.run(self._translate_errors(description, request))
 
     async def _translate_errors(self, description: str, request: Coroutine[Any, Any, T]) -> T:
-        """Do one request; every failure that the network or GitHub can cause becomes ours."""
+        """Do one request; each failure of the network or of GitHub becomes a GitHubError."""
         try:
             return await self._send(description, request)
         except GitHubError as error:
@@ -250,8 +253,8 @@ class GitHub:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._connection_error(description, error) from error
         except (ValueError, LookupError, AttributeError, TypeError) as error:
-            # gidgethub lets through what its parsing meets in an answer that is not GitHub's:
-            # broken JSON, a charset or status nobody knows, a 422 or a list of another shape.
+            # gidgethub raises these for an answer that is not GitHub's: broken JSON, an unknown
+            # charset or status, a 422 or a list of another shape.
             words = self._redact_token(f"{type(error).__name__}: {error}")
             raise unexpected_response(description, words, api_url=self._api_url) from error
 
@@ -272,24 +275,24 @@ class GitHub:
             return model.model_validate(content)
         except pydantic.ValidationError as error:
             mistakes = "; ".join(
-                f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
-                for one in error.errors()
+                f"{'.'.join(str(part) for part in mistake['loc'])}: {mistake['msg']}"
+                for mistake in error.errors()
             )
             raise unexpected_response(description, mistakes, api_url=self._api_url) from error
 
     def _redact_token(self, text: str) -> str:
-        """Blot the token out of a text that others wrote: a server may echo what it was sent."""
+        """Remove the token from a foreign text: a server may echo the request."""
         return text.replace(self._token, "***")
 
 
 @functools.cache
 def _ssl_context() -> ssl.SSLContext:
-    """One for all clients: reading the certificates takes 20 of a client's 23 ms."""
+    """Return one context for all clients: certificates take 20 of the 23 ms of a client."""
     return httpx.create_ssl_context()
 
 
 def _message(response: httpx.Response) -> str:
-    """Read GitHub's own words, or the status's name: a gateway answers with its own page."""
+    """Return GitHub's message, or the name of the status: a gateway answers with its own page."""
     try:
         return str(response.json()["message"])
     except (ValueError, LookupError, TypeError):
@@ -297,7 +300,7 @@ def _message(response: httpx.Response) -> str:
 
 
 def _validate_token(token: pydantic.SecretStr) -> str:
-    """Refuse what cannot stand in a header: the HTTP library would quote it in its complaint."""
+    """Return the token; refuse characters of no header: the HTTP library would print the token."""
     text = token.get_secret_value()
     fix = "set GITHUB_TOKEN: ${{ github.token }} in the step's env"
     if not text:

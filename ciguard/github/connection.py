@@ -1,8 +1,8 @@
-"""gidgethub's protocol on httpx: what is sent with each request, sent again, and waited for.
+"""gidgethub's protocol on httpx: headers, retries and waits of each request.
 
-Which request may be sent twice is decided here and nowhere else. A refusal for the rate limit was
-not carried out, so any request may follow it; after a lost answer or a 5xx a POST may have been
-carried out, so only the other methods, which give the same result twice, are sent again.
+This module alone decides about retries. GitHub did not carry out a request that it refused for the
+rate limit, so any method is sent again. After a lost answer or a 5xx, GitHub may have carried out a
+POST, so only the other methods, which are idempotent, are sent again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ API_HEADERS: Final[Mapping[str, str]] = {
     "x-github-api-version": "2022-11-28",
 }
 
-# Raised before a byte of the request left.
+# Raised before a byte of the request was sent.
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _TRANSPORT_ERRORS: Final = (httpx.TransportError, httpx.HTTPStatusError)
 
@@ -43,8 +43,8 @@ _FIRST_SERVER_FAULT: Final = 500
 class TokenForHost(httpx.Auth):
     """Adds the token for one scheme, host and port only.
 
-    A `Link` header can name any host, and gidgethub follows it; a redirect loses the header in
-    httpx, which does not ask this class again.
+    gidgethub follows a `Link` header to any host. After a redirect to another host, httpx drops the
+    header and does not call this class.
     """
 
     def __init__(self, token: SecretStr, api_url: httpx.URL) -> None:
@@ -58,13 +58,12 @@ class TokenForHost(httpx.Auth):
 
 
 class Connection(gidgethub.abc.GitHubAPI):
-    """One client's requests: one after the other, as GitHub asks for, and what its storage has,
-    several side by side.
+    """The requests of one client: to the API one at a time, to the storage several at once.
 
     Args:
         sleep: waits for a rate limit.
-        cache: answers that are asked for by their ETag; None for none.
-        calls: how many requests may be sent; None for any number.
+        cache: answers with ETags, for conditional requests; None for no cache.
+        calls: limit of requests; None for no limit.
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class Connection(gidgethub.abc.GitHubAPI):
         self.total_count: int | None = None  # of the list that was asked for last
 
     async def _make_request(self, *args: Any, **kwargs: Any) -> tuple[Any, str | None, int]:
-        """As gidgethub does it, and keep how long a list says that it is."""
-        found = await super()._make_request(*args, **kwargs)
-        total = found[0].get("total_count") if isinstance(found[0], dict) else None
+        """Make the request, and store the total count of a list."""
+        answer = await super()._make_request(*args, **kwargs)
+        total = answer[0].get("total_count") if isinstance(answer[0], dict) else None
         self.total_count = total if isinstance(total, int) else None
-        return found
+        return answer
 
     def _retried(
         self, on: type[Exception] | tuple[type[Exception], ...]
@@ -119,7 +118,7 @@ class Connection(gidgethub.abc.GitHubAPI):
                     url,
                     headers={**headers, **API_HEADERS},
                     content=body,
-                    # A redirected write would be sent on as a read, and look done.
+                    # A redirected write would become a read, and seem to succeed.
                     follow_redirects=method == "GET" and self._follows,
                 )
                 if response.status_code >= _FIRST_SERVER_FAULT:
@@ -128,7 +127,7 @@ class Connection(gidgethub.abc.GitHubAPI):
         raise AssertionError("the last attempt returns or raises")
 
     async def location(self, url: str) -> str:
-        """Where a GET is redirected to, without going there.
+        """Return the address to which a GET is redirected, without following it.
 
         Raises:
             gidgethub.HTTPException: refused, or not redirected.
@@ -144,47 +143,47 @@ class Connection(gidgethub.abc.GitHubAPI):
         raise ValueError("expected a redirection to the storage, found a document")
 
     def _redirect_target(self, url: str, location: str) -> str:
-        place = urljoin(f"{self.base_url}{url}", location)
-        if self.base_url.startswith("https:") and not place.startswith("https:"):
-            # What lies there would come from whoever stands in between.
+        address = urljoin(f"{self.base_url}{url}", location)
+        if self.base_url.startswith("https:") and not address.startswith("https:"):
+            # Without https, anybody on the path could replace the content.
             raise ValueError("expected a redirection to an https address")
-        return place
+        return address
 
-    async def fetch(self, url: str, arriving: Download) -> None:
-        """Get what a GET is redirected to; after a cut anew, by a new address.
+    async def fetch(self, url: str, download: Download) -> None:
+        """Download the file to which a GET is redirected; each retry asks for a new address.
 
         Raises:
-            gidgethub.HTTPException, httpx.HTTPError, GitHubError: it cannot be had.
+            gidgethub.HTTPException, httpx.HTTPError, GitHubError: the download failed.
         """
         try:
             async for attempt in self._retried(DownloadInterrupted):
                 with attempt:
-                    place = await self.location(url)
-                    await arriving.fetch(self._client, place, self._retry_policy.fetch_s)
-        except DownloadInterrupted as cut:
-            raise cut.__cause__ or cut from None
+                    address = await self.location(url)
+                    await download.fetch(self._client, address, self._retry_policy.fetch_s)
+        except DownloadInterrupted as interruption:
+            raise interruption.__cause__ or interruption from None
 
     async def tail_bytes_of(self, url: str, *, tail_bytes: int, max_bytes: int) -> bytes:
-        """The end of a text in somebody's storage; the token is never sent there.
+        """Return the end of a text in the storage, which never receives the token.
 
         Args:
-            tail_bytes: of its end.
-            max_bytes: of the whole; of a longer text nothing is known to be its end.
+            tail_bytes: length of the end.
+            max_bytes: limit of the whole text.
 
         Raises:
-            httpx.HTTPStatusError: the storage does not have it.
-            GitHubError: it is longer than that.
+            httpx.HTTPStatusError: the storage does not have the text.
+            GitHubError: the text is longer than `max_bytes`.
         """
-        tail, seen = b"", 0
-        # The address lives a minute and names whoever may read it: no credentials go along, not
-        # even to the API's own host, where an enterprise server may keep its storage.
+        tail, size = b"", 0
+        # The address itself grants access for a minute: no credentials are sent, not even to the
+        # host of the API, where an Enterprise Server may have its storage.
         async with self._client.stream("GET", url, auth=None, follow_redirects=True) as response:
             if response.is_error:
                 await response.aread()
             response.raise_for_status()
             async for piece in response.aiter_bytes():
-                seen += len(piece)
-                if seen > max_bytes:
+                size += len(piece)
+                if size > max_bytes:
                     what, status = f"longer than {max_bytes:,} bytes", response.status_code
                     raise GitHubError(what, where=STORAGE, status=status)
                 tail = (tail + piece)[-tail_bytes:]
@@ -198,10 +197,10 @@ class Connection(gidgethub.abc.GitHubAPI):
         exception: gidgethub.HTTPException,
         attempt: int,
     ) -> bool:
-        """Wait as long as GitHub asks, while patience lasts (gidgethub's own hook for this).
+        """Wait as long as GitHub asks, within the limits of the policy (a hook of gidgethub).
 
-        `rate_limit_wait_s` keeps what was asked for last, for the text of the error that is raised
-        where it was too long; None where the last refusal was no rate limit.
+        `rate_limit_wait_s` is the last requested wait, for the error if it is too long; None if the
+        last refusal was no rate limit.
         """
         wait_s = rate_limit_wait_s(
             int(exception.status_code),
@@ -212,8 +211,9 @@ class Connection(gidgethub.abc.GitHubAPI):
             secondary_s=self._retry_policy.secondary_s,
         )
         self.rate_limit_wait_s = wait_s
-        too_long = wait_s is None or self._waited_s + wait_s > self._retry_policy.total_s
-        if wait_s is None or too_long or attempt >= self._retry_policy.attempts:
+        if wait_s is None or attempt >= self._retry_policy.attempts:
+            return False
+        if self._waited_s + wait_s > self._retry_policy.total_s:
             return False
         await self.sleep(wait_s)
         self._waited_s += wait_s

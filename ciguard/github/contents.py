@@ -1,8 +1,8 @@
-"""Files of a repository as they are at a commit, told from files that are not there.
+"""Files of a repository at a commit, by the contents API: a reliable answer whether one is absent.
 
-The API gives the same answer, 404, for what is absent and for what a token may not see. A policy
-that seems to be absent must not be taken for none, so a file is absent only where its folder is
-listed without it.
+The API answers 404 both for an absent file and for a file that the token may not see. A policy file
+that cannot be read must not count as "no policy", so a file is absent only if the listing of its
+folder lacks it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
 
-MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub shows no more, and does not say so
-MAX_BYTES: Final = 1_000_000  # of a file that the contents API gives; larger ones are blobs
+MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub cuts longer lists without a sign
+MAX_BYTES: Final = 1_000_000  # of a file by the contents API; larger files are read as blobs
 
 
 class Entry(GitHubJson):
-    """What lies in a folder; `type` is file, dir, symlink or submodule."""
+    """An entry of a folder; `type` is file, dir, symlink or submodule."""
 
     name: str
     type: str
@@ -38,16 +38,16 @@ def files_at(
     paths: Sequence[str],
     max_bytes: int = MAX_BYTES,
 ) -> dict[str, bytes]:
-    """Those of the files that a commit has: one call for each folder above them, one for each.
+    """Return those of the files that a commit has: a call for each of their folders and files.
 
     Args:
-        max_bytes: of each; one above 1 MB takes one call more.
+        max_bytes: limit of each file; a file above 1 MB takes one more call.
 
     Raises:
-        GitHubError: it cannot be known, or one is a link or larger.
+        GitHubError: a folder or file cannot be read, or a path is a link or larger.
     """
     commit = _CommitTree(github, repository, sha)
-    found = {}
+    files = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
         kind = commit.entries(folder).get(name)
@@ -55,24 +55,24 @@ def files_at(
             continue
         if kind != "file":
             raise GitHubError(f"is no plain file there, but a {kind}", where=f"{sha[:10]}:{path}")
-        found[path] = commit.content(path, max_bytes)
-    return found
+        files[path] = commit.content(path, max_bytes)
+    return files
 
 
 def folder_at(github: GitHub, repository: str, ref: str, folder: str) -> Mapping[str, str]:
-    """Kinds of what a folder of a branch or commit has, by name, in one call.
+    """Return the types of the entries of a folder, by name, in one call.
 
     Raises:
-        GitHubError: it is not there (404), or has more than GitHub shows.
+        GitHubError: the folder does not exist (404), or has more entries than GitHub lists.
     """
-    return _CommitTree(github, repository, ref).listed(folder)
+    return _CommitTree(github, repository, ref).listing(folder)
 
 
 def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
-    """A file of a branch or commit, in one call.
+    """Return a file of a branch or commit, in one call.
 
     Raises:
-        GitHubError: it is not there (404), or is above 1 MB.
+        GitHubError: the file does not exist (404), or is above 1 MB.
     """
     return _CommitTree(github, repository, ref).content(path)
 
@@ -83,36 +83,36 @@ class _CommitTree:
         self._repository = f"/repos/{repository}"
         self._base = f"{self._repository}/contents"
         self._ref = quote(sha, safe="")
-        self._listed: dict[str, Mapping[str, str]] = {}
+        self._listings: dict[str, Mapping[str, str]] = {}
 
     def entries(self, folder: str) -> Mapping[str, str]:
-        """Kinds by name; nothing where the folder above is listed without this one."""
-        if folder not in self._listed:
-            above, _, name = folder.rpartition("/")
-            there = not folder or self.entries(above).get(name) == "dir"
-            self._listed[folder] = self.listed(folder) if there else {}
-        return self._listed[folder]
+        """Return types by name; {} if the listing of the parent folder lacks this folder."""
+        if folder not in self._listings:
+            parent, _, name = folder.rpartition("/")
+            exists = not folder or self.entries(parent).get(name) == "dir"
+            self._listings[folder] = self.listing(folder) if exists else {}
+        return self._listings[folder]
 
-    def listed(self, folder: str) -> Mapping[str, str]:
-        """Kinds by name, without a look at the folder above."""
+    def listing(self, folder: str) -> Mapping[str, str]:
+        """Return types by name, without a look at the parent folder."""
         call = self._contents_path(folder)
-        found = self._github.items(Entry, call)
-        if len(found) >= MAX_ENTRIES:
+        entries = self._github.items(Entry, call)
+        if len(entries) >= MAX_ENTRIES:
             what = f"more than {MAX_ENTRIES - 1} entries, of which GitHub does not show all"
             raise GitHubError(what, where=f"GET {call}")
-        return {one.name: one.type for one in found}
+        return {entry.name: entry.type for entry in entries}
 
     def content(self, path: str, max_bytes: int = MAX_BYTES) -> bytes:
         call = self._contents_path(path)
-        found = self._github.item(Content, call)
-        if found.type == "file" and MAX_BYTES < found.size <= max_bytes:
-            found = self._github.item(Content, f"{self._repository}/git/blobs/{found.sha}")
-        if found.type != "file" or found.encoding != "base64":
+        file = self._github.item(Content, call)
+        if file.type == "file" and MAX_BYTES < file.size <= max_bytes:
+            file = self._github.item(Content, f"{self._repository}/git/blobs/{file.sha}")
+        if file.type != "file" or file.encoding != "base64":
             most = f"{max_bytes // 1_000_000} MB"
-            what = f"expected a file of at most {most}, found {found.type} of {found.size:,} bytes"
+            what = f"expected a file of at most {most}, found {file.type} of {file.size:,} bytes"
             raise GitHubError(what, where=f"GET {call}")
         try:
-            return base64.b64decode(found.content)
+            return base64.b64decode(file.content)
         except binascii.Error as error:
             raise GitHubError(f"no base64: {error}", where=f"GET {call}") from error
 

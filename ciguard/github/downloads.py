@@ -1,7 +1,7 @@
-"""What GitHub keeps elsewhere and points to: fetched into a file, whole and checked, or not at all.
+"""Downloads from GitHub's storage into a file: complete and checked, or not at all.
 
-The address that GitHub gives lives a minute and names whoever may read it. So no credentials go
-along, each attempt asks for a new one, and an error never shows it.
+GitHub redirects to an address that grants access for a minute. So no credentials are sent, each
+attempt asks for a new address, and no error shows it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import httpx
 
 from ciguard.github.api_errors import STORAGE, GitHubError
 
-# 403: the address is too old.
+# 403: the address has expired.
 _RETRYABLE_STATUSES: Final = frozenset(
     {HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 )
 
 
 class DownloadInterrupted(Exception):
-    """The storage was lost, or answered as it does when an address is too old: begin anew."""
+    """The connection was lost, or the address has expired: another attempt may succeed."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """What all downloads together may bring."""
+    """The limit of all downloads together."""
 
     remaining_bytes: int
 
@@ -36,7 +36,7 @@ class Budget:
         """Count a piece.
 
         Raises:
-            GitHubError: it is one too many.
+            GitHubError: the limit is exceeded.
         """
         self.remaining_bytes -= size
         if self.remaining_bytes < 0:
@@ -46,11 +46,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """One file on its way into `stream`; each attempt begins anew.
+    """The download of one file into `stream`; each attempt starts from the beginning.
 
     Attributes:
-        digest: of the whole file as `sha256:...`; "" where GitHub does not know it.
-        max_bytes: of the whole.
+        digest: digest of the file, as `sha256:...`; "" where GitHub does not know it.
+        max_bytes: limit of the file.
     """
 
     stream: IO[bytes]
@@ -59,12 +59,12 @@ class Download:
     max_bytes: int = 1 << 28
 
     async def fetch(self, client: httpx.AsyncClient, url: str, timeout_s: float) -> None:
-        """Get the whole file, if that is done in `timeout_s`.
+        """Download the file within `timeout_s`.
 
         Raises:
-            DownloadInterrupted: another attempt may do better.
-            httpx.HTTPStatusError: it is not there.
-            GitHubError: it is too large.
+            DownloadInterrupted: another attempt may succeed.
+            httpx.HTTPStatusError: the file does not exist.
+            GitHubError: the file is too large.
         """
         self.stream.seek(0)
         self.stream.truncate()
@@ -85,9 +85,9 @@ class Download:
             )
 
     async def _get(self, client: httpx.AsyncClient, url: str) -> str:
-        """Write the file; gives its digest."""
-        found, size = hashlib.sha256(), 0
-        headers = {"Accept-Encoding": "identity"}  # the digest is that of the bytes as they are
+        """Write the file; return its digest."""
+        digest, size = hashlib.sha256(), 0
+        headers = {"Accept-Encoding": "identity"}  # the digest is of the uncompressed bytes
         async with client.stream(
             "GET", url, auth=None, headers=headers, follow_redirects=True
         ) as response:
@@ -99,13 +99,13 @@ class Download:
                 if size > self.max_bytes:
                     what, status = f"larger than {self.max_bytes >> 20} MiB", response.status_code
                     raise GitHubError(what, where=STORAGE, status=status)
-                found.update(piece)
+                digest.update(piece)
                 self.stream.write(piece)
-        return f"sha256:{found.hexdigest()}"
+        return f"sha256:{digest.hexdigest()}"
 
 
 def _raise_for_status(response: httpx.Response) -> NoReturn:
-    """Raise; the storage's words are not read, for they may have no end."""
+    """Raise the error of a status; the body is not read, because it may be endless."""
     status = response.status_code
     bare = httpx.Response(status, request=response.request)
     error = httpx.HTTPStatusError(str(status), request=response.request, response=bare)

@@ -1,8 +1,9 @@
-"""Which workflow run this is, by GitHub's own variables and the event's payload in its file.
+"""The current workflow run, by GitHub's variables and the payload of the event.
 
 Source: docs.github.com, "Variables reference" (default environment variables) and "Events that
-trigger workflows". A pull request's number comes from the event alone: a record says what a fork
-wants it to say.
+trigger workflows". The number of a pull request comes from the event alone, because a fork can
+forge its records. The *subject* is the run whose tests are judged: this run, or for a
+`workflow_run` event the run that triggered it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _SHA: Final = re.compile(r"[0-9a-f]{0,64}")  # act and tests shorten it
 _INTEGER: Final = re.compile(r"(?:0*[1-9][0-9]*)?")
-# Of a variable what it must be, in words too, and its value where it is not set.
+# For each variable: its check, the expected value in words, and the default.
 _RULES: Final[Mapping[str, tuple[Callable[[str], object], str, str]]] = {
     "GITHUB_SHA": (_SHA.fullmatch, "a full commit SHA of 40 (or 64) hexadecimal digits", ""),
     "GITHUB_REPOSITORY": (REPOSITORY.fullmatch, "owner/name", ""),
@@ -36,8 +37,8 @@ _RULES: Final[Mapping[str, tuple[Callable[[str], object], str, str]]] = {
     "GITHUB_RUN_ATTEMPT": (_INTEGER.fullmatch, "an integer >= 1", ""),
 }
 
-# Only these run the base branch's own code because it is the base branch. A `workflow_run` also
-# says it runs there, but what it tells about may be a fork.
+# Only these events run the code of the base branch as such. A `workflow_run` runs on the base
+# branch too, but the run that triggered it may be of a fork.
 _BASE_EVENTS: Final = frozenset({"push", "schedule", "workflow_dispatch", "repository_dispatch"})
 
 
@@ -46,24 +47,24 @@ NO_RUN: Final = FinishedRun(id=None)
 
 @dataclass(frozen=True, slots=True)
 class ActionsRun:
-    """One job of a workflow run. None means that GitHub did not say.
+    """One job of a workflow run. None means unknown.
 
     Attributes:
         repository: `owner/name`.
         api_url: without a closing slash; on GitHub Enterprise Server not api.github.com.
-        workflow: the workflow's file name, which is unique in a repository; its display name
-            where GitHub does not tell the file (act).
-        head_sha: what was proposed: the pull request's head, else `tested_sha`.
-        tested_sha: what was checked out by default: for `pull_request` the merge of the head into
-            the base's tip.
-        branch: where the change lives; None for a tag, which is no branch even if called `main`.
-        base_branch: where it is meant to go; the default branch where the event names none.
-        is_fork: the pull request's head lives in another repository, so the token is read-only.
-        triggering: the run that a `workflow_run` event is about, as GitHub says and not as that run
-            does; without an id for all other events.
-        base_sha: a commit of the base branch that the change is to go on; None for another event.
-        head_repository: where a pull request's branch lives; None where it was deleted, or is none.
-        head_repository_id: GitHub's number of it.
+        workflow: file name of the workflow, which is unique in a repository; the display name where
+            the file is unknown (act).
+        head_sha: head of the pull request, else `tested_sha`.
+        tested_sha: commit that is checked out by default: for `pull_request` the merge of the head
+            into the tip of the base branch.
+        branch: branch of the change; None for a tag, even if called `main`.
+        base_branch: target of the change; the default branch where the event names none.
+        is_fork: the head of the pull request is in another repository: the token is read-only.
+        triggering: the run that triggered a `workflow_run` event, with GitHub's facts; without an
+            id for all other events.
+        base_sha: commit of the base branch for the change; None for another event.
+        head_repository: repository of a pull request's branch; None if deleted, or without one.
+        head_repository_id: GitHub's number of `head_repository`.
     """
 
     repository: str
@@ -88,39 +89,39 @@ class ActionsRun:
 
     @property
     def is_unmerged(self) -> bool:
-        """Say whether this run tests what is to be merged, so that its own tree writes no law."""
-        # Without its number where GitHub knows no pull request of the commit any more.
+        """Return whether this run tests an unmerged change, whose own policy does not count."""
+        # A pull request may have no number: GitHub may know none of the commit any more.
         return self.event in {"pull_request", "merge_group"} or self.pull_request is not None
 
     @property
     def is_subject_unmerged(self) -> bool:
-        """Say whether what is judged is to be merged: in this run, or in the one it tells of."""
+        """Return whether the subject is an unmerged change: of this or the triggering run."""
         return self.is_unmerged or self.triggering.event in {"pull_request", "merge_group"}
 
     @property
     def is_triggered(self) -> bool:
-        """Say whether this run is about another one."""
+        """Return whether another run triggered this run (`workflow_run`)."""
         return self.triggering.id is not None
 
     @property
     def is_subject_from_fork(self) -> bool:
-        """Say whether the run that this one is about had another repository's code in it."""
+        """Return whether the triggering run tested a pull request of another repository."""
         is_pull_request = self.is_triggered and self.triggering.event == "pull_request"
         return is_pull_request and self.triggering.repository.lower() != self.repository.lower()
 
     @property
     def subject_workflow(self) -> str:
-        """The workflow whose tests are reported."""
+        """Return the workflow of the subject."""
         return self.triggering.workflow or self.workflow
 
     @property
     def subject_branch(self) -> str | None:
-        """The branch whose tests are reported."""
+        """Return the branch of the subject."""
         return self.triggering.head_branch if self.is_triggered else self.branch
 
     @property
     def subject_head_repository(self) -> str | None:
-        """The repository of the branch whose pull request is reported; None where it is none."""
+        """Return the repository of the subject's branch; None without a pull request."""
         if self.is_triggered:
             is_pull_request = self.triggering.event == "pull_request"
             return self.triggering.repository or None if is_pull_request else None
@@ -130,37 +131,37 @@ class ActionsRun:
 
     @property
     def subject_head_repository_id(self) -> int | None:
-        """GitHub's number of `subject_head_repository`; None where it did not say."""
+        """Return GitHub's number of `subject_head_repository`; None where unknown."""
         return self.triggering.repository_id if self.is_triggered else self.head_repository_id
 
     @property
     def subject_run(self) -> tuple[int, int] | None:
-        """Run and attempt whose tests are reported; None where nobody says."""
+        """Return run id and attempt of the subject; None where unknown."""
         run_id = self.triggering.id if self.is_triggered else self.run_id
         attempt = self.triggering.run_attempt if self.is_triggered else self.run_attempt
         return None if run_id is None else (run_id, attempt or 1)
 
     @property
     def is_base_branch(self) -> bool:
-        """Say whether this run tests the base branch itself, and so may write history."""
-        on_base = self.branch is not None and self.branch == self.base_branch
-        return on_base and self.event in _BASE_EVENTS
+        """Return whether this run tests the base branch itself, and so may write history."""
+        has_base_name = self.branch is not None and self.branch == self.base_branch
+        return has_base_name and self.event in _BASE_EVENTS
 
     @classmethod
     def from_environ(
         cls, environ: Mapping[str, str], event: Mapping[str, Any]
     ) -> ActionsRun | None:
-        """Read the run out of `GITHUB_*` and the event payload.
+        """Read the run from `GITHUB_*` and the event payload.
 
         Args:
-            environ: the process's environment, or a part of it.
-            event: the parsed JSON of `$GITHUB_EVENT_PATH`; {} where there is none.
+            environ: environment of the process, or a part of it.
+            event: parsed JSON of `$GITHUB_EVENT_PATH`; {} without an event.
 
         Returns:
-            None outside GitHub Actions where no repository is named either.
+            None outside GitHub Actions if no repository is named either.
 
         Raises:
-            InputError: variables or payload are not what GitHub writes; all mistakes together.
+            InputError: all mistakes in the variables and the payload.
         """
         variables = {name: text.strip() for name, text in environ.items()}
         if not is_github_actions(environ) and not variables.get("GITHUB_REPOSITORY"):
@@ -168,9 +169,9 @@ class ActionsRun:
         mistakes: list[CiguardError] = []
         payload = _payload(event, mistakes)
         for name, (is_valid, expected, default) in _RULES.items():
-            seen = variables[name] = variables.get(name) or default
-            if not is_valid(seen):
-                found = f'found "{seen}"' if seen else "not set"
+            value = variables[name] = variables.get(name) or default
+            if not is_valid(value):
+                found = f'found "{value}"' if value else "not set"
                 fix = f"GitHub sets {name} itself: remove what overwrites it"
                 mistakes.append(InputError(f"expected {expected}, {found}", where=name, fix=fix))
         if mistakes:
@@ -205,7 +206,7 @@ class ActionsRun:
 
 
 def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
-    """The workflow run around us; None outside GitHub Actions.
+    """Return the current workflow run; None outside GitHub Actions.
 
     Raises:
         InputError: the payload cannot be read or is no JSON object, or a variable is malformed.
@@ -226,7 +227,7 @@ def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def _payload(event: Mapping[str, Any], mistakes: list[CiguardError]) -> Event:
-    """The payload that is validated; an empty one where it is a mistake."""
+    """Return the validated payload; add a mistake, and return an empty one, if it is invalid."""
     try:
         return Event.model_validate(event)
     except pydantic.ValidationError as error:

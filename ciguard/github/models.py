@@ -1,7 +1,7 @@
-"""What ciguard reads out of GitHub's JSON: only the keys it uses, the rest is ignored.
+"""Models of GitHub's JSON, with the keys that ciguard uses; other keys are ignored.
 
-Event payloads differ by event and by who sent them (act sends what the user wrote), so every key
-of an event may be absent. Source: docs.github.com, "Webhook events and payloads", "REST API".
+Event payloads differ by event and by sender (act sends a payload of the user), so every key of an
+event may be absent. Source: docs.github.com, "Webhook events and payloads", "REST API".
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from typing import Annotated, Final
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
-# GitHub's numbers are below what JavaScript holds exactly, and databases hold that too.
+# GitHub's numbers are below the limit of exact integers in JavaScript, which fits databases.
 MAX_NUMBER: Final = 2**53
 PositiveInt = Annotated[int, Field(gt=0, le=MAX_NUMBER)]
-MAX_ATTEMPT: Final = 2**31 - 1  # as a column of four bytes holds it
+MAX_ATTEMPT: Final = 2**31 - 1  # limit of a column of four bytes
 Attempt = Annotated[int, Field(gt=0, le=MAX_ATTEMPT)]
 
 
 class GitHubJson(BaseModel):
-    """Frozen; unknown keys are GitHub's business."""
+    """Base of all models: frozen, and unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Account(GitHubJson):
-    """Who did something; `type` is User, Bot or Organization."""
+    """An account; `type` is User, Bot or Organization."""
 
     login: str
     type: str
 
 
 class Text(GitHubJson):
-    """A comment, or an issue or pull request, which alone have a title and a state.
+    """A comment, issue or pull request; a comment has neither title nor state.
 
-    `id` is that of its address; `user` is None for a deleted account; `state` is open or closed.
+    `id` is the number in the address; `user` is None for a deleted account; `state` is open or
+    closed.
     """
 
     id: PositiveInt = Field(validation_alias=AliasChoices("number", "id"))
@@ -46,7 +47,7 @@ class Text(GitHubJson):
 
 
 class CheckRun(GitHubJson):
-    """A check of a commit; `external_id` is what its author calls it."""
+    """A check of a commit; `external_id` is the author's id of the check."""
 
     id: int
     html_url: str | None
@@ -55,7 +56,7 @@ class CheckRun(GitHubJson):
 
 
 class Repository(GitHubJson):
-    """`private` where a payload does not say so: what is not known to be public is not shown."""
+    """A repository; it counts as private unless the payload says that it is public."""
 
     id: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     full_name: str = ""
@@ -72,7 +73,7 @@ class PullRequestRef(GitHubJson):
 
 
 class PullRequest(GitHubJson):
-    """`merge_commit_sha` is the merge that is tested, of an open one; later the merge itself."""
+    """`merge_commit_sha` is the tested merge of an open pull request, later the final merge."""
 
     number: PositiveInt
     state: str = "open"
@@ -82,14 +83,14 @@ class PullRequest(GitHubJson):
 
 
 class MergeGroup(GitHubJson):
-    """An entry of a merge queue; `base_ref` is spelt `refs/heads/main`."""
+    """An entry of a merge queue; `base_ref` has the form `refs/heads/main`."""
 
     base_ref: str
     base_sha: str | None = None
 
 
 class FinishedRun(GitHubJson):
-    """The run that a `workflow_run` event is about; `path` is its workflow's file."""
+    """The run that triggered a `workflow_run` event; `path` is the file of its workflow."""
 
     id: PositiveInt | None
     run_attempt: Attempt | None = None
@@ -101,17 +102,17 @@ class FinishedRun(GitHubJson):
 
     @property
     def workflow(self) -> str:
-        """The name of its workflow's file."""
+        """Return the name of its workflow's file."""
         return self.path.partition("@")[0].rpartition("/")[2]
 
     @property
     def repository(self) -> str:
-        """Where its branch lives; "" where it was deleted."""
+        """Return the repository of its branch; "" if deleted."""
         return self.head_repository.full_name if self.head_repository else ""
 
     @property
     def repository_id(self) -> int | None:
-        """GitHub's number of that repository."""
+        """Return GitHub's number of that repository."""
         return self.head_repository.id if self.head_repository else None
 
 
@@ -125,27 +126,28 @@ class Event(GitHubJson):
 
     @property
     def base_branch(self) -> str | None:
-        """Where the change is meant to go; None where the event does not name it."""
+        """Return the target branch of the change; None where the event does not name it."""
         if self.pull_request:
             return self.pull_request.base.ref
         return self.merge_group.base_ref.removeprefix("refs/heads/") if self.merge_group else None
 
     @property
     def base_sha(self) -> str | None:
-        """The commit of that branch that the change is to go on."""
+        """Return the commit of the target branch for the change."""
         if self.pull_request:
             return self.pull_request.base.sha
         return self.merge_group.base_sha if self.merge_group else None
 
     @property
     def head_repository(self) -> Repository | None:
-        """Where a pull request's branch lives; None where it was deleted, or is none."""
+        """Return the repository of a pull request's branch; None if deleted, or without one."""
         return self.pull_request.head.repo if self.pull_request else None
 
     def is_of_fork(self, repository: str) -> bool:
-        """Compare the names: `head.repo.fork` is also true of a repository that is a fork itself.
+        """Return whether the pull request is of another repository, by comparing the names.
 
-        A null `head.repo` is a fork that was deleted; no key at all is a payload written for act.
+        `head.repo.fork` is also true in a repository that is a fork itself. A null `head.repo` is a
+        deleted fork; a payload without the key was written for act.
         """
         if self.pull_request is None or "repo" not in self.pull_request.head.model_fields_set:
             return False
@@ -168,13 +170,13 @@ class WorkflowRun(FinishedRun):
 
 
 class InstallationRef(GitHubJson):
-    """The App's installation that a webhook comes from; a repository's own webhook has none."""
+    """The App's installation that sent a webhook; the webhook of a repository has none."""
 
     id: PositiveInt
 
 
 class Webhook(GitHubJson):
-    """The payload of a webhook; which keys are there depends on its event.
+    """The payload of a webhook; its keys depend on the event.
 
     Source: docs.github.com, "Webhook events and payloads".
     """
@@ -187,7 +189,7 @@ class Webhook(GitHubJson):
 
 
 class JobStep(GitHubJson):
-    """A step; no enum, for a word that is new must be seen and not refused."""
+    """A step; words of GitHub are no enum, so that new words are shown and not refused."""
 
     name: str
     number: int
@@ -197,17 +199,17 @@ class JobStep(GitHubJson):
 
     @property
     def wall_s(self) -> float | None:
-        """How long it took; None of a step that did not run to its end."""
+        """Return its duration; None for a step that did not run to its end."""
         if self.started_at is None or self.completed_at is None:
             return None
         if self.conclusion not in ("success", "failure"):
             return None
-        # Servers have set an end of a brief step a second before its start.
+        # GitHub has reported brief steps that end a second before their start.
         return max(0.0, (self.completed_at - self.started_at).total_seconds())
 
 
 class RunJob(GitHubJson):
-    """A job in one attempt; a server that does not say which means the first."""
+    """A job in one run attempt; a server that reports no attempt means the first."""
 
     id: int
     name: str
@@ -223,14 +225,14 @@ class RunJob(GitHubJson):
 
 
 class JobAnnotation(GitHubJson):
-    """What GitHub, the runner or a step says of a job."""
+    """An annotation of a job by GitHub, the runner or a step."""
 
     message: str | None = None
     title: str | None = None
 
 
 class UploadingRun(GitHubJson):
-    """The run that uploaded an artifact, as GitHub knows it; of a fork's the head is the fork's."""
+    """The run that uploaded an artifact; the head of a fork's pull request is the fork's."""
 
     id: PositiveInt
     repository_id: int | None = None
@@ -239,9 +241,9 @@ class UploadingRun(GitHubJson):
 
 
 class Artifact(GitHubJson):
-    """An uploaded artifact; only its time tells in which attempt it was.
+    """An uploaded artifact; its attempt follows from its time only.
 
-    `digest` is that of the archive (`sha256:...`); None for one of generation 3.
+    `digest` is the digest of the archive (`sha256:...`); None for generation 3.
     """
 
     id: int
@@ -258,7 +260,7 @@ class Commit(GitHubJson):
 
 
 class Comparison(GitHubJson):
-    """Two commits; `merge_base_commit` is where they parted."""
+    """A comparison of two commits, with their merge base."""
 
     status: str
     merge_base_commit: Commit
@@ -266,7 +268,7 @@ class Comparison(GitHubJson):
 
 
 class Content(GitHubJson):
-    """A file at a commit, or a blob; `content` is base64 with line ends, of files up to 1 MB."""
+    """A file at a commit, or a blob; `content` is base64 with line ends, for files up to 1 MB."""
 
     type: str = "file"
     sha: str = ""

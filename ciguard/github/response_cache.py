@@ -1,8 +1,8 @@
-"""What one reader of many calls is given: answers of earlier calls, and how many it may make.
+"""A cache of GitHub's answers in a folder, and a limit of calls, for commands that read much.
 
-gidgethub asks for an answer that it has by its ETag; GitHub then answers 304 in a few bytes, which
-does not count against the rate limit. Source: docs.github.com, "Best practices for using the REST
-API", "Use conditional requests".
+gidgethub sends the ETag of a cached answer; GitHub answers 304 if nothing changed, which does not
+count against the rate limit. Source: docs.github.com, "Best practices for using the REST API",
+"Use conditional requests".
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _OF_FINISHED_RUN: Final = re.compile(r"/(jobs|annotations|artifacts)\?")
 
 
 class CallLimitReached(GitHubError):
-    """The calls that a command may make are used up; nothing was sent."""
+    """The limit of calls is reached; the request was not sent."""
 
 
 class CallBudget:
-    """Counts requests, also those that are sent again and those that are answered 304."""
+    """Counts requests, also retries and those that are answered 304."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
 
     def spend(self, url: str) -> None:
-        """Count one.
+        """Count a request.
 
         Raises:
-            CallLimitReached: there is none left.
+            CallLimitReached: no call is left.
         """
         if self.used >= self.limit:
             fix = "run this again: what was read is kept"
@@ -45,17 +45,17 @@ class CallBudget:
 
 
 class CacheFolder:
-    """JSON values by name, each in a file of its own; a file that cannot be read is not there.
+    """JSON values by name, each in a file; an unreadable file counts as absent.
 
     Args:
-        folder: made when the first value is kept; None keeps nothing.
+        folder: created for the first value; None stores nothing.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def get(self, name: str) -> Any:
-        """The value; None where there is none."""
+        """Return the value; None for an unknown name."""
         if self._folder is None:
             return None
         try:
@@ -64,11 +64,11 @@ class CacheFolder:
             return None
 
     def put(self, name: str, value: Any) -> None:
-        """Replace the value at once; a folder that cannot be written keeps nothing."""
+        """Replace the value atomically; store nothing more after an error."""
         if self._folder is None:
             return
         try:
-            # What a token may read is for its owner alone.
+            # Only the owner of the token may read the answers.
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(dir=self._folder)
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -79,24 +79,24 @@ class CacheFolder:
 
 
 class ResponseCache(UserDict[str, tuple[Any, ...]]):
-    """Answers with their ETags by address, as gidgethub's `cache` takes them.
+    """Answers with their ETags by address, for gidgethub's `cache`.
 
-    What a finished run has is not in it: who reads that keeps it, and does not ask again.
+    Lists of finished runs are left out: their reader stores them, and does not ask again.
     """
 
-    def __init__(self, kept: CacheFolder) -> None:
+    def __init__(self, folder: CacheFolder) -> None:
         super().__init__()
-        self._kept = kept
+        self._folder = folder
 
     def __getitem__(self, url: str) -> tuple[Any, ...]:
-        match self._kept.get(_name(url)):
+        match self._folder.get(_name(url)):
             case [str(known), *answer] if known == url:
                 return tuple(answer)
         raise KeyError(url)
 
     def __setitem__(self, url: str, answer: tuple[Any, ...]) -> None:
         if not _OF_FINISHED_RUN.search(url):
-            self._kept.put(_name(url), [url, *answer])
+            self._folder.put(_name(url), [url, *answer])
 
 
 def _name(url: str) -> str:

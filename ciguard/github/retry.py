@@ -1,4 +1,4 @@
-"""How long GitHub asks a client to wait, and how long ciguard is willing to. Retries by stamina.
+"""The wait that GitHub asks for after a rate limit, and the limits of ciguard's waits and retries.
 
 Source: docs.github.com, "Rate limits for the REST API", "Exceeding the rate limit".
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RetryPolicy", "rate_limit_wait_s", "retry_context", "server_time_s"]
 
-# stamina reports each retry by logging; without a handler Python would print it to standard error,
-# which is console.py's alone.
+# stamina logs each retry; without a handler, Python would print to standard error, where only
+# console.py may print.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 _FORBIDDEN: Final = 403
@@ -28,16 +28,16 @@ _TOO_MANY_REQUESTS: Final = 429
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounds of waiting, in seconds.
+    """Limits of waits and retries.
 
     Attributes:
-        attempts: how often one request is sent at most, >= 1; rate limits and faults of network
-            or server are counted apart.
-        total_s: waits for rate limits over the client's whole life; the one that would pass it is
-            not begun. Five minutes: a report job idles, it is billed, and somebody looks at it.
+        attempts: maximum number of sends of a request, >= 1; rate limits and faults are counted
+            separately.
+        total_s: limit of all waits for rate limits of a client; a wait beyond it does not begin.
+            Five minutes: a waiting report job is billed, and people wait for it.
         first_s: wait after a transport error or 5xx; doubles up to `longest_s`, with jitter.
-        fetch_s: for one attempt at an artifact: 256 MiB at 450 KB/s.
-        secondary_s: first wait for a secondary limit that names none; doubles.
+        fetch_s: limit of one attempt to download an artifact: 256 MiB at 450 KB/s.
+        secondary_s: first wait for a secondary limit that names no time; doubles.
     """
 
     attempts: int = 5
@@ -57,38 +57,39 @@ def rate_limit_wait_s(
     now_s: float,
     secondary_s: float,
 ) -> float | None:
-    """Read out of a refusal how long to wait before the same request is sent again.
+    """Read from a refusal how long to wait before the next attempt.
 
     Args:
         headers: with lower-case keys, or a mapping that ignores case.
-        attempt: how often the request was sent, >= 1.
+        attempt: number of sends of the request, >= 1.
         now_s: seconds since the epoch, as `x-ratelimit-reset`, by the clock of the server.
 
     Returns:
-        Seconds >= 0; None where the refusal is no rate limit, so that waiting does not help.
+        Seconds >= 0; None if the refusal is no rate limit, so that a wait does not help.
     """
     retry_after_s = _seconds(headers.get("retry-after"))
-    spent = headers.get("x-ratelimit-remaining") == "0"
-    secondary = "rate limit" in message.lower()
-    limited = retry_after_s is not None or spent or secondary
-    if status != _TOO_MANY_REQUESTS and not (status == _FORBIDDEN and limited):
+    is_exhausted = headers.get("x-ratelimit-remaining") == "0"
+    is_secondary = "rate limit" in message.lower()
+    is_limited = retry_after_s is not None or is_exhausted or is_secondary
+    if status != _TOO_MANY_REQUESTS and not (status == _FORBIDDEN and is_limited):
         return None
     if retry_after_s is not None:
         return retry_after_s
     reset_s = _seconds(headers.get("x-ratelimit-reset"))
-    if spent and reset_s is not None:
+    if is_exhausted and reset_s is not None:
         return max(0.0, reset_s - now_s)
     return secondary_s * 2.0 ** (attempt - 1)
 
 
 def _seconds(text: str | None) -> float | None:
-    """Read GitHub's whole seconds; anything else counts as not said."""
+    """Parse whole seconds; None for another text."""
     return float(text) if text and text.isascii() and text.isdigit() else None
 
 
 def server_time_s(date: str | None) -> float | None:
-    """The server's clock, by the `date` of its answer; ours may be wrong by hours (seconds since
-    the epoch).
+    """Return the server's clock by the `date` of its answer, as seconds since the epoch.
+
+    The clock of this machine may be wrong by hours.
     """
     try:
         return parsedate_to_datetime(date).timestamp() if date else None

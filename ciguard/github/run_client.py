@@ -1,7 +1,7 @@
-"""A run as GitHub knows it: its jobs, annotations, logs, artifacts, commits and pull request.
+"""A run on GitHub: its jobs, annotations, logs, artifacts, commits and pull request.
 
-A service has no environment and no event: the pull request of a finished run, and its base branch,
-come from GitHub's lists. Nothing of it is taken from a record.
+The service has neither environment nor event: it finds the pull request of a finished run, and its
+base branch, in GitHub's lists. No fact comes from a record.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from ciguard.github.repository_ref import RepositoryRef
 
 MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
-MAX_LISTED: Final = 1_000  # runs of a list that is filtered, however many there are
-LOG_TAIL_BYTES: Final = 64 * 1024  # its end: what a runner says last is a few lines
+MAX_LISTED: Final = 1_000  # GitHub's limit of runs in a filtered list
+LOG_TAIL_BYTES: Final = 64 * 1024  # the last messages of a runner are a few lines
 LOG_MAX_BYTES: Final = 256 * 1024 * 1024
 # Branches of a merge queue; docs.github.com, "Managing a merge queue".
 _QUEUE: Final = re.compile(r"gh-readonly-queue/(?P<base>.+)/pr-\d+-(?P<sha>[0-9a-f]{40})")
 
 
 class RunClient:
-    """One run, asked call by call; every method may raise GitHubError.
+    """A client for one run; every method may raise GitHubError.
 
     Args:
-        attempt: the run as it was then: jobs of later ones are left out; None for now.
+        attempt: jobs of later run attempts are left out; None for all.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class RunClient:
     def jobs(self) -> tuple[Job, ...]:
         """List the jobs of all attempts; one call per 100.
 
-        Not `filter=latest`: whether that holds the jobs of an earlier attempt that were not run
-        again has changed (r-universe-org/help#607).
+        Not `filter=latest`: GitHub has changed whether its answer has jobs of earlier attempts that
+        did not run again (r-universe-org/help#607).
         """
         return tuple(map(as_job, self.listed_jobs()))
 
     def listed_jobs(self) -> tuple[RunJob, ...]:
-        """List `jobs`, each as GitHub has it."""
+        """List the jobs of all attempts in GitHub's form."""
         path = f"{self._actions}/runs/{self._run_id}/jobs?filter=all"
         jobs = self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)
         if len(jobs) == MAX_JOBS:
@@ -80,11 +80,11 @@ class RunClient:
         """
         path = f"{self._repository}/check-runs/{job.id}/annotations"
         listed = self._github.items(JobAnnotation, path, limit=100)
-        # A title of GitHub's own only repeats the job or the file.
+        # GitHub's own titles only repeat the job or the file.
         return tuple(annotation.message or annotation.title or "" for annotation in listed)
 
     def log_end(self, job: Job) -> str:
-        """Return the last lines of a job's log, which may be cut, or not there (404, 410)."""
+        """Return the last lines of a job's log, which may be cut or missing (404, 410)."""
         path = f"{self._actions}/jobs/{job.id}/logs"
         return self._github.tail_text(path, tail_bytes=LOG_TAIL_BYTES, max_bytes=LOG_MAX_BYTES)
 
@@ -103,11 +103,11 @@ def finished_runs(
     event: str = "",
     limit: int = 30,
 ) -> tuple[WorkflowRun, ...]:
-    """List the newest runs that are done, the newest first, in one call.
+    """List the newest completed runs, the newest first, in one call.
 
     Args:
-        workflow: its file's name; "" for those of all.
-        branch: its name at the head: of a fork's pull request the fork's.
+        workflow: file name of the workflow; "" for all workflows.
+        branch: branch at the head; for a fork's pull request the branch of the fork.
     """
     parameters = {"status": "completed", "branch": branch, "event": event}
     query = "&".join(
@@ -125,32 +125,32 @@ def completed_runs(
     created_from: datetime | None = None,
     limit: int | None = None,
 ) -> tuple[WorkflowRun, ...]:
-    """List the runs that are done, the newest first; one call per 100.
+    """List the completed runs, the newest first; one call per 100.
 
-    GitHub's lists end after 1,000. What is older is in another list, which ends with the oldest
-    run of this one.
+    GitHub's lists end after 1,000 runs. The next list has the runs that were created before the
+    oldest run of the list.
 
     Args:
         created_from: aware; only runs whose first attempt was created then or later.
-        limit: of the newest; None for all.
+        limit: number of runs; None for all.
     """
     path = f"/repos/{repository}/actions/runs?status=completed&exclude_pull_requests=true"
     runs: dict[int, WorkflowRun] = {}
     until: datetime | None = None
     while limit is None or len(runs) < limit:
         created = _created(created_from, until)
-        known, wanted = len(runs), MAX_LISTED if limit is None else min(limit, MAX_LISTED)
-        listed = github.items(WorkflowRun, path + created, key="workflow_runs", limit=wanted)
+        count, page_limit = len(runs), MAX_LISTED if limit is None else min(limit, MAX_LISTED)
+        listed = github.items(WorkflowRun, path + created, key="workflow_runs", limit=page_limit)
         runs |= {run.id: run for run in listed}
         times = [run.created_at for run in listed if run.created_at is not None]
-        if len(listed) < MAX_LISTED or len(runs) == known or not times:
+        if len(listed) < MAX_LISTED or len(runs) == count or not times:
             break
         until = min(times)
     return tuple(runs.values())[:limit]
 
 
 def _created(first: datetime | None, last: datetime | None) -> str:
-    """Return the part of a query for runs of a time, to the second, both ends inclusive."""
+    """Return the part of a query for runs of a period, to the second, both ends inclusive."""
     since, until = (
         time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else ""
         for time in (first, last)
@@ -163,10 +163,10 @@ def _created(first: datetime | None, last: datetime | None) -> str:
 
 
 def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> frozenset[str]:
-    """Return commits that are known to come before `new`, or to be it: at most 100, in one call.
+    """Return known ancestors of `new`, and `new` itself: at most 100, in one call.
 
-    All that GitHub lists between two commits is an ancestor of the later one, and so is the commit
-    at which they parted; what is not listed may be one all the same.
+    All commits that GitHub lists between two commits are ancestors of the later one, and so is the
+    merge base. A commit that is not listed may be an ancestor too.
     """
     basehead = f"{quote(old, safe='')}...{quote(new, safe='')}"
     comparison = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=100")
@@ -181,7 +181,7 @@ def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ..
 
 
 def as_job(job: RunJob) -> Job:
-    """Convert a job to the one of the model."""
+    """Convert a job of GitHub's form to the model's."""
     return Job(
         id=job.id,
         name=job.name,
@@ -200,10 +200,10 @@ def as_job(job: RunJob) -> Job:
 
 
 def pull_of_run(github: GitHub, repository: str, run: FinishedRun) -> PullRequest | None:
-    """Find the pull request whose head a run tested; the open one, else the newest.
+    """Find the pull request whose head a run tested: an open one, else the newest.
 
     Raises:
-        GitHubError: GitHub did not say.
+        GitHubError: GitHub refused or did not answer.
     """
     if run.event != "pull_request" or not run.head_sha:
         return None
@@ -216,9 +216,9 @@ def pull_of_run(github: GitHub, repository: str, run: FinishedRun) -> PullReques
 
 
 def is_head(run: FinishedRun, pull: PullRequest, repository: str) -> bool:
-    """Say whether a run tested the head of a pull request of this repository.
+    """Return whether a run tested the head of a pull request of this repository.
 
-    Two may have the same commit: then its branch and repository say which it is.
+    Several pull requests may have the same commit; branch and repository distinguish them.
     """
     head, base = pull.head, pull.base.repo
     return (
@@ -232,21 +232,24 @@ def is_head(run: FinishedRun, pull: PullRequest, repository: str) -> bool:
 
 
 def actions_run(
-    place: RepositoryRef, run: FinishedRun, pull: PullRequest | None, default_branch: str
+    repository_ref: RepositoryRef,
+    run: FinishedRun,
+    pull: PullRequest | None,
+    default_branch: str,
 ) -> ActionsRun:
-    """Describe a finished run as its own job sees it, but for the job.
+    """Describe a finished run as its own jobs would see it, without a job.
 
     Args:
-        run: one attempt of it.
-        pull: of a run of a pull request; None where GitHub knows none any more.
+        run: one attempt of the run.
+        pull: pull request that the run tested; None where GitHub knows none any more.
     """
     queue = _QUEUE.fullmatch(run.head_branch or "") if run.event == "merge_group" else None
     head = run.head_repository
     is_proposal = run.event == "pull_request"
     return ActionsRun(
-        repository=place.repository,
-        api_url=place.api_url,
-        server_url=place.server_url,
+        repository=repository_ref.repository,
+        api_url=repository_ref.api_url,
+        server_url=repository_ref.server_url,
         workflow=run.workflow,
         run_id=run.id,
         run_attempt=run.run_attempt or 1,
@@ -258,7 +261,7 @@ def actions_run(
         base_branch=_base_branch(pull, queue, default_branch),
         default_branch=default_branch,
         pull_request=pull.number if pull else None,
-        is_fork=is_proposal and run.repository.lower() != place.repository.lower(),
+        is_fork=is_proposal and run.repository.lower() != repository_ref.repository.lower(),
         base_sha=pull.base.sha if pull else queue["sha"] if queue else None,
         head_repository=run.repository or None if is_proposal else None,
         head_repository_id=head.id if head and is_proposal else None,
@@ -266,7 +269,7 @@ def actions_run(
 
 
 def _tested_sha(run: FinishedRun, pull: PullRequest | None) -> str | None:
-    """Return the checked-out commit: of an open pull request the merge that GitHub made."""
+    """Return the checked-out commit: for an open pull request, GitHub's merge of it."""
     if pull is not None and pull.state == "open" and pull.merge_commit_sha:
         return pull.merge_commit_sha
     return run.head_sha

@@ -1,4 +1,4 @@
-"""The web application of the service: the routes of all parts, health, and what surrounds all."""
+"""The web application of the service: the routes of all parts, health checks and middleware."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -33,22 +32,19 @@ if TYPE_CHECKING:
 
 
 async def healthz(_: Request) -> PlainTextResponse:
-    """Answer as long as the process lives."""
+    """Answer while the process lives."""
     return PlainTextResponse("ok\n")
 
 
-async def readyz(request: Request) -> PlainTextResponse:
-    """Answer once the database can be reached and its tables have our version; else 503."""
+def readyz(request: Request) -> PlainTextResponse:
+    """Answer 200 if the database can be reached and its tables have our version; else 503."""
     service: Service = request.app.state.service
-    if await run_in_threadpool(_has_current_tables, service):
+    with service.database.read() as connection:
+        is_ready = has_current_tables(connection)
+    if is_ready:
         return PlainTextResponse("ready\n")
     text = "the tables of the database are of another version\n"
     return PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)
-
-
-def _has_current_tables(service: Service) -> bool:
-    with service.database.read() as connection:
-        return has_current_tables(connection)
 
 
 HEALTH: Final = (Route("/healthz", healthz), Route("/readyz", readyz))
@@ -58,7 +54,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     """Join the routes of all parts; handlers find the service as `request.app.state.service`.
 
     Args:
-        read_model: what the pages ask of results; None where no page is asked for.
+        read_model: answers questions of pages about results; None for an application without pages.
     """
 
     @contextlib.asynccontextmanager
@@ -69,7 +65,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
 
     counts = RequestCounts()
     application = Starlette(
-        # Each part has its list. That of the pages ends with a route for all that is left.
+        # The routes of the pages come last: they end with a route for all other addresses.
         routes=[
             *(*HEALTH, *operation_metrics.ROUTES, *intake.ROUTES),
             *(*routes(service), *page_routes.ROUTES),

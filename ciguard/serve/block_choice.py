@@ -1,7 +1,8 @@
-"""Which block a leg gets that asks for one: its own, or one of the leg that would end last. Pure.
+"""The choice of a block for a leg that asks for one: its own, or one of the leg that ends last.
 
-A leg that has ended its own blocks takes another's only where it will end it before, or hardly
-after, that leg would end by itself: else it would help nobody and could only make the run longer.
+A leg is one execution of a shard's job, and a block a part of its tests. A leg without own blocks
+takes a block of another leg only if it ends the block before, or hardly after, the other leg would
+end alone: else the run would not become shorter. Pure.
 """
 
 from __future__ import annotations
@@ -14,21 +15,20 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What a leg is predicted to take is off by about so much (`benchmarks/plan_risk.py`).
-TOLERANCE: Final = 1.1
+TOLERANCE: Final = 1.1  # the error of a leg's prediction (`benchmarks/plan_risk.py`)
 
 
 @dataclass(slots=True)
 class LegProgress:
-    """What is known of a leg while the run goes on.
+    """The progress of a leg during the run. Times are seconds since the run's first leg began.
 
     Attributes:
-        group: legs exchange blocks with those of the same group only.
-        own_s: prediction for what it runs before it asks.
-        blocks_s: predicted seconds of its blocks that nobody took, in the order of its own.
-        began_s: when it began; None where it has not.
-        ready_s: when it will ask again, as predicted; None where it has not asked yet.
-        ratio: real seconds a predicted one, as far as it is; None where it has not asked yet.
+        group: legs exchange blocks only within a group.
+        own_s: predicted seconds of the tests that it runs before it asks.
+        blocks_s: predicted seconds of its blocks that no leg has taken, in its order.
+        began_s: start of the leg; None before.
+        ready_s: predicted time of its next question; None before the first question.
+        ratio: actual seconds a predicted second until now; None before the first question.
     """
 
     group: str
@@ -39,7 +39,7 @@ class LegProgress:
     ratio: float | None = None
 
     def ends_s(self, now_s: float, ratio: float) -> float:
-        """When it would end without help."""
+        """Return the time at which the leg would end alone."""
         if self.ready_s is not None:
             ready_s = self.ready_s
         else:
@@ -49,7 +49,7 @@ class LegProgress:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A block, and the leg whose it is."""
+    """A block, and the leg that owns it by the plan."""
 
     leg: str
     block: str
@@ -62,21 +62,21 @@ def choose_block(
     cost_s: float,
     limit_s: float = math.inf,
 ) -> Choice | None:
-    """The block that a leg gets; None: there is nothing that it could do in time.
+    """Choose a block for a leg; None if it could run none in time.
 
     Args:
-        now_s: since the run's first leg began.
-        cost_s: what a block costs besides its units.
-        limit_s: after so long the asking leg stops itself.
+        now_s: seconds since the run's first leg began.
+        cost_s: overhead of a block, besides its tests.
+        limit_s: seconds until the asking leg stops itself.
     """
     asking = legs[leg]
     if asking.blocks_s:
         return Choice(leg, next(iter(asking.blocks_s)))
     ratio = common_ratio(tuple(legs.values()))
     others = [
-        (one.ends_s(now_s, ratio), name)
-        for name, one in legs.items()
-        if one.blocks_s and one.group == asking.group
+        (other.ends_s(now_s, ratio), name)
+        for name, other in legs.items()
+        if other.blocks_s and other.group == asking.group
     ]
     if not others:
         return None
@@ -92,6 +92,6 @@ def choose_block(
 
 
 def common_ratio(legs: Sequence[LegProgress]) -> float:
-    """Real seconds a predicted one: the median of the legs that have asked."""
-    ratios = [one.ratio for one in legs if one.ratio is not None]
+    """Return actual seconds a predicted second: the median of the legs that have asked."""
+    ratios = [leg.ratio for leg in legs if leg.ratio is not None]
     return statistics.median(ratios) if ratios else 1.0

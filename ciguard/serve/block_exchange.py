@@ -1,9 +1,10 @@
-"""What a claim of a leg does: which block it gets, what it keeps, and what others have of it.
+"""Claims of legs for blocks: each claim gets a block or none, also after lost answers.
 
-`block_choice.py` chooses; here is what a lost answer, or a leg without the service, means. A
-leg runs a block as soon as it hears of it and confirms it meanwhile. Whatever goes wrong, a block
-may run twice, and none is given to nobody: that an owner hears of no block left means that each of
-its blocks was confirmed by some leg or given to itself.
+A leg is one execution of a shard's job, a block a part of its tests that another leg may run.
+`block_choice.py` chooses the block. A leg runs a block as soon as it receives the answer, and
+confirms it meanwhile. After any failure, a block may run twice, and each block runs at least once:
+its owner gets the answer "no block left" only if a leg has confirmed each of its blocks, or the
+owner itself has them.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ if TYPE_CHECKING:
     from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 ClaimState = Literal["begins", "asks", "alone"]
-MAX_RATIO: Final = 1000.0  # of a leg whose units were predicted to take next to nothing
+MAX_RATIO: Final = 1000.0  # for legs with predictions near 0 s
 
 
 class UnknownLeg(InputError):
-    """There is no such plan, or no such leg or block in it."""
+    """The plan, or the leg or block in it, is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A leg's question.
+    """A claim of a leg.
 
     Attributes:
-        elapsed_s: since it began.
-        ready_in_s: until it can start a block, as predicted.
-        done_s: what was predicted for the units that it has run.
-        left_s: until it stops itself; infinite if it does not.
+        state: the leg begins, asks for a block, or continues alone, without the service.
+        elapsed_s: seconds since it began.
+        ready_in_s: predicted seconds until it can start a block.
+        done_s: predicted seconds of the tests that it has run.
+        left_s: seconds until it stops itself; infinite if it does not.
     """
 
     leg: str
@@ -54,7 +56,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`taken`: own blocks, each with the leg that runs it; `held`: others' that it had before."""
+    """The answer to a claim: a block to run, or None.
+
+    Attributes:
+        taken: own blocks that other legs run, each with its leg.
+        held: blocks of other legs that this leg had before.
+    """
 
     block: str | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +69,11 @@ class Answer:
 
 
 def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
-    """Answer in one transaction, which all other claims of the plan wait for.
+    """Answer a claim in one transaction; all other claims of the plan wait for it.
 
-    A run attempt in which nothing was registered has the legs of an earlier one: "Re-run failed
-    jobs" repeats them without their plan. Such a leg hears what it had, and gets nothing.
+    "Re-run failed jobs" repeats legs without their plan, so that a run attempt may have no
+    registered plan. Then the plan of an earlier attempt counts: the leg learns its earlier blocks,
+    and gets no block.
 
     Raises:
         UnknownLeg: no attempt of the run has the plan, or the plan has no such leg.
@@ -77,64 +85,65 @@ def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
         _find_leg(claim_rows.legs_of(connection, earlier), claim.leg)
         blocks = claim_rows.blocks_of(connection, earlier, claim.leg)
         return Answer(held=_held(blocks, claim.leg))
-    # After the lock, so that time passes in the order of the answers.
+    # Read after the lock, so that times have the order of the answers.
     now_ms = read_clock_ms(connection)
     legs = claim_rows.legs_of(connection, key)
     leg = _find_leg(legs, claim.leg)
     blocks = claim_rows.blocks_of(connection, key, claim.leg)
-    before = [(one.holder, one.is_confirmed) for one in blocks]
-    found = apply_claim(claim, legs, blocks, now_ms)
+    before = [(block.holder, block.is_confirmed) for block in blocks]
+    answer = apply_claim(claim, legs, blocks, now_ms)
     claim_rows.save_leg(connection, key, leg)
     pairs = zip(blocks, before, strict=True)
-    changed = [one for one, was in pairs if (one.holder, one.is_confirmed) != was]
+    changed = [block for block, old in pairs if (block.holder, block.is_confirmed) != old]
     claim_rows.save_blocks(connection, key, changed)
-    return found
+    return answer
 
 
 def confirm_block(connection: Connection, key: PlanKey, leg: str, block: str) -> bool:
-    """Say that a leg runs a block, whether it was given to it or not; False: another has it.
+    """Record that a leg runs a block, granted or not; return False if another leg has it.
 
     Raises:
-        UnknownLeg: there is no such plan in this attempt, or no such leg or block in it.
+        UnknownLeg: the attempt has no such plan, or the plan no such leg or block.
     """
     if not claim_rows.lock(connection, key):
         raise UnknownLeg("the plan is not registered in this run attempt")
     _find_leg(claim_rows.legs_of(connection, key), leg)
-    found = claim_rows.block_of(connection, key, block)
-    if found is None:
+    row = claim_rows.block_of(connection, key, block)
+    if row is None:
         raise UnknownLeg("the plan has no such block")
-    if found.holder not in ("", leg):
+    if row.holder not in ("", leg):
         return False
-    found.holder, found.is_confirmed = leg, True
-    claim_rows.save_blocks(connection, key, [found])
+    row.holder, row.is_confirmed = leg, True
+    claim_rows.save_blocks(connection, key, [row])
     return True
 
 
 def apply_claim(
     claim: Claim, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
 ) -> Answer:
-    """Change the leg and the blocks as a claim does, and answer it. Pure but for that.
+    """Change the leg and the blocks by a claim, and answer it. Pure, except for these changes.
 
     Args:
-        legs: all of the plan.
-        blocks: those of the leg, those that it has and those that no leg has, in their order.
+        legs: all legs of the plan.
+        blocks: blocks of the leg by the plan, blocks that it holds, and blocks without holder, in
+            their order.
     """
     leg = legs[claim.leg]
     if leg.began_at_ms is None:
         leg.began_at_ms = now_ms - round(claim.elapsed_s * 1000)
-    chosen = None
+    granted = None
     if claim.state == "alone":
-        _leave(leg, blocks)
-    # A question that arrives after it was given up: nobody waits for the answer.
+        _detach(leg, blocks)
+    # A leg that is alone may have a question on the way, for whose answer it does not wait.
     elif claim.state == "asks" and not leg.is_alone:
-        chosen = _give(claim, legs, blocks, now_ms)
+        granted = _grant(claim, legs, blocks, now_ms)
     taken = {
-        one.block: one.holder
-        for one in blocks
-        if one.leg == leg.leg != one.holder and one.is_confirmed
+        block.block: block.holder
+        for block in blocks
+        if block.leg == leg.leg != block.holder and block.is_confirmed
     }
-    block = None if chosen is None else chosen.block
-    return Answer(block, taken, tuple(one for one in _held(blocks, leg.leg) if one != block))
+    name = None if granted is None else granted.block
+    return Answer(name, taken, tuple(held for held in _held(blocks, leg.leg) if held != name))
 
 
 def _find_leg(legs: Mapping[str, ClaimLeg], name: str) -> ClaimLeg:
@@ -144,56 +153,58 @@ def _find_leg(legs: Mapping[str, ClaimLeg], name: str) -> ClaimLeg:
 
 
 def _held(blocks: Sequence[ClaimBlock], leg: str) -> tuple[str, ...]:
-    return tuple(one.block for one in blocks if one.holder == leg != one.leg)
+    return tuple(block.block for block in blocks if block.holder == leg != block.leg)
 
 
-def _leave(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
-    """It runs all of its own blocks, whatever it was told, and never heard of what it was given."""
+def _detach(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
+    """Give a leg that is alone its own blocks; free blocks of others that it has not confirmed."""
     leg.is_alone = True
-    for one in blocks:
-        if one.is_confirmed:
+    for block in blocks:
+        if block.is_confirmed:
             continue
-        if one.leg == leg.leg:
-            one.holder, one.is_confirmed = leg.leg, True
-        elif one.holder == leg.leg:
-            one.holder = ""
+        if block.leg == leg.leg:
+            block.holder, block.is_confirmed = leg.leg, True
+        elif block.holder == leg.leg:
+            block.holder = ""
 
 
-def _give(
+def _grant(
     claim: Claim, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
 ) -> ClaimBlock | None:
+    """Grant a block to the leg of a claim, and update its progress."""
     leg = legs[claim.leg]
     if claim.done_s > 0:
         leg.ratio = min(claim.elapsed_s / claim.done_s, MAX_RATIO)
     leg.ready_at_ms = now_ms + round(claim.ready_in_s * 1000)
-    # What it has and never heard of: the answer was lost.
-    given = next((one for one in blocks if one.holder == leg.leg and not one.is_confirmed), None)
-    if given is None:
-        _give_back(leg, blocks)
-    began_ms = min(one.began_at_ms for one in legs.values() if one.began_at_ms is not None)
+    # A block that the leg holds and has not confirmed: the answer was lost.
+    unconfirmed = (block for block in blocks if block.holder == leg.leg and not block.is_confirmed)
+    granted = next(unconfirmed, None)
+    if granted is None:
+        _reclaim(leg, blocks)
+    began_ms = min(other.began_at_ms for other in legs.values() if other.began_at_ms is not None)
     free_s: dict[str, dict[str, float]] = {name: {} for name in legs}
-    for one in blocks:
-        if not one.holder:
-            free_s[one.leg][one.block] = one.wall_s
-    progress = {name: _progress(one, free_s[name], began_ms) for name, one in legs.items()}
-    if given is None:
+    for block in blocks:
+        if not block.holder:
+            free_s[block.leg][block.block] = block.wall_s
+    progress = {name: _progress(other, free_s[name], began_ms) for name, other in legs.items()}
+    if granted is None:
         now_s = (now_ms - began_ms) / 1000
         choice = choose_block(progress, leg.leg, now_s, CLAIM_S, claim.left_s)
-        given = next((one for one in blocks if choice and one.block == choice.block), None)
-    if given is not None:
-        given.holder = leg.leg
+        granted = next((block for block in blocks if choice and block.block == choice.block), None)
+    if granted is not None:
+        granted.holder = leg.leg
         ratio = common_ratio(tuple(progress.values()))
-        leg.ready_at_ms += round((CLAIM_S + ratio * given.wall_s) * 1000)
-    return given
+        leg.ready_at_ms += round((CLAIM_S + ratio * granted.wall_s) * 1000)
+    return granted
 
 
-def _give_back(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
-    """What others claimed and never confirmed is its own again, where it has nothing else left."""
-    own = [one for one in blocks if one.leg == leg.leg]
-    if all(one.holder for one in own):
-        for one in own:
-            if not one.is_confirmed:
-                one.holder = ""
+def _reclaim(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
+    """Free the leg's own blocks that others never confirmed, if it has no other block left."""
+    own = [block for block in blocks if block.leg == leg.leg]
+    if all(block.holder for block in own):
+        for block in own:
+            if not block.is_confirmed:
+                block.holder = ""
 
 
 def _progress(leg: ClaimLeg, blocks_s: dict[str, float], began_ms: int) -> LegProgress:

@@ -1,8 +1,8 @@
 """Clients of GitHub for the service: as an App's installation, or with one token for all.
 
-A limit of GitHub is of one installation. Its work waits; that of others goes on.
-Source: docs.github.com, "About authentication with a GitHub App": a signed JWT of at most ten
-minutes asks for an installation's token, which is valid for an hour.
+A rate limit is that of one installation: requests of this installation wait, those of others do
+not. Source: docs.github.com, "About authentication with a GitHub App": a signed JWT of at most ten
+minutes gets the token of an installation, which is valid for an hour.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
     from ciguard.serve.settings import Settings
 
-# A worker does something else meanwhile: what GitHub asks to wait for longer is put off.
+# After a longer wait, a worker judges the run later, and does other work meanwhile.
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=5.0)
-SPARE: Final = timedelta(minutes=5)  # of a token's hour: what a job may still take with it
+SPARE: Final = timedelta(minutes=5)  # remaining validity of a token that a job gets
 
 
 class AppFacts(GitHubJson):
-    """`slug` is the App's name in addresses and in its account."""
+    """Facts about an App; `slug` is its name in addresses and in its account."""
 
     slug: str
 
 
 class Installation(GitHubJson):
-    """The App in an organisation's or a user's account; while suspended it may do nothing."""
+    """The App in the account of an organisation or user; a suspended one has no rights."""
 
     id: int
     account: Account | None = None
@@ -60,12 +60,12 @@ class App:
     """A GitHub App with its private key; threads may share it.
 
     Args:
-        app_id: its number or client id.
-        private_key: PEM; is in no error and no repr.
-        connect: opens a client with a token; whoever calls `client` leaves it.
+        app_id: number or client id of the App.
+        private_key: PEM; in no error and no repr.
+        connect: opens a client with a token; `client` closes it.
 
     Raises:
-        UsageError: the key is none.
+        UsageError: the key is malformed.
         GitHubError: (every call) GitHub refused or did not answer.
     """
 
@@ -89,7 +89,7 @@ class App:
         return f"App({self._app_id!r})"
 
     def account(self) -> Account:
-        """Return the account in which the App writes; asked for once."""
+        """Return the account of the App, which writes comments; one call for all."""
         if self._account is None:
             with self._as_app() as github:
                 slug = github.item(AppFacts, "/app").slug
@@ -108,10 +108,9 @@ class App:
 
     @contextlib.contextmanager
     def client(self, installation_id: int) -> Iterator[GitHub]:
-        """Open a client that acts for one installation, for one thread.
+        """Open a client of one installation, for one thread.
 
-        A token that GitHub refuses (401) is not used again: the App may have been installed anew,
-        or our clock may be wrong.
+        A refused token (401) is not used again: the App may be reinstalled, or a clock wrong.
         """
         token = self.token(installation_id)
         with self._connect(token) as github:
@@ -123,7 +122,7 @@ class App:
                 raise
 
     def token(self, installation_id: int) -> SecretStr:
-        """Return a token valid for another five minutes; one thread asks for a new one."""
+        """Return a token that is valid for another five minutes; only one thread gets a new one."""
         with self._locks.setdefault(installation_id, threading.Lock()):
             known = self._tokens.get(installation_id)
             if known is None or known.expires_at - SPARE <= self._now():
@@ -140,20 +139,20 @@ class App:
         try:
             return get_jwt(app_id=self._app_id, private_key=self._private_key.get_secret_value())
         except (ValueError, TypeError, jwt.PyJWTError) as error:
-            # Not the library's words: they could quote the key.
+            # Not the message of the library, which could quote the key.
             what = "expected the App's private key, RSA in PEM (-----BEGIN RSA PRIVATE KEY-----)"
             fix = "set CIGUARD_APP_KEY to the key that the App's settings page gave, or to its file"
             raise UsageError(what, where="CIGUARD_APP_KEY", fix=fix) from error
 
 
 class GitHubClients:
-    """Opens clients; threads may share it, and each opens its own.
+    """Opens clients; threads may share it, and each opens its own clients.
 
     Attributes:
         app: None with a token.
 
     Raises:
-        UsageError: the key of the App is none.
+        UsageError: the key of the App is malformed.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class GitHubClients:
         )
 
     def author(self) -> Account | None:
-        """Return the account that writes comments: the App; None to be found out by the token.
+        """Return the account that writes comments: the App's; None for the owner of the token.
 
         Raises:
             GitHubError: GitHub refused or did not answer.
@@ -182,14 +181,14 @@ class GitHubClients:
 
     @contextlib.contextmanager
     def client(self, installation_id: int | None) -> Iterator[GitHub]:
-        """Open a client that may see an installation's repositories, for one thread.
+        """Open a client for the repositories of an installation, for one thread.
 
         Args:
-            installation_id: None with a token, which is for all.
+            installation_id: None with a token, which is for all repositories.
 
         Raises:
-            GitHubError: GitHub refused or did not answer, also within the block; `wait_s` says how
-                long this installation has to wait, and nothing is sent before.
+            GitHubError: GitHub refused or did not answer, also within the block. During `wait_s` of
+                a rate limit, no request of this installation is sent.
         """
         self._await_limit(installation_id)
         try:

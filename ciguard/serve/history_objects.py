@@ -1,11 +1,11 @@
-"""A repository's history as immutable objects; a row of the database names the current one.
+"""The history of a repository as immutable objects; a row of the database names the current one.
 
     history/<repository id>/<version>-<SHA-256>.ciguard
 
-A version is put first and then made the current one by compare-and-swap, so a reader finds the
-object of every row. Earlier objects stay for a while: readers may still be at them, and a damaged
-history begins again with the newest of them that is whole. Any number of workers may add a run of
-the base branch, as `ciguard history add` does: the same one any number of times, in any order.
+An object is stored first, and then becomes current by compare-and-swap, so that every row has its
+object. Earlier objects are kept for a while: readers may still read them, and a damaged history
+restarts from the newest intact one. Any number of workers may add runs of the base branch, as
+`ciguard history add` does, also the same run several times, in any order.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 PREFIX: Final = "history"
-EARLIER_VERSIONS: Final = 3  # that are kept beside the current one, in any case
-READERS_S: Final = 3600.0  # how long a reader may take with what it has found
-WAIT_S: Final = 0.05  # before the second try to add, where another worker was faster
+EARLIER_VERSIONS: Final = 3  # that are kept besides the current one, of any age
+READERS_S: Final = 3600.0  # maximum time of a reader with a version
+WAIT_S: Final = 0.05  # before the second try to add, if another worker was faster
 REPAIR_FIX: Final = "run ciguard serve check --repair"
 _NAME: Final = re.compile(rf"{PREFIX}/(\d+)/(\d+)-([0-9a-f]{{64}})\.ciguard")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectHistory:
-    """One repository's history as a store that `ciguard.history.stores.update` adds to."""
+    """The history of one repository as a store for `ciguard.history.stores.update`."""
 
     database: Database
     objects: ObjectStore
@@ -55,7 +55,7 @@ class ObjectHistory:
         return f"{PREFIX}/{self.repository_id}"
 
     def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
-        """Return the advice to have the service make it again of its runs."""
+        """Return the advice for a damaged history: the service makes it again from its runs."""
         return REPAIR_FIX
 
     def current(self) -> HistoryRow | None:
@@ -77,24 +77,24 @@ class ObjectHistory:
         )
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
-        """Make another version the current one; False where the expected one no longer is."""
+        """Store a new current version; return False if the current one is not the expected one."""
         before = int(expected.version)
         digest = hashlib.sha256(content).hexdigest()
         name = f"{self.location}/{before + 1}-{digest}.ciguard"
         row = HistoryRow(self.repository_id, name, digest, len(content), before + 1)
-        # The name says what is in it: left by who lost its race, or by who died after this line.
+        # An object of this name has the same content: of a writer that was slower, or that died.
         with contextlib.suppress(AlreadyStored):
             self.objects.put_new(name, content)
         with self.database.write() as connection:
             return histories.replace(connection, row, before)
 
     def restart(self) -> int:
-        """Go back to the newest version that is whole, or to the empty history.
+        """Go back to the newest intact version, or to the empty history.
 
-        Runs that came after it are then to be added again, in any order.
+        The caller adds later runs again, in any order.
 
         Returns:
-            The version whose content is the current one now; 0 for the empty history.
+            The version whose content is current now; 0 for the empty history.
         """
         row = self.current()
         expected = StoredBytes(None, str(row.version) if row else "0")
@@ -110,23 +110,23 @@ class ObjectHistory:
 
 
 def delete_history(database: Database, objects: ObjectStore, repository_id: int) -> None:
-    """Delete the history of a repository that is removed: the row first, as objects are of rows."""
+    """Delete the history of a removed repository: the row before the objects."""
     with database.write() as connection:
         histories.delete(connection, repository_id)
     objects.delete([stored.name for stored in objects.list(f"{PREFIX}/{repository_id}")])
 
 
 def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> int:
-    """Delete versions that are neither current nor among the last few, an hour after they came.
+    """Delete versions that are neither current nor among the last few, and older than an hour.
 
-    Of a repository without a row nothing is deleted here, and of the others nothing newer than
-    the current version: somebody may be about to make it that.
+    Versions of a repository without a row, and versions newer than the current one, are kept: a
+    writer may be about to make them current.
 
     Args:
         now_s: seconds since 1970.
 
     Returns:
-        How many were deleted.
+        Number of deleted versions.
     """
     stored = defaultdict(list)
     for version in _versions(objects, PREFIX):
@@ -158,7 +158,7 @@ def _versions(objects: ObjectStore, prefix: str) -> Iterator[_Version]:
 
 
 def _superseded(versions: Iterable[_Version], current: HistoryRow) -> list[_Version]:
-    """List versions that cannot become the current one any more, the newest first."""
+    """List versions that can no longer become current, the newest first."""
     older = [
         version
         for version in versions
@@ -181,19 +181,19 @@ def update_history(
     facts: RunMetadata,
     keep: Sequence[str] = (),
 ) -> bool:
-    """Add a run of the base branch; False, and nothing is written, where the history has it.
+    """Add a run of the base branch; return False, with nothing written, if the history has it.
 
     Args:
-        plan: of the run; shards without a record, and tests of a job that died, are lost tests.
-        records: of the newest attempt of each job. An attempt is theirs: after "Re-run failed
-            jobs" they are of several.
-        facts: what GitHub says of the run (`sha`, `branch`, `event`, `at`); its ids are the key's.
-        keep: [metrics] keep of the base branch.
+        plan: plan of the run; tests of a shard without a record, or of a dead job, count as lost.
+        records: records of the newest attempt of each job; after "Re-run failed jobs" they are of
+            several run attempts.
+        facts: GitHub's facts about the run (`sha`, `branch`, `event`, `at`); ids are from `key`.
+        keep: `[metrics] keep` of the base branch.
 
     Raises:
-        InputError: the run is a pull request's or a merge group's, or a record contradicts GitHub,
-            the plan, or what the history has of this run.
-        DamagedObject: the stored history is not what was stored: `ObjectHistory.restart` first.
+        InputError: the run is of a pull request or merge group, or a record contradicts GitHub, the
+            plan, or the history of this run.
+        DamagedObject: the stored history is damaged; call `ObjectHistory.restart` first.
         RemoteError: the database or the store cannot be reached, or others were faster each time.
     """
     where = f"run {key.run_id} of repository {key.repository_id}"

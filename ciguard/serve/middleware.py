@@ -1,4 +1,4 @@
-"""What surrounds every request: headers of security, answers to errors, a limit of bodies.
+"""Middleware of all requests: security headers, answers to errors, and a limit of bodies.
 
 Source of the headers: OWASP, "HTTP Security Response Headers Cheat Sheet".
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger(__name__)
 BODY_BYTES: Final = 1 << 20  # of a form or a query
-TOTAL_BYTES: Final = 128 << 20  # five of GitHub's largest; most have 20 KB
+TOTAL_BYTES: Final = 128 << 20  # five of GitHub's largest bodies; most have 20 KB
 RETRY_AFTER_S: Final = 30
 API: Final = "/api/"  # its errors are JSON
 POLICY: Final = "; ".join(
@@ -45,10 +45,10 @@ TRANSPORT_SECURITY: Final = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """Adds headers to each answer that has not set them itself.
+    """Adds the security headers that an answer has not set.
 
     Args:
-        is_https: the service is reached by https only, and browsers may remember it.
+        is_https: browsers reach the service by https only, and may remember this.
     """
 
     def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
@@ -69,13 +69,13 @@ class SecurityHeaders:
 
 
 class BodyTooLarge(Exception):
-    """A request's body is longer than its path allows."""
+    """The body of a request exceeds the limit of its path."""
 
 
 class ErrorResponses:
-    """Turns exceptions into answers that tell nothing of the inside; their cause is logged.
+    """Turns exceptions into answers without internal details, and logs the cause.
 
-    A database or a store that cannot be reached is 503, everything unexpected 500.
+    The status is 503 if a database or store cannot be reached, 500 for an unexpected exception.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -86,13 +86,13 @@ class ErrorResponses:
             return await self._app(scope, receive, send)
         has_started = False
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal has_started
             has_started = True
             await send(message)
 
         try:
-            return await self._app(scope, receive, send_and_note)
+            return await self._app(scope, receive, send_and_record)
         except ClientDisconnect:
             return None
         except BodyTooLarge:
@@ -102,8 +102,8 @@ class ErrorResponses:
             # Without the query, which may hold a secret of the sign-in.
             LOG.warning("%s %s: %s", scope["method"], scope["path"], error)
             text = "the service cannot do this now; try again later"
-            after = {"Retry-After": str(RETRY_AFTER_S)}
-            response = _response(scope, HTTPStatus.SERVICE_UNAVAILABLE, text, after)
+            headers = {"Retry-After": str(RETRY_AFTER_S)}
+            response = _response(scope, HTTPStatus.SERVICE_UNAVAILABLE, text, headers)
         except Exception:
             LOG.exception("%s %s", scope["method"], scope["path"])
             text = "an error of the service; its log has the details"
@@ -122,13 +122,13 @@ def _response(
 
 
 class BodyLimit:
-    """Refuses a body that is longer than its path allows, before it is read.
+    """Refuses a body beyond the limit of its path, before it is read.
 
-    Whoever sends one need not have signed in, so that all that are held at once are bounded too.
+    Senders need no sign-in, so the bodies of all current requests together have a limit too.
 
     Args:
-        paths: bytes by path; BODY_BYTES for all others.
-        total_bytes: of all requests that are under way.
+        paths: limit by path, bytes; BODY_BYTES for all others.
+        total_bytes: limit of all current requests.
     """
 
     def __init__(
@@ -141,17 +141,17 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        left = limit = self._paths.get(scope["path"], BODY_BYTES)
+        remaining = limit = self._paths.get(scope["path"], BODY_BYTES)
         length = Headers(scope=scope).get("content-length", "")
-        if length.isdigit() and int(length) > left:
+        if length.isdigit() and int(length) > limit:
             raise BodyTooLarge
 
         async def receive_and_count() -> Message:
-            nonlocal left
+            nonlocal remaining
             message = await receive()
             size = len(message.get("body", b""))
-            left, self._free = left - size, self._free - size
-            if left < 0:
+            remaining, self._free = remaining - size, self._free - size
+            if remaining < 0:
                 raise BodyTooLarge
             if self._free < 0:
                 raise RemoteError("the bodies of all requests are too large")
@@ -160,4 +160,4 @@ class BodyLimit:
         try:
             return await self._app(scope, receive_and_count, send)
         finally:
-            self._free += limit - left
+            self._free += limit - remaining

@@ -1,7 +1,7 @@
-"""Sign-in of people by GitHub's web application flow: who they are, and what they may see.
+"""GitHub's web application flow: the token, login and private repositories of a person.
 
 Source: https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps; GitHub
-takes PKCE (RFC 7636, S256) as well. A GitHub App ignores `scope`; an OAuth App has no narrower one
+supports PKCE (RFC 7636, S256). A GitHub App ignores `scope`; an OAuth App has no narrower scope
 that shows private repositories.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import httpx
@@ -20,11 +20,8 @@ from ciguard.github.client import GitHub
 from ciguard.github.models import GitHubJson
 from ciguard.github.retry import RetryPolicy
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 SCOPE: Final = "repo"
-TIMEOUT_S: Final = 10.0  # somebody waits
+TIMEOUT_S: Final = 10.0  # a person waits
 _RETRY: Final = RetryPolicy(attempts=2, total_s=2.0)
 
 
@@ -39,11 +36,11 @@ class _Repository(GitHubJson):
 def authorize_url(
     server_url: str, client_id: str, *, state: str, verifier: str, redirect_uri: str = ""
 ) -> str:
-    """Where a person says yes.
+    """Return the address at which a person authorizes the sign-in.
 
     Args:
-        verifier: a secret of 43 to 128 characters; its digest goes with the address.
-        redirect_uri: "" for the one that is registered.
+        verifier: a secret of 43 to 128 characters; the address has its digest.
+        redirect_uri: "" for the registered one.
     """
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     query = {
@@ -61,7 +58,7 @@ def authorize_url(
 def exchange_code(
     server_url: str, client_id: str, client_secret: SecretStr, *, code: str, verifier: str
 ) -> SecretStr:
-    """The person's token for the code that GitHub gave.
+    """Exchange the code in GitHub's redirect for the token of the person.
 
     Raises:
         GitHubError: GitHub refused the code, or did not answer.
@@ -76,39 +73,37 @@ def exchange_code(
     try:
         accept = {"accept": "application/json"}
         answer = httpx.post(address, data=data, headers=accept, timeout=TIMEOUT_S)
-        found = answer.json()
+        content = answer.json()
     except (httpx.HTTPError, ValueError) as error:
-        # Neither the body nor the address that failed: both hold secrets.
+        # Neither the body nor the failed address, which hold secrets.
         raise GitHubError("no answer to the sign-in", where=address) from error
-    return _token(found, address)
-
-
-def _token(found: Mapping[str, object], where: str) -> SecretStr:
-    token = found.get("access_token") if isinstance(found, dict) else None
+    values = content if isinstance(content, dict) else {}
+    token = values.get("access_token")
     if not isinstance(token, str) or not token:
-        # A refused code is answered with 200 and the word for it.
-        word = found.get("error") if isinstance(found, dict) else None
-        raise GitHubError(f"the sign-in was refused: {word or 'no token'}"[:200], where=where)
+        # GitHub answers a refused code with 200 and the name of the error.
+        what = f"the sign-in was refused: {values.get('error') or 'no token'}"[:200]
+        raise GitHubError(what, where=address)
     return SecretStr(token)
 
 
 def login_of(api_url: str, token: SecretStr) -> str:
-    """Whose token it is.
+    """Return the login of the owner of a token.
 
     Raises:
-        GitHubError: it is nobody's any more (status 401), or GitHub does not answer.
+        GitHubError: the token is invalid (status 401), or GitHub does not answer.
     """
     with GitHub(api_url, token, retry_policy=_RETRY, timeout_s=TIMEOUT_S) as github:
         return github.item(_User, "/user").login
 
 
 def private_repositories(api_url: str, token: SecretStr) -> frozenset[int]:
-    """The numbers of the private repositories that a person may see.
+    """Return the numbers of the private repositories that a person may see.
 
     Raises:
         GitHubError: as `login_of`.
     """
     with GitHub(api_url, token, retry_policy=_RETRY, timeout_s=TIMEOUT_S) as github:
         return frozenset(
-            one.id for one in github.items(_Repository, "/user/repos?visibility=private")
+            repository.id
+            for repository in github.items(_Repository, "/user/repos?visibility=private")
         )

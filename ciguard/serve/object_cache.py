@@ -1,9 +1,9 @@
-"""Local copies of objects, for programs that read files: bounded in bytes, checked by SHA-256.
+"""Local files of objects, limited in bytes and checked by SHA-256, for DuckDB to read.
 
-One flipped bit of a Parquet file can give other numbers without an error, so a file is read only
-after its SHA-256 was compared with what the database says: when it is fetched, or when it is read
-first where the store is a folder of this machine and no copy is needed; and again once its size or
-one of its times is another. Only `ciguard serve check` finds a bit that the disk itself lost later.
+A flipped bit of a Parquet file can change numbers without an error, so a file is read only after
+its SHA-256 was compared with the database: when it is fetched, or before its first use if the store
+is a local folder and needs no copy; and again after its size or a time of it has changed. Only
+`ciguard serve check` finds bits that the disk loses later.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
-MOST_OBJECTS: Final = 20_000  # whose SHA-256 a process remembers
+MAX_OBJECTS: Final = 20_000  # with a SHA-256 that this process has checked
 
 
 class DamagedObject(RemoteError):
-    """An object is missing or has another SHA-256 than when it was stored; `name` is its name."""
+    """The object `name` is missing, or its SHA-256 differs from the stored one."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(what, where=name, fix="run ciguard serve check --repair")
@@ -40,13 +40,13 @@ class DamagedObject(RemoteError):
 
 
 def read_checked(objects: ObjectStore, name: str, sha256: str, noun: str) -> bytes:
-    """The content of an object, as it was stored.
+    """Return the content of an object, if its SHA-256 is right.
 
     Args:
-        noun: what it is, for the error: `history`, `archive`.
+        noun: kind of the object, for the error: `history`, `archive`.
 
     Raises:
-        DamagedObject: it is missing, or not what was stored.
+        DamagedObject: the object is missing, or its SHA-256 is another.
         StorageError: the store cannot be reached.
     """
     try:
@@ -59,7 +59,7 @@ def read_checked(objects: ObjectStore, name: str, sha256: str, noun: str) -> byt
 
 
 def is_damaged(objects: ObjectStore, name: str, sha256: str) -> bool:
-    """Return whether an object is missing, or not what was stored; raise as `read_checked`."""
+    """Return whether an object is missing or has another SHA-256."""
     try:
         read_checked(objects, name, sha256, "object")
     except DamagedObject:
@@ -69,7 +69,7 @@ def is_damaged(objects: ObjectStore, name: str, sha256: str) -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class CheckedObject:
-    """An object as the database knows it."""
+    """An object, with digest and size by the database."""
 
     name: str
     sha256: str
@@ -77,17 +77,17 @@ class CheckedObject:
 
 
 class _Checked(NamedTuple):
-    """A file whose SHA-256 was compared, as it was then."""
+    """A file whose SHA-256 was compared, with its `_version` at that time."""
 
     path: Path
-    mark: tuple[int, ...] | None
+    version: tuple[int, ...] | None
 
 
 class ObjectCache:
-    """Copies in a folder of this process; those that were used least recently go first.
+    """Copies of objects in a folder of this process; the least recently used are deleted first.
 
-    Objects in use are never deleted, so for their time the bound can be exceeded. `scratch` is a
-    folder for files of this process, which the next one deletes.
+    Copies in use are never deleted, so that they can exceed the limit for a time. `scratch` is a
+    folder for files of this process, which the next process deletes.
     """
 
     def __init__(
@@ -104,51 +104,52 @@ class ObjectCache:
             self.scratch = self._folder / "scratch"
             shutil.rmtree(self.scratch, ignore_errors=True)
             self.scratch.mkdir()
-            # Copies of an earlier process are good once their SHA-256 has been compared.
+            # Copies of an earlier process are used after a comparison of their SHA-256.
             self._unchecked: dict[str, int] = {}
-            for left in self._folder.iterdir():
-                if left.suffix == ".partial":
-                    left.unlink()
-                elif left != self.scratch:
-                    self._unchecked[left.name] = left.stat().st_size
+            for file in self._folder.iterdir():
+                if file.suffix == ".partial":
+                    file.unlink()
+                elif file != self.scratch:
+                    self._unchecked[file.name] = file.stat().st_size
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where the files lie that `open_files` gives."""
+        """Return the folders of the files that `open_files` yields."""
         local = self._objects.local_path("results/_")
         return (self._folder, local.parent) if local is not None else (self._folder,)
 
     @contextlib.contextmanager
     def open_files(self, wanted: Iterable[CheckedObject]) -> Iterator[dict[str, Path]]:
-        """By name, files with the content of these objects; they stay until the block ends.
+        """Yield the files of these objects by name; they exist until the block ends.
 
         Raises:
-            DamagedObject: one is missing, or has another SHA-256.
+            DamagedObject: an object is missing, or has another SHA-256.
             StorageError: the store cannot be reached, or this machine's disk is full.
         """
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         try:
-            for one in wanted:
-                if one.name not in found:
+            for wanted_object in wanted:
+                name = wanted_object.name
+                if name not in paths:
                     with self._lock:
-                        self._uses[one.name] = self._uses.get(one.name, 0) + 1
-                    found[one.name] = self._folder  # in use, so that it is given back below
-                    found[one.name] = self._path(one)
-            yield found
+                        self._uses[name] = self._uses.get(name, 0) + 1
+                    paths[name] = self._folder  # counts as in use, also if `_path` raises
+                    paths[name] = self._path(wanted_object)
+            yield paths
         finally:
             with self._lock:
-                for name in found:
+                for name in paths:
                     self._uses[name] -= 1
                     if not self._uses[name]:
                         del self._uses[name]
                 self._evict()
 
     def forget(self, names: Iterable[str]) -> None:
-        """Delete the copies of objects that are deleted."""
-        gone = set(names)
+        """Delete the copies of deleted objects."""
+        deleted = set(names)
         with self._lock:
-            for one in [one for one in self._checked if one.name in gone]:
-                self._drop(one)
+            for checked in [checked for checked in self._checked if checked.name in deleted]:
+                self._drop(checked)
 
     def close(self) -> None:
         """Leave the folder to the next process."""
@@ -160,26 +161,26 @@ class ObjectCache:
         with fetching:
             with self._lock:
                 known = self._checked.get(wanted)
-                if known is not None and known.mark == _mark(known.path):
+                if known is not None and known.version == _version(known.path):
                     self._checked.move_to_end(wanted)
                     return known.path
-            found = self._check(wanted)
+            checked = self._check(wanted)
             with self._lock:
-                self._checked[wanted] = found
+                self._checked[wanted] = checked
                 self._evict()
-            return found.path
+            return checked.path
 
     def _check(self, wanted: CheckedObject) -> _Checked:
         local = self._objects.local_path(wanted.name)
         if local is not None:
-            before = _mark(local)  # what is written meanwhile is compared next time
+            before = _version(local)  # a change during the comparison causes another one
             self._compare(wanted, None)
             return _Checked(local, before)
-        copy = self._folder / wanted.name.replace("/", "~")  # no name of an object has one
+        copy = self._folder / wanted.name.replace("/", "~")  # no name of an object has a tilde
         if self._unchecked.pop(copy.name, None) is not None:
             with explain(str(copy)), copy.open("rb") as stream:
                 if hashlib.file_digest(stream, "sha256").hexdigest() == wanted.sha256:
-                    return _Checked(copy, _mark(copy))
+                    return _Checked(copy, _version(copy))
         partial = self._folder / f"{uuid.uuid4().hex}.partial"
         try:
             with explain(str(self._folder)), partial.open("xb") as stream:
@@ -187,10 +188,10 @@ class ObjectCache:
             partial.replace(copy)
         finally:
             partial.unlink(missing_ok=True)
-        return _Checked(copy, _mark(copy))
+        return _Checked(copy, _version(copy))
 
     def _compare(self, wanted: CheckedObject, copy: BinaryIO | None) -> None:
-        """Read an object from the store, and into its copy where there is to be one."""
+        """Read an object from the store, compare its SHA-256, and write its copy if wanted."""
         digest = hashlib.sha256()
         try:
             for chunk in self._objects.chunks(wanted.name):
@@ -209,34 +210,34 @@ class ObjectCache:
             name, size = self._unchecked.popitem()
             (self._folder / name).unlink(missing_ok=True)
             used -= size
-        for one in list(self._checked):
-            if used <= self._limit_bytes and len(self._checked) <= MOST_OBJECTS:
+        for checked in list(self._checked):
+            if used <= self._limit_bytes and len(self._checked) <= MAX_OBJECTS:
                 return
-            if one.name not in self._uses:
-                used -= self._copied_bytes(one)
-                self._drop(one)
+            if checked.name not in self._uses:
+                used -= self._copied_bytes(checked)
+                self._drop(checked)
 
-    def _copied_bytes(self, one: CheckedObject) -> int:
-        return one.bytes if self._checked[one].path.parent == self._folder else 0
+    def _copied_bytes(self, checked: CheckedObject) -> int:
+        return checked.bytes if self._checked[checked].path.parent == self._folder else 0
 
-    def _drop(self, one: CheckedObject) -> None:
-        path = self._checked.pop(one).path
-        self._fetching.pop(one.name, None)
+    def _drop(self, checked: CheckedObject) -> None:
+        path = self._checked.pop(checked).path
+        self._fetching.pop(checked.name, None)
         if path.parent == self._folder:
             path.unlink(missing_ok=True)
 
 
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """What changes when somebody writes to a file; None where there is none."""
+def _version(path: Path) -> tuple[int, ...] | None:
+    """Return values that change with each write to a file; None without a file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _claim_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """The first folder of a number that no living process uses: a cache has one process."""
+    """Lock the first numbered folder that no living process uses; return it with its lock."""
     for number in count():
         own = folder / str(number)
         own.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Objects of the service: immutable, each put once under a name, in a local folder or in S3.
+"""Objects of the service: immutable, each stored once under a name, in a local folder or in S3.
 
-An object is there wholly or not at all, and is durable when `put_new` returns. Names are
+An object exists completely or not at all, and is durable when `put_new` returns. Names are
 'artifacts/...', 'answers/...', 'history/...' and 'results/...', for a moment also 'probes/...'.
 """
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "./results"
 CHUNK_BYTES: Final = 1 << 20
 PARTIAL: Final = ".partial"  # folder of files that are being written; in no listing
-PARTIAL_AGE_S: Final = 86400  # after which the process that wrote one is dead
+PARTIAL_AGE_S: Final = 86400  # after which the process that wrote the file is dead
 _NAME: Final = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*(/[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*)+")
-# The last two: a quota of the user, and a limit of the size of one file.
+# The last two are a quota of the user and a size limit of files.
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _S3_FIX: Final = (
     "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; AWS_ENDPOINT_URL too, for"
@@ -57,20 +57,20 @@ class StorageError(RemoteError):
 
 
 class StorageFull(StorageError):
-    """The disk is full; nothing of the object is there."""
+    """The disk is full; no part of the object is stored."""
 
 
 class AlreadyStored(StorageError):
-    """An object of this name is there; it is left as it is."""
+    """An object of this name exists, and is unchanged."""
 
 
 class NoSuchObject(StorageError):
-    """No object of this name is there."""
+    """No object of this name exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """What a listing tells of an object; `modified_at` in seconds since 1970, by the store."""
+    """An object in a listing; `modified_at` is in seconds since 1970, by the store."""
 
     name: str
     bytes: int
@@ -78,42 +78,42 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """Where objects lie. Threads may share it; all methods raise StorageError."""
+    """A store of objects. Threads may share it; all methods raise StorageError."""
 
     def put_new(self, name: str, content: bytes | Path) -> None:
-        """Store bytes or a file durably; AlreadyStored where the name is taken, StorageFull."""
+        """Store bytes or a file durably; raise AlreadyStored or StorageFull."""
 
     def read(self, name: str) -> bytes:
-        """The content of an object; NoSuchObject."""
+        """Return the content of an object; raise NoSuchObject."""
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The content of an object, piece by piece; NoSuchObject."""
+        """Yield the content of an object in pieces; raise NoSuchObject."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that are not there any more are no error."""
+        """Delete objects; absent objects are no error."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects below a prefix, which ends where a part of their names does; in no order."""
+        """Yield the objects below a prefix of whole parts of their names, in no order."""
 
     def local_path(self, name: str) -> Path | None:
-        """Where an object lies on this machine; None where it has to be fetched."""
+        """Return the file of an object on this machine; None if it must be fetched."""
 
 
 def open_objects(url: str, environ: Mapping[str, str]) -> ObjectStore:
-    """The store that a URL names: a folder, which is made, or s3://bucket/prefix.
+    """Open the store of a URL: a folder, which is created, or s3://bucket/prefix.
 
     Args:
         environ: credentials, region and endpoint of S3, as AWS_* variables.
 
     Raises:
         UsageError: the URL is of another kind.
-        StorageError: the folder cannot be made.
+        StorageError: the folder cannot be created.
     """
     parts = urlsplit(url)
     if "://" not in url or parts.scheme == "file":
         return FolderStore(Path(parts.path if parts.scheme == "file" else url).absolute())
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
-        # Not the URL itself: it may hold a secret, which errors and logs would repeat.
+        # Not the URL, which may hold a secret: errors and logs would repeat it.
         what = "expected a folder or s3://BUCKET/PREFIX"
         fix = "pass --results FOLDER or s3://BUCKET/PREFIX; credentials are AWS_* variables"
         raise UsageError(what, where="--results", fix=fix)
@@ -121,10 +121,10 @@ def open_objects(url: str, environ: Mapping[str, str]) -> ObjectStore:
 
 
 def check_name(name: str) -> str:
-    """The name itself, of at least two parts, none of them hidden.
+    """Return a name of at least two parts, none of them hidden.
 
     Raises:
-        ValueError: it is another one, which is a bug of the caller.
+        ValueError: the name is invalid, which is a bug of the caller.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name of an object")
@@ -143,9 +143,9 @@ class FolderStore:
             fix = "pass --results FOLDER that this user can write to"
             raise StorageError(what, where=str(folder), fix=fix) from error
         with explain(str(folder)):
-            for left in (folder / PARTIAL).iterdir():
-                if time.time() - left.stat().st_mtime > PARTIAL_AGE_S:
-                    left.unlink(missing_ok=True)
+            for partial in (folder / PARTIAL).iterdir():
+                if time.time() - partial.stat().st_mtime > PARTIAL_AGE_S:
+                    partial.unlink(missing_ok=True)
 
     def put_new(self, name: str, content: bytes | Path) -> None:
         path = self.local_path(name)
@@ -178,7 +178,7 @@ class FolderStore:
         for folder, _, names in os.walk(start):
             for name in names:
                 path = Path(folder, name)
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                with contextlib.suppress(FileNotFoundError):  # deleted since the listing
                     status = path.stat()
                     stored = path.relative_to(self.folder).as_posix()
                     yield StoredObject(stored, status.st_size, status.st_mtime)
@@ -195,7 +195,7 @@ class FolderStore:
 
 
 class BucketStore:
-    """Objects of a bucket of S3, or of what speaks its protocol with conditional puts."""
+    """Objects in a bucket of S3, or of a server with its protocol and conditional puts."""
 
     def __init__(self, bucket: str, prefix: str, environ: Mapping[str, str]) -> None:
         config: S3Config = {}
@@ -203,8 +203,8 @@ class BucketStore:
             if environ.get(variable):
                 config[key] = environ[variable]  # type: ignore[literal-required]  # of the table
         is_plain = environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-        self.place = f"s3://{bucket}/{prefix}".rstrip("/")
-        with explain(self.place):
+        self.location = f"s3://{bucket}/{prefix}".rstrip("/")
+        with explain(self.location):
             self._store = S3Store(
                 bucket,
                 prefix=prefix or None,
@@ -214,40 +214,40 @@ class BucketStore:
             )
 
     def put_new(self, name: str, content: bytes | Path) -> None:
-        with explain(f"{self.place}/{check_name(name)}"):
+        with explain(f"{self.location}/{check_name(name)}"):
             obstore.put(self._store, name, content, mode="create")
 
     def read(self, name: str) -> bytes:
-        with explain(f"{self.place}/{check_name(name)}"):
+        with explain(f"{self.location}/{check_name(name)}"):
             return obstore.get(self._store, name).bytes().to_bytes()
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        with explain(f"{self.place}/{check_name(name)}"):
+        with explain(f"{self.location}/{check_name(name)}"):
             for chunk in obstore.get(self._store, name).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
 
     def delete(self, names: Iterable[str]) -> None:
-        found = [check_name(name) for name in names]
-        if found:
-            with explain(self.place):
-                obstore.delete(self._store, found)
+        checked = [check_name(name) for name in names]
+        if checked:
+            with explain(self.location):
+                obstore.delete(self._store, checked)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        with explain(f"{self.place}/{prefix}"):
+        with explain(f"{self.location}/{prefix}"):
             for page in obstore.list(self._store, prefix.rstrip("/")):
-                for one in page:
-                    modified_at = one["last_modified"].timestamp()
-                    yield StoredObject(one["path"], one["size"], modified_at)
+                for stored in page:
+                    modified_at = stored["last_modified"].timestamp()
+                    yield StoredObject(stored["path"], stored["size"], modified_at)
 
     def local_path(self, name: str) -> None:
         check_name(name)
 
 
 def check_conditional_puts(objects: ObjectStore) -> None:
-    """Put an object twice, and delete it; three requests.
+    """Check that the store refuses a second object of a name, by three requests.
 
     Raises:
-        StorageError: the store cannot be written, or it wrote over the first object.
+        StorageError: the store cannot be written, or it has overwritten the first object.
     """
     name = f"probes/{uuid.uuid4().hex}"
     objects.put_new(name, b"1")
@@ -262,7 +262,7 @@ def check_conditional_puts(objects: ObjectStore) -> None:
 
 
 def _write_synced(path: Path, content: bytes | Path) -> None:
-    """Write a new file whose content is on the disk when this returns."""
+    """Write a new file, and wait until its content is on the disk."""
     with path.open("xb") as stream:
         if isinstance(content, Path):
             with content.open("rb") as source:
@@ -283,7 +283,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def explain(where: str) -> Iterator[None]:
-    """Turn what the system or the client raises into an error that can be acted on."""
+    """Turn exceptions of the system and the client into errors with advice."""
     try:
         yield
     except (FileExistsError, AlreadyExistsError) as error:

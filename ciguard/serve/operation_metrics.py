@@ -1,7 +1,7 @@
-"""`/metrics`: numbers about the service, as Prometheus reads them.
+"""`/metrics`: metrics of the service in the text format of Prometheus.
 
-Requests and deliveries are counted by this process since its start. All else is asked of the
-database, so that every web process gives the same. No value names a repository.
+This process counts requests and deliveries since its start. All other values come from the
+database, so that every web process reports the same values. No value names a repository.
 Source: prometheus.io, "Exposition formats", text format 0.0.4, and "Metric and label naming".
 """
 
@@ -47,12 +47,12 @@ _FILE: Final = schema.file.c
 _RUN: Final = schema.run.c
 _PLAN: Final = schema.claim_plan.c
 _BLOCK: Final = schema.claim_block.c
-OTHER: Final = "other"  # an event that GitHub may have, or whoever sends it may have made up
+OTHER: Final = "other"  # label of all other events, which any sender can make up
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric with its samples: labels and a value each; without samples it is left out."""
+    """A metric with its samples (labels and a value); left out if it has none."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -62,11 +62,11 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """Counts of this process. Only its event loop counts, so that no lock is needed.
+    """Counts of this process, changed only in its event loop and so without a lock.
 
     Attributes:
-        statuses: answers by class, such as "2xx".
-        deliveries: answers to webhooks, by event and class.
+        statuses: answers by class of status, such as "2xx".
+        deliveries: answers to webhooks, by event and class of status.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class RequestCounts:
 
 
 class CountRequests:
-    """Counts each answer when it begins."""
+    """Middleware that counts each answer when it begins."""
 
     def __init__(self, app: ASGIApp, *, counts: RequestCounts) -> None:
         self._app, self._counts = app, counts
@@ -93,23 +93,23 @@ class CountRequests:
 
 
 async def metrics(request: Request) -> Response:
-    """Answer with the metrics, to addresses of `--metrics-from`; for others there is no such page.
+    """Answer addresses of `--metrics-from` with the metrics, others with 404.
 
-    What a proxy passes on comes from elsewhere, whatever its address is.
+    Requests through a proxy are refused: the address would be that of the proxy.
     """
     service: Service = request.app.state.service
     is_passed_on = any(name in request.headers for name in FORWARDED)
     if is_passed_on or not is_from(request, service.settings.metrics_from):
         return await no_page_endpoint(request)
     counts: RequestCounts = request.app.state.request_counts
-    found = [*_of_process(counts), *await run_in_threadpool(_of_service, service)]
-    return Response(encode(found), media_type=CONTENT_TYPE)
+    listed = [*_of_process(counts), *await run_in_threadpool(_of_service, service)]
+    return Response(encode(listed), media_type=CONTENT_TYPE)
 
 
-def encode(found: Iterable[Metric]) -> str:
+def encode(listed: Iterable[Metric]) -> str:
     """Encode metrics in the text format."""
     lines = []
-    for metric in found:
+    for metric in listed:
         if metric.samples:
             lines.append(f"# HELP {metric.name} {metric.text}")
             lines.append(f"# TYPE {metric.name} {metric.kind}")
@@ -168,7 +168,7 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
 
 
 def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
-    """Yield what was judged of late: an index leads to these rows, past the many of old."""
+    """Yield verdicts and delays of the last hour; an index selects these rows."""
     is_recent = sa.and_(
         _WORK.state == WorkState.DONE,
         _WORK.due_at_ms >= sa.select(after_ms(-RECENT_S)).scalar_subquery(),
@@ -237,8 +237,8 @@ def _counts(
     connection: Connection, query: sa.Select[Any], names: Iterable[str] = ()
 ) -> dict[str, int]:
     """Return counts by name; those of `names` are 0 where the query finds none."""
-    found = {name: count for name, count in connection.execute(query)}  # noqa: C416
-    return dict.fromkeys(names, 0) | found
+    counts = {name: count for name, count in connection.execute(query)}  # noqa: C416
+    return dict.fromkeys(names, 0) | counts
 
 
 def _by(label: str, values: Mapping[str, int]) -> tuple[Sample, ...]:

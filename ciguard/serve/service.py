@@ -1,4 +1,4 @@
-"""The parts that handlers of requests and workers share: settings, database, objects, GitHub."""
+"""The service as handlers and workers use it: settings, database, objects and GitHub clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service as one process has it; threads share it."""
+    """The service of one process; threads share it."""
 
     settings: Settings
     database: Database
@@ -33,7 +33,7 @@ class Service:
 
 
 def open_service(settings: Settings, environ: Mapping[str, str]) -> Service:
-    """Open what the settings name; the tables are brought up to date.
+    """Open the store and the database of the settings; migrate the tables.
 
     Args:
         environ: credentials of S3.

@@ -1,4 +1,4 @@
-"""Options of `ciguard serve`, and secrets out of the environment; all mistakes at once."""
+"""Settings of `ciguard serve`: options, and secrets from the environment; all mistakes at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PEM: Final = "-----BEGIN "
 
 
 class Role(StrEnum):
-    """What a process does: answer requests, judge runs, or both."""
+    """Role of a process: answer requests, judge runs, or both."""
 
     ALL = "all"
     WEB = "web"
@@ -32,18 +32,18 @@ class Role(StrEnum):
 
     @property
     def answers(self) -> bool:
-        """Say whether it listens."""
+        """Return whether the process answers requests."""
         return self is not Role.WORKER
 
     @property
     def works(self) -> bool:
-        """Say whether it judges runs and asks GitHub for them."""
+        """Return whether the process judges runs, and lists them on GitHub."""
         return self is not Role.WEB
 
 
 @dataclass(frozen=True, slots=True)
 class AppCredentials:
-    """Of the GitHub App; `private_key` is PEM."""
+    """Credentials of the GitHub App; `private_key` is PEM."""
 
     app_id: str
     private_key: SecretStr
@@ -51,7 +51,7 @@ class AppCredentials:
 
 @dataclass(frozen=True, slots=True)
 class OAuthCredentials:
-    """Of the OAuth App, or the GitHub App, that people sign in with."""
+    """Credentials of the OAuth App or GitHub App for sign-in."""
 
     client_id: str
     client_secret: SecretStr
@@ -59,16 +59,16 @@ class OAuthCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one process.
+    """Settings of one process.
 
     Attributes:
         database, results: URLs; that of a database may hold a password.
-        public_url: how browsers and jobs reach the service, without a closing slash; "" where it
-            is not said.
-        repositories: the ones that `token` is for; () with an App, which knows its own.
-        webhook_secret: None in a role that does not listen.
-        proxy_header: in which a proxy says who somebody is; "" for none.
-        proxies: addresses or networks from which that header counts.
+        public_url: address of the service for browsers and jobs, without a closing slash; "" where
+            not given.
+        repositories: repositories of `token`; () with an App, whose installations have them.
+        webhook_secret: None for a process that does not answer requests.
+        proxy_header: header in which a proxy sends the login of a person; "" for none.
+        proxies: addresses or networks from which that header is accepted.
         metrics_from: addresses or networks that may read the metrics.
     """
 
@@ -104,14 +104,14 @@ def read_settings(
     proxies: Sequence[str] = LOOPBACK,
     metrics_from: Sequence[str] = LOOPBACK,
 ) -> Settings:
-    """Put options and environment together; an empty variable counts as not set.
+    """Combine options and environment; an empty variable counts as not set.
 
     Raises:
         UsageError: all mistakes.
     """
-    found = _Environment(environ)
-    app, token = found.app(), found.secret("CIGUARD_TOKEN")
-    server_url = found.address("GITHUB_SERVER_URL") or SERVER_URL
+    variables = _Environment(environ)
+    app, token = variables.app(), variables.secret("CIGUARD_TOKEN")
+    server_url = variables.address("GITHUB_SERVER_URL") or SERVER_URL
     settings = Settings(
         database=database,
         results=results,
@@ -120,24 +120,24 @@ def read_settings(
         role=role,
         public_url=public_url.rstrip("/"),
         server_url=server_url,
-        api_url=found.address("GITHUB_API_URL") or api_of(server_url),
+        api_url=variables.address("GITHUB_API_URL") or api_of(server_url),
         repositories=tuple(repositories),
-        webhook_secret=found.secret("CIGUARD_WEBHOOK_SECRET"),
+        webhook_secret=variables.secret("CIGUARD_WEBHOOK_SECRET"),
         token=token,
         app=app,
-        oauth=found.oauth(),
+        oauth=variables.oauth(),
         proxy_header=proxy_header.strip(),
         proxies=tuple(proxies),
         metrics_from=tuple(metrics_from),
     )
-    mistakes = [*found.mistakes, *_mistakes(settings)]
+    mistakes = [*variables.mistakes, *_mistakes(settings)]
     if mistakes:
         raise combine(mistakes)
     return settings
 
 
 class _Environment:
-    """Reads variables, and collects what is wrong with them."""
+    """Reads variables, and collects their mistakes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -158,19 +158,19 @@ class _Environment:
         return text
 
     def pair(self, first: str, second: str) -> tuple[str, str] | None:
-        """Both of two variables that need one another."""
+        """Return the values of two variables that need each other; None without them."""
         values = self.text(first), self.text(second)
         if all(values):
             return values
         if any(values):
-            missing, known = (second, first) if values[0] else (first, second)
-            what = f"is not set, but {known} is"
+            missing, present = (second, first) if values[0] else (first, second)
+            what = f"is not set, but {present} is"
             self.mistakes.append(UsageError(what, where=missing, fix="set both, or none"))
         return None
 
     def app(self) -> AppCredentials | None:
-        found = self.pair("CIGUARD_APP_ID", "CIGUARD_APP_KEY")
-        return AppCredentials(found[0], SecretStr(self._key(found[1]))) if found else None
+        pair = self.pair("CIGUARD_APP_ID", "CIGUARD_APP_KEY")
+        return AppCredentials(pair[0], SecretStr(self._key(pair[1]))) if pair else None
 
     def _key(self, text: str) -> str:
         if text.startswith(_PEM):
@@ -178,7 +178,7 @@ class _Environment:
         try:
             return Path(text).read_text("ascii")
         except (OSError, ValueError) as error:
-            # Not the text: it may be a key that lost its first line.
+            # Not the text, which may be a key without its first line.
             reason = error.strerror if isinstance(error, OSError) else "not a PEM file"
             what = f"is neither a key in PEM nor a file that can be read: {reason}"
             fix = "set it to the private key of the App, or to the path of its .pem file"
@@ -186,12 +186,12 @@ class _Environment:
             return ""
 
     def oauth(self) -> OAuthCredentials | None:
-        found = self.pair("CIGUARD_OAUTH_ID", "CIGUARD_OAUTH_SECRET")
-        return OAuthCredentials(found[0], SecretStr(found[1])) if found else None
+        pair = self.pair("CIGUARD_OAUTH_ID", "CIGUARD_OAUTH_SECRET")
+        return OAuthCredentials(pair[0], SecretStr(pair[1])) if pair else None
 
 
 def _mistakes(settings: Settings) -> list[CiguardError]:
-    found: list[CiguardError] = [
+    mistakes: list[CiguardError] = [
         UsageError(
             f'expected OWNER/NAME, found "{name:.80}"', where="--repo", fix="pass --repo OWNER/NAME"
         )
@@ -200,32 +200,28 @@ def _mistakes(settings: Settings) -> list[CiguardError]:
     ]
     if settings.public_url and not is_address(settings.public_url):
         what = f'expected an http(s) address, found "{settings.public_url:.200}"'
-        found.append(UsageError(what, where="--url", fix="pass --url https://HOST"))
+        mistakes.append(UsageError(what, where="--url", fix="pass --url https://HOST"))
     if settings.role.answers and settings.webhook_secret is None:
         fix = "set it to the secret that GitHub signs its webhooks with"
-        found.append(UsageError("is not set", where="CIGUARD_WEBHOOK_SECRET", fix=fix))
-    return [*found, *_proxy_mistakes(settings), *_identity_mistakes(settings)]
-
-
-def _proxy_mistakes(settings: Settings) -> list[CiguardError]:
-    found: list[CiguardError] = []
+        mistakes.append(UsageError("is not set", where="CIGUARD_WEBHOOK_SECRET", fix=fix))
     if settings.proxy_header and not _HEADER.fullmatch(settings.proxy_header):
         what = f'expected the name of a header, found "{settings.proxy_header:.80}"'
         fix = "pass --trust-proxy-header X-Forwarded-User"
-        found.append(UsageError(what, where="--trust-proxy-header", fix=fix))
+        mistakes.append(UsageError(what, where="--trust-proxy-header", fix=fix))
     return [
-        *found,
+        *mistakes,
         *_network_mistakes("--trust-proxy", settings.proxies),
         *_network_mistakes("--metrics-from", settings.metrics_from),
+        *_identity_mistakes(settings),
     ]
 
 
 def _network_mistakes(option: str, networks: Sequence[str]) -> Iterator[CiguardError]:
-    for one in networks:
+    for network in networks:
         try:
-            ipaddress.ip_network(one)
+            ipaddress.ip_network(network)
         except ValueError:
-            what = f'expected an address or a network, found "{one:.80}"'
+            what = f'expected an address or a network, found "{network:.80}"'
             fix = f"pass {option} 10.0.0.1, or 10.0.0.0/24"
             yield UsageError(what, where=option, fix=fix)
 

@@ -1,6 +1,7 @@
-"""What a judged run came to, as one immutable object: the JSON of guard and compare.
+"""The answer of a judged run: the JSON of guard and compare, stored as one immutable object.
 
-Pages show it, and a re-judged run gets another one: the row of the run names the one that holds.
+The pages show it. A run that is judged again gets another object: the row of the run names the
+current one.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """What an object of a run says.
+    """The content of the object.
 
     Attributes:
         headlines: sentences of guard and comparison.
-        verdict: as `ciguard guard --format json`; None where the run could not be judged.
-        comparison: as `ciguard compare --format json`; None without one.
+        verdict: JSON of `ciguard guard`; None where the run could not be judged.
+        comparison: JSON of `ciguard compare`; None without a comparison.
     """
 
     headlines: tuple[str, ...]
@@ -38,7 +39,7 @@ class StoredAnswer:
 
 
 def answer_of(report: Report) -> StoredAnswer:
-    """What there is to keep of a report."""
+    """Return the parts of a report that are stored."""
     contents = report.contents
     compared = contents.comparison if contents is not None else None
     return StoredAnswer(
@@ -49,7 +50,7 @@ def answer_of(report: Report) -> StoredAnswer:
 
 
 def encode(answer: StoredAnswer) -> bytes:
-    """JSON in gzip; equal answers are equal bytes."""
+    """Encode an answer as JSON in gzip; equal answers give equal bytes."""
     value = {
         "schema": SCHEMA,
         "headlines": list(answer.headlines),
@@ -60,10 +61,10 @@ def encode(answer: StoredAnswer) -> bytes:
 
 
 def decode(content: bytes, name: str) -> StoredAnswer:
-    """Read an object.
+    """Decode an object.
 
     Raises:
-        InputError: it is damaged, or of a newer schema.
+        InputError: the object is damaged, or of a newer schema.
     """
     try:
         value = json.loads(gzip.decompress(content))
@@ -77,6 +78,6 @@ def decode(content: bytes, name: str) -> StoredAnswer:
 
 
 def object_name(key: RunKey, content: bytes) -> str:
-    """The name of the object, by its content: the same answer is stored once."""
+    """Return the name of the object, with a digest of its content: each answer is stored once."""
     digest = hashlib.sha256(content).hexdigest()[:16]
     return f"answers/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest}.json.gz"

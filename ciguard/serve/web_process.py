@@ -1,7 +1,7 @@
-"""The process that answers requests; with `--role all` it starts the one that judges runs.
+"""The web process, which answers requests; with `--role all` it starts the worker process.
 
-The child is started again when it ends by itself. It ends with its standard input, and so with this
-process, however that ends.
+A worker process that ends by itself is started again. It ends at the end of its standard input, and
+so with the web process in any case.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
-REQUEST_GRACE_S: Final = 20  # for requests that are being answered when the process is to end
-CHILD_GRACE_S: Final = 30.0  # more than the worker process gives its jobs
+REQUEST_GRACE_S: Final = 20  # for current requests at the end of the process
+CHILD_GRACE_S: Final = 30.0  # more than the worker process waits for its jobs
 CHILD_POLL_S: Final = 1.0
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket to serve on. Its connections send each part of an answer at once.
+    """Open a socket to serve on, whose connections send each part of an answer at once.
 
     Raises:
-        UsageError: the address is in use, or not ours.
+        UsageError: the address is in use, or not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -46,14 +46,14 @@ def listen(host: str, port: int) -> socket.socket:
         fix = "pass another --host or --port, or stop what uses it"
         where = f"--host {host} --port {port}"
         raise UsageError(error.strerror or str(error), where=where, fix=fix) from error
-    # Connections inherit it; asyncio sets it on sockets of its own only. Without it the body of an
-    # answer waits until the client has acknowledged the headers, which takes it 40 ms.
+    # Connections inherit TCP_NODELAY; asyncio sets it only on its own sockets. Without it, the body
+    # of an answer waits until the client has acknowledged the headers, which takes 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 def serve_web(service: Service, read_model: ReadModel, listening: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT; requests that are being answered are completed."""
+    """Answer requests until SIGTERM or SIGINT, and complete current requests."""
     config = uvicorn.Config(
         build_application(service, read_model),
         log_config=None,
@@ -68,8 +68,8 @@ def serve_web(service: Service, read_model: ReadModel, listening: socket.socket)
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    # uvicorn has its own handlers while it runs. It raises what it caught once more for these,
-    # and they also catch what comes before it has begun.
+    # uvicorn has its own handlers while it runs, and then raises a caught signal again for these
+    # handlers. They also handle signals before its start.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     server.run(sockets=[listening])
@@ -77,10 +77,10 @@ def serve_web(service: Service, read_model: ReadModel, listening: socket.socket)
 
 @contextlib.contextmanager
 def worker_child(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
-    """Keep a worker process running while the block does.
+    """Keep a worker process running until the block ends.
 
     Args:
-        command: of the worker process, which ends with its standard input.
+        command: command of the worker process, which ends with its standard input.
     """
     stop = threading.Event()
     thread = threading.Thread(

@@ -1,1 +1,1 @@
-"""From what a person calls a run, on any command line, to the records of that run."""
+"""From the reference to a run, as a command line has it, to the records of the run."""

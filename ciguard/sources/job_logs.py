@@ -1,4 +1,4 @@
-"""The whole log of one job of GitHub, with what is known of its steps."""
+"""The log of one job of GitHub, with the starts of its steps."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MAX_LOG_BYTES: Final = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """What GitHub knows of the job whose log is read.
+    """The job whose log is read, as GitHub knows it.
 
     Attributes:
-        title: its name, with its attempt where that is not the first.
-        url: of its page.
-        steps: those that began.
+        title: name of the job, with its run attempt unless that is the first.
+        url: address of its page.
+        steps: steps that began.
     """
 
     title: str
@@ -40,40 +40,40 @@ class JobLog:
 def read_job_log(
     github: GitHub, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]
 ) -> T:
-    """Download a job's log to a temporary file, and read it there.
+    """Download the log of a job to a temporary file, and return the result of `read` for it.
 
     Args:
-        read: is given None where GitHub has no log, as of some cancelled jobs, or has it no longer.
+        read: receives None where GitHub has no log, as for some cancelled jobs and for old ones.
 
     Raises:
         GitHubError: GitHub does not know the job, or did not answer.
-        InputError: the job has not ended: its log is not whole.
+        InputError: the job has not ended, so that its log is incomplete.
     """
     path = f"/repos/{job.repository}/actions/jobs/{job.job_id}"
-    found = github.item(RunJob, path)
-    if found.status != "completed":
+    run_job = github.item(RunJob, path)
+    if run_job.status != "completed":
         fix = "wait until the job has ended"
-        raise InputError(f"the job is {found.status}", where=where, fix=fix)
-    known = _job_log(found)
-    answers: list[T] = []
+        raise InputError(f"the job is {run_job.status}", where=where, fix=fix)
+    job_log = _job_log(run_job)
+    results: list[T] = []
     lost = github.download_all(
         [(f"{path}/logs", "")],
-        lambda _, stream: answers.append(read(stream, known)),
+        lambda _, stream: results.append(read(stream, job_log)),
         max_bytes=MAX_LOG_BYTES,
         budget=Budget(MAX_LOG_BYTES),
     )
     for error in lost.values():
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise error
-        return read(None, known)
-    return answers[0]
+        return read(None, job_log)
+    return results[0]
 
 
 def _job_log(job: RunJob) -> JobLog:
     steps = tuple(
-        TimedStep(one.number, one.name, one.started_at)
-        for one in job.steps or ()
-        if one.started_at is not None and one.conclusion != "skipped"
+        TimedStep(step.number, step.name, step.started_at)
+        for step in job.steps or ()
+        if step.started_at is not None and step.conclusion != "skipped"
     )
     attempt = f", attempt {job.run_attempt}" if job.run_attempt > 1 else ""
     return JobLog(f"{job.name}{attempt}", job.html_url or "", steps)

@@ -1,8 +1,8 @@
-"""The door to the file system that the verbs share: whole files in, records in, files out.
+"""File access of all commands: plans, records and result files in, whole files out.
 
-What is written is written aside and moved into place, so that a reader sees the old file or the
-new one and a full disk loses neither. Whoever proposes a change decides what its artifacts hold,
-and another program unpacked them: what is no plain file of an honest size is named and not read.
+A file is written under a temporary name and then renamed: a reader sees the old or the new file,
+and a full disk loses neither. A pull request decides the content of unpacked artifacts: links,
+special files and oversized files are reported and not read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Plan, Record
 
-# Of one folder; records come from machines nobody trusts.
+# Limits of one folder: records come from untrusted machines.
 MAX_RECORD_BYTES: Final = 1 << 30
 MAX_RECORD_FILES: Final = 20_000
 MAX_FILE_BYTES: Final = 1 << 28
@@ -41,10 +41,10 @@ def _unreadable(path: Path | str, error: OSError) -> InputError:
 
 
 def read(path: Path | str) -> bytes:
-    """The whole file; "-" is standard input.
+    """Read a whole file; "-" is standard input.
 
     Raises:
-        InputError: it is not there, is no file, or may not be read.
+        InputError: the file does not exist, is no file, or cannot be read.
     """
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
@@ -54,10 +54,10 @@ def read(path: Path | str) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read in parts.
+    """Open a file to read it in parts.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         with path.open("rb") as stream:
@@ -67,7 +67,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_text_log(path: Path) -> bool:
-    """Say whether a file has the name of a log, and does not begin as a record or XML does."""
+    """Return whether a file has the name of a log, and not the beginning of a record or XML."""
     try:
         if path.suffix not in LOG_SUFFIXES or not path.is_file():
             return False
@@ -78,39 +78,39 @@ def is_text_log(path: Path) -> bool:
 
 
 def write(path: Path | str, content: bytes) -> None:
-    """Write aside and move into place; "-" is standard output.
+    """Write a file under a temporary name and rename it; "-" is standard output.
 
     Raises:
-        InputError: the folder cannot be written, or the disk is full; the old file is untouched.
+        InputError: the folder cannot be written, or the disk is full; the old file is unchanged.
     """
     if str(path) == "-":
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
     target = Path(path)
-    aside: Path | None = None
+    temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file():
-            target.write_bytes(content)  # /dev/stdout and the like cannot be moved onto
+            target.write_bytes(content)  # a device such as /dev/stdout cannot be replaced
             return
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        aside = Path(name)
+        temporary = Path(name)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        aside.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644)
-        aside.replace(target)
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644)
+        temporary.replace(target)
     except OSError as error:
-        if aside is not None:
-            aside.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
         what = f"cannot be written: {error.strerror or error}"
         raise InputError(what, where=str(path), fix="choose another place") from error
 
 
 def append(path: Path | str, text: str) -> None:
-    """Append to a file that others append to as well ($GITHUB_OUTPUT, $GITHUB_STEP_SUMMARY)."""
+    """Append to a file that other programs append to ($GITHUB_OUTPUT, $GITHUB_STEP_SUMMARY)."""
     try:
         with Path(path).open("ab") as stream:
             stream.write(text.encode("utf-8", "replace"))
@@ -121,24 +121,24 @@ def append(path: Path | str, text: str) -> None:
 
 
 def append_output(environ: Mapping[str, str], text: str) -> None:
-    """Append to the step's outputs, where a workflow has said where they are."""
+    """Append to the outputs of the step; outside of a workflow, do nothing."""
     if environ.get("GITHUB_OUTPUT"):
         append(environ["GITHUB_OUTPUT"], text)
 
 
 def is_directory(path: Path) -> bool:
-    """Say so; of what nobody may look at, or no file can be called, it is not said."""
+    """Return whether a path is a folder; False for an invalid or inaccessible path."""
     try:
         return path.is_dir()
     except OSError:
         return False
 
 
-def why_missing(path: Path) -> str:
-    """Why nothing can be read there; "" where something is."""
+def missing_reason(path: Path) -> str:
+    """Return the reason why a folder cannot be read; "" for a readable one."""
     try:
         path.stat()
-    except (FileNotFoundError, ValueError):  # no name has a byte 0
+    except (FileNotFoundError, ValueError):  # ValueError: a name with a byte 0
         return "no such folder"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
@@ -146,36 +146,37 @@ def why_missing(path: Path) -> str:
 
 
 def read_argument(folder: Path, option: str, argument: str) -> tuple[bytes, str]:
-    """What an option was given as JSON, or as a file that holds it, or as "-"; and its name."""
+    """Return the JSON of an argument (JSON itself, a file, or "-"), and its name for errors."""
     if argument.lstrip()[:1] in ("{", "[", ""):
         return argument.encode("utf-8", "surrogatepass"), option
     return read(folder / argument), f"{option} {argument}"
 
 
 def path_below(folder: Path, path: str | None) -> str:
-    """The path of a plan below a folder; "" for one that lies elsewhere, or none."""
+    """Return the path of a plan file relative to a folder; "" for one outside, or none."""
     if path is None or path == "-":
         return ""
-    place = _plan_place((folder / path).resolve())
+    file = _plan_file((folder / path).resolve())
     root = folder.resolve()
-    return place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else ""
 
 
 def read_plan(path: Path | str) -> Plan:
-    """The plan in a file, or the `plan.json` of a folder (a downloaded plan artifact)."""
-    place = Path(path) if str(path) == "-" else _plan_place(Path(path))
-    return plan_codec.decode(read(place), str(place))
+    """Read a plan from a file, or from the `plan.json` of a folder (a downloaded artifact)."""
+    file = Path(path) if str(path) == "-" else _plan_file(Path(path))
+    return plan_codec.decode(read(file), str(file))
 
 
-def _plan_place(path: Path) -> Path:
+def _plan_file(path: Path) -> Path:
     return path / "plan.json" if is_directory(path) else path
 
 
 @dataclass(frozen=True, slots=True)
 class ReadInputs:
-    """What there is of a run: records of our own legs, or result files of somebody else's.
+    """The records of a run by `ciguard run`, or its result files by other programs.
 
-    `missing` says that nothing is there, `problems` what was there and is not among these, and why.
+    `missing` is the message if the run has none of them; `problems` are messages about files that
+    were not read.
     """
 
     records: tuple[Record, ...] = ()
@@ -187,44 +188,44 @@ class ReadInputs:
 def read_inputs(
     folder: Path, records: str | None, results: Sequence[str], logs: ProcessLogs | None = None
 ) -> ReadInputs:
-    """Read what `--records` or `--results` name.
+    """Read the files that `--records` or `--results` name.
 
     Args:
-        logs: reads what the processes of records printed.
+        logs: reads the logs of the records' processes.
 
     Raises:
-        UsageError: neither or both are asked for, or a pattern says no shard.
+        UsageError: neither or both options are given, or a pattern names no shard.
     """
     if (records is None) is not bool(results):
         fix = "--records DIR for legs of `ciguard run`, --results GLOB for jobs of your own"
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
-        placed, problems = find_result_files(folder, results)
+        files, problems = find_result_files(folder, results)
         named = ", ".join(results)
-        missing = "" if placed or problems else f"--results: no file is called {named:.200}"
-        return ReadInputs(results=placed, missing=missing, problems=problems)
+        missing = "" if files or problems else f"--results: no file is called {named:.200}"
+        return ReadInputs(results=files, missing=missing, problems=problems)
     if not records:
         fix = "name the folder; is the variable empty that should say it?"
         raise UsageError("no folder", where="--records", fix=fix)
-    place = folder / records
-    if why := why_missing(place):
-        return ReadInputs(missing=f"{records:.200}: {why}, so there are no records")
-    found, problems = read_tree(place, logs)
-    return ReadInputs(found, problems=problems)
+    root = folder / records
+    if reason := missing_reason(root):
+        return ReadInputs(missing=f"{records:.200}: {reason}, so there are no records")
+    tree, problems = read_tree(root, logs)
+    return ReadInputs(tree, problems=problems)
 
 
 def read_result_files(
     folder: Path, patterns: Sequence[str]
 ) -> tuple[result_patterns.ResultFile, ...]:
-    """As `find_result_files`.
+    """Return the files of `find_result_files`.
 
     Raises:
-        InputError: one of them was not read.
+        InputError: a file cannot be read.
     """
-    found, problems = find_result_files(folder, patterns)
+    files, problems = find_result_files(folder, patterns)
     _raise_first(problems, f"--results {patterns[0]}")
-    return found
+    return files
 
 
 def _raise_first(problems: Sequence[str], where: str) -> None:
@@ -236,18 +237,18 @@ def _raise_first(problems: Sequence[str], where: str) -> None:
 def find_result_files(
     folder: Path, patterns: Sequence[str]
 ) -> tuple[tuple[result_patterns.ResultFile, ...], tuple[str, ...]]:
-    """Result files of other jobs, each once, with what the pattern that found it says of it.
+    """Find result files of other jobs, each once, with the facts of the first matching pattern.
 
-    Links are not followed, neither to files nor to folders.
+    Links to files and folders are not followed.
 
     Returns:
-        The files, and which of them were not read, and why.
+        The files, and messages about files that were not read.
 
     Raises:
-        UsageError: a pattern that says no shard.
+        UsageError: a pattern names no shard.
     """
     sizes: dict[str, int] = {}
-    found: dict[str, tuple[Path, result_patterns.Location]] = {}
+    matches: dict[str, tuple[Path, result_patterns.Location]] = {}
     problems: list[str] = []
     for pattern in map(result_patterns.pattern, patterns):
         root = folder / pattern.begin
@@ -257,29 +258,26 @@ def find_result_files(
             if not Path(pattern.text).is_absolute():
                 path = item.relative_to(folder).as_posix()
             location = pattern.match(path)
-            if location is None or path in found:
+            if location is None or path in matches:
                 continue
             if stat.S_ISREG(status.st_mode):
-                found[path], sizes[path] = (item, location), status.st_size
+                matches[path], sizes[path] = (item, location), status.st_size
             elif not stat.S_ISDIR(status.st_mode):
                 problems.append(f"{printable(path)}: {kind_of(status)}")
     problems += drop_oversized(sizes)
-    items = {path: found[path][0] for path in sorted(sizes)}
-    placed = tuple(
-        result_patterns.ResultFile(path, content, **found[path][1])
+    items = {path: matches[path][0] for path in sorted(sizes)}
+    files = tuple(
+        result_patterns.ResultFile(path, content, **matches[path][1])
         for path, content in contents_of(items, problems)
     )
-    return placed, tuple(sorted(set(problems)))
+    return files, tuple(sorted(set(problems)))
 
 
 def read_record_tree(path: Path | str, logs: ProcessLogs | None = None) -> tuple[Record, ...]:
-    """The records below a folder or in a file.
-
-    Args:
-        logs: reads what the processes printed.
+    """Return the records of `read_tree`.
 
     Raises:
-        InputError: nothing is there, or a file of them is none that can be read.
+        InputError: the path does not exist, or a file cannot be read.
     """
     records, problems = read_tree(path, logs)
     _raise_first(problems, str(path))
@@ -289,19 +287,19 @@ def read_record_tree(path: Path | str, logs: ProcessLogs | None = None) -> tuple
 def read_tree(
     path: Path | str, logs: ProcessLogs | None = None
 ) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """The records below a folder, or in one file: all `*.jsonl`, and result files beside them.
+    """Read the records below a folder or in a file: all `*.jsonl`, and the result files beside.
 
-    The file of a supervisor stands for its record, the results of which are in files beside it.
-    Links are not followed: a record says where its lines are, nothing else may.
+    The file of a supervisor stands for its folder, which holds the results of the record. Links are
+    not followed.
 
     Args:
-        logs: reads what the processes printed.
+        logs: reads the logs of the processes.
 
     Returns:
-        The records, and of each file that was not read which it is, and why.
+        The records, and messages about files that were not read.
 
     Raises:
-        InputError: nothing is there.
+        InputError: the path does not exist.
     """
     root = Path(path)
     if root.name == OWN_FILE:
@@ -315,31 +313,31 @@ def read_tree(
         raise InputError("no such record", where=str(path), fix="name a folder or a file of it")
     sizes: dict[str, int] = {}
     problems: list[str] = []
-    printed: list[str] = []
-    for inside, status in walk(root, problems):
-        if stat.S_ISREG(status.st_mode) and is_process_log(inside):
-            printed.append(inside)
-        is_line_file = inside.endswith(".jsonl")
+    log_names: list[str] = []
+    for name, status in walk(root, problems):
+        if stat.S_ISREG(status.st_mode) and is_process_log(name):
+            log_names.append(name)
+        is_line_file = name.endswith(".jsonl")
         if stat.S_ISREG(status.st_mode):
-            if is_line_file or result_file_location(inside) is not None:
-                sizes[inside] = status.st_size
+            if is_line_file or result_file_location(name) is not None:
+                sizes[name] = status.st_size
         elif is_line_file or not stat.S_ISDIR(status.st_mode):
-            problems.append(f"{printable(inside)}: {kind_of(status)}")
+            problems.append(f"{printable(name)}: {kind_of(status)}")
     problems += drop_oversized(sizes)
     contents = list(contents_of({name: root / name for name in sorted(sizes)}, problems))
-    files = [one for one in contents if one[0].endswith(".jsonl")]
-    results = [one for one in contents if result_file_location(one[0]) is not None]
+    files = [file for file in contents if file[0].endswith(".jsonl")]
+    results = [file for file in contents if result_file_location(file[0]) is not None]
     records = read_records(files, results)
     if logs is not None:
-        for inside in sorted(printed):
-            with opened(root / inside) as stream:
-                logs.add(inside, stream)
+        for name in sorted(log_names):
+            with opened(root / name) as stream:
+                logs.add(name, stream)
         records = logs.add_metrics(records)
     return records, tuple(sorted(problems))
 
 
 def contents_of(items: Mapping[str, Path], problems: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Whole files by name; of one that cannot be read, a problem."""
+    """Yield the content of each file by name; add a problem for a file that cannot be read."""
     for name, item in items.items():
         try:
             yield name, item.read_bytes()
@@ -348,40 +346,40 @@ def contents_of(items: Mapping[str, Path], problems: list[str]) -> Iterator[tupl
 
 
 def walk(root: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below a folder by its path there; of folders that are links nothing.
+    """Yield each entry below a folder by its relative path; links to folders are not followed.
 
-    One folder after the other: a thousand in each other are no reason to fall over.
+    Without recursion, so that deeply nested folders exceed no limit.
     """
-    waiting, seen = [root], 0
-    while waiting:
-        place = waiting.pop()
+    folders, count = [root], 0
+    while folders:
+        folder = folders.pop()
         try:
-            items = sorted(place.iterdir())
+            items = sorted(folder.iterdir())
         except OSError as error:
             problems.append(
-                f"{printable(_inside(root, place))}: cannot be read: {error.strerror or error}"
+                f"{printable(_relative(root, folder))}: cannot be read: {error.strerror or error}"
             )
             continue
         for item in items:
-            seen += 1
-            if seen > MAX_ENTRIES:
+            count += 1
+            if count > MAX_ENTRIES:
                 problems.append(f"more than {MAX_ENTRIES:,} files and folders: not all was read")
                 return
             try:
                 status = item.lstat()
             except OSError:
-                continue  # gone since
-            yield _inside(root, item), status
+                continue  # deleted since
+            yield _relative(root, item), status
             if stat.S_ISDIR(status.st_mode):
-                waiting.append(item)
+                folders.append(item)
 
 
-def _inside(root: Path, item: Path) -> str:
+def _relative(root: Path, item: Path) -> str:
     return item.relative_to(root).as_posix()
 
 
 def printable(name: str) -> str:
-    """A name as it may be printed: its own control characters do nothing."""
+    """Return a name for output; escape control characters."""
     return name if name.isprintable() else repr(name)
 
 
@@ -392,16 +390,16 @@ def kind_of(status: os.stat_result) -> str:
 
 
 def drop_oversized(sizes: dict[str, int]) -> Iterator[str]:
-    """Take out what is more than honest records have, the largest files first, and say so."""
+    """Remove files beyond the limits, the largest first; yield a message for each."""
     total = sum(sizes.values())
-    for inside, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+    for name, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
         if size > MAX_FILE_BYTES:
-            yield f"{printable(inside)}: {size:,} bytes, {MAX_FILE_BYTES >> 20} MiB are allowed"
+            yield f"{printable(name)}: {size:,} bytes, {MAX_FILE_BYTES >> 20} MiB are allowed"
         elif total > MAX_RECORD_BYTES:
-            yield f"{printable(inside)}: records of more than {MAX_RECORD_BYTES >> 20} MiB in all"
+            yield f"{printable(name)}: records of more than {MAX_RECORD_BYTES >> 20} MiB in all"
         else:
             break
-        total -= sizes.pop(inside)
-    for inside in sorted(sizes)[MAX_RECORD_FILES:]:
-        yield f"{printable(inside)}: more than {MAX_RECORD_FILES:,} files in all"
-        del sizes[inside]
+        total -= sizes.pop(name)
+    for name in sorted(sizes)[MAX_RECORD_FILES:]:
+        yield f"{printable(name)}: more than {MAX_RECORD_FILES:,} files in all"
+        del sizes[name]

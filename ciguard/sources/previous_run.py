@@ -1,4 +1,7 @@
-"""The run of the same pull request before the one that is judged: which it is, and its values."""
+"""The previous run of the same pull request: an artifact with its values, found by name.
+
+A change that both runs show is confirmed.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,11 @@ VALUES_LIMITS: Final = ArchiveLimits(members=10, bytes=1 << 28)
 
 @dataclass(frozen=True, slots=True)
 class PreviousRun:
-    """What the run of the same pull request before this one measured: it confirms what this shows.
+    """The records of the previous run of the same pull request.
 
-    Each report uploads the values that its successor needs as one artifact, whose name both can
-    tell from workflow, repository and branch: one call finds it, one downloads it, however many
-    legs there were. They are the pull request's own claim, as its records are, and never become a
-    baseline.
+    Each report uploads these values as one artifact, whose name follows from workflow, repository
+    and branch: one call finds the artifact and one downloads it, for any number of jobs. A pull
+    request can forge the values, as its records, so they never become a baseline.
     """
 
     run_id: int
@@ -36,9 +38,9 @@ class PreviousRun:
 
 
 def artifact_name(run: ActionsRun) -> str:
-    """What the values of this pull request are called; "" of a run that belongs to none.
+    """Return the name of the artifact for a run's pull request; "" for another run.
 
-    A digest, for a branch may be called by what no artifact may be called.
+    The name is a digest, because names of branches may have characters that GitHub refuses.
     """
     head, branch = run.subject_head_repository, run.subject_branch
     if head is None or not branch:
@@ -51,34 +53,34 @@ def artifact_name(run: ActionsRun) -> str:
 
 
 def load_previous_run(github: GitHub, run: ActionsRun, subject_run_id: int) -> PreviousRun | None:
-    """The newest values of the same pull request that an earlier run left; None without any.
+    """Download the newest values of the same pull request by an earlier run; None without any.
 
-    Anybody's run may call an artifact by this name, so GitHub's word decides whose it is.
+    Any run can upload an artifact with this name, so GitHub's facts about the uploading run decide.
 
     Args:
-        subject_run_id: the id of this run.
+        subject_run_id: the id of the judged run.
 
     Raises:
-        GitHubError: it cannot be had.
-        InputError: it is no archive that an honest upload makes.
+        GitHubError: the artifact cannot be listed or downloaded.
+        InputError: the archive is malformed.
     """
     name = artifact_name(run)
     if not name:
         return None
     path = f"/repos/{run.repository}/actions/artifacts?name={name}"
     listed = github.items(Artifact, path, key="artifacts", limit=PAGE_SIZE)
-    found = [
-        (one.workflow_run.id, one.id, one)
-        for one in listed
-        if one.name == name
-        and not one.expired
-        and one.workflow_run is not None
-        and one.workflow_run.id < subject_run_id
-        and _is_of(one.workflow_run, run)
+    earlier = [
+        (uploading.id, artifact.id, artifact)
+        for artifact in listed
+        if artifact.name == name
+        and not artifact.expired
+        and (uploading := artifact.workflow_run) is not None
+        and uploading.id < subject_run_id
+        and _is_of(uploading, run)
     ]
-    if not found:
+    if not earlier:
         return None
-    run_id, _, newest = max(found, key=lambda one: one[:2])
+    run_id, _, newest = max(earlier, key=lambda item: item[:2])
     files = download(
         github, run.repository, newest, VALUES_LIMITS, lambda name: name.endswith(".jsonl")
     )
@@ -90,7 +92,7 @@ def load_previous_run(github: GitHub, run: ActionsRun, subject_run_id: int) -> P
 def _is_of(uploading: UploadingRun, run: ActionsRun) -> bool:
     if uploading.head_branch != run.subject_branch or uploading.head_repository_id is None:
         return False
-    known = run.subject_head_repository_id
-    if known is None and (run.subject_head_repository or "").lower() == run.repository.lower():
-        known = uploading.repository_id
-    return uploading.head_repository_id == known
+    head_id = run.subject_head_repository_id
+    if head_id is None and (run.subject_head_repository or "").lower() == run.repository.lower():
+        head_id = uploading.repository_id
+    return uploading.head_repository_id == head_id

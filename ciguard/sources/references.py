@@ -1,14 +1,14 @@
-"""What a person calls a run, on every command line: one grammar, read here. Pure.
+"""The grammar of references to runs, the same in all commands. Pure.
 
     123456, 123456/2                      a run id, with its run attempt
     https://HOST/OWNER/NAME/actions/runs/123456[/attempts/2][...]
     records/, leg.jsonl                   a record's folder, or a file of one
     out/junit.xml, artifacts/*/*.trx      result files
     branch:main                           the newest run of a branch
-    base                                  what the candidate is to be held against by rule
+    base                                  the run that `compare` chooses for the candidate
     this                                  the run that this process is part of
 
-What is there on the disk is a path, whatever else it might mean.
+An existing path is a path, even if it has another meaning too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WILD: Final = re.compile(r"[*?]|\{\w+\}")
 
 @dataclass(frozen=True, slots=True)
 class RunId:
-    """A run of the history or of GitHub; `server` and `repository` are "" unless it was a link."""
+    """A run of the history or of GitHub; `server` and `repository` are "" without an address."""
 
     run_id: int
     run_attempt: int | None = None
@@ -67,7 +67,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What the candidate is to be held against, by rule."""
+    """The run that `compare` chooses for the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class CurrentRun:
 
 @dataclass(frozen=True, slots=True)
 class PathReference:
-    """What lies on the disk: a record's folder or file, or result files; `wild` is a pattern."""
+    """A path: a record's folder or file, or result files; `wild`: the text is a pattern."""
 
     text: str
     wild: bool = False
@@ -91,20 +91,20 @@ def parse(text: str, side: str, exists: Callable[[str], bool]) -> Reference:
     """Read one reference.
 
     Args:
-        side: what the argument is called, for errors.
-        exists: says whether a path is there.
+        side: name of the argument, for errors.
+        exists: returns whether a path exists.
 
     Raises:
-        UsageError: an address that is no run's, or a branch without a name.
-        InputError: not found.
+        UsageError: the address is not that of a run, or a branch has no name.
+        InputError: the text is no reference, and no path.
     """
     where = f"{side}: {text}" if text else side
     if text and exists(text):
         return PathReference(text)
     if text in _KEYWORDS:
         return _KEYWORDS[text]
-    if found := _RUN.fullmatch(text):
-        return RunId(int(found[1]), int(found[2]) if found[2] else None)
+    if match := _RUN.fullmatch(text):
+        return RunId(int(match[1]), int(match[2]) if match[2] else None)
     if text.startswith(("https://", "http://")):
         return _page(text, where)
     kind, colon, name = text.partition(":")
@@ -123,36 +123,36 @@ def _page(text: str, where: str) -> RunId:
         parts = urlsplit(text)
     except ValueError as error:
         raise UsageError(f"no address: {error}", where=where, fix=fix) from None
-    found = _PAGE.fullmatch(parts.path.rstrip("/"))
-    if not found or not parts.hostname:
+    match = _PAGE.fullmatch(parts.path.rstrip("/"))
+    if not match or not parts.hostname:
         raise UsageError("no run's address", where=where, fix=fix)
     return RunId(
-        int(found[2]),
-        int(found[3]) if found[3] else None,
-        checked_repository(found[1], where),
+        int(match[2]),
+        int(match[3]) if match[3] else None,
+        checked_repository(match[1], where),
         f"{parts.scheme}://{parts.netloc}",
     )
 
 
 def parse_job(text: str) -> JobId | None:
-    """The job whose page has this address, at whatever line; None of anything else."""
+    """Parse the address of a job's page, with or without a line; None for other texts."""
     try:
         parts = urlsplit(text)
     except ValueError:
         return None
-    found = _JOB.fullmatch(parts.path.rstrip("/"))
-    if not found or not parts.hostname or parts.scheme not in ("https", "http"):
+    match = _JOB.fullmatch(parts.path.rstrip("/"))
+    if not match or not parts.hostname or parts.scheme not in ("https", "http"):
         return None
-    if not REPOSITORY.fullmatch(found[1]):
+    if not REPOSITORY.fullmatch(match[1]):
         return None
-    return JobId(int(found[3]), found[1], f"{parts.scheme}://{parts.netloc}")
+    return JobId(int(match[3]), match[1], f"{parts.scheme}://{parts.netloc}")
 
 
 def checked_repository(text: str, where: str) -> str:
-    """`owner/name` as it may stand in a path.
+    """Return `owner/name` if it is valid.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no name of a repository.
     """
     if not REPOSITORY.fullmatch(text):
         raise UsageError(f'expected OWNER/NAME, found "{text}"', where=where)

@@ -188,7 +188,7 @@ def test_threads_fetch_an_object_once(
 def test_a_process_remembers_no_more_than_so_many(
     tmp_path: Path, open_cache: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_cache, "MOST_OBJECTS", 2)
+    monkeypatch.setattr(object_cache, "MAX_OBJECTS", 2)
     objects = NotedStore(tmp_path / "objects")
     cache = open_cache(objects, tmp_path / "cache")
     wanted = [put(objects, f"a/{number}", b"1") for number in range(3)]

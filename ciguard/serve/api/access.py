@@ -1,8 +1,8 @@
-"""The caller by its token: a job of a repository, the legs of a plan, or none that is known.
+"""The caller of the API by its token, and its rights: a job of a repository, or a leg of a plan.
 
-Its own jobs may read a repository, and every caller where it is public. Only the jobs and legs of a
-run may claim its blocks. A private repository does not exist for another caller, who gets the
-answer, and causes the work, of an unknown name.
+The jobs of a repository may read it, and every caller may read a public repository. Only jobs and
+legs of a run may claim its blocks. For another caller, a private repository does not exist: the
+answer, and the work for it, are those of an unknown name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SCHEME: Final = "bearer"
 
 
 def caller_repository(authorization: str | None, database: Database, jobs: JobTokens) -> int | None:
-    """Return the id of the repository that a request is made for; None without a token.
+    """Return the id of the caller's repository; None without a token.
 
     Args:
-        authorization: the header of the request.
+        authorization: header of the request.
 
     Raises:
-        TokenRefused: a token is shown that is none.
-        KeysUnavailable: GitHub's keys cannot be had now.
+        TokenRefused: the token is invalid.
+        KeysUnavailable: GitHub's keys cannot be fetched.
     """
     if authorization is None:
         return None
@@ -40,11 +40,11 @@ def caller_repository(authorization: str | None, database: Database, jobs: JobTo
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller in a run: by a token of its repository, of the run's jobs, or of its legs.
+    """A caller with a token of a repository, of a run's job, or of a plan's legs.
 
     Attributes:
         run: None for a token of the repository.
-        plan: of a token of the legs; None for others.
+        plan: None unless the token is of legs.
     """
 
     repository_id: int
@@ -61,10 +61,10 @@ def find_caller(authorization: str | None, database: Database, jobs: JobTokens) 
         run = jobs.run_of(token)
         return Caller(run.repository_id, run)
     with database.read() as connection:
-        found = claim_rows.plan_of(connection, token)
-    if found is None:
+        plan = claim_rows.plan_of(connection, token)
+    if plan is None:
         raise TokenRefused("the token is unknown, or was replaced when the plan was sent again")
-    return Caller(found.run.repository_id, found.run, found.plan)
+    return Caller(plan.run.repository_id, plan.run, plan.plan)
 
 
 def _bearer_token(authorization: str) -> str:
@@ -77,7 +77,7 @@ def _bearer_token(authorization: str) -> str:
 
 def _of_token(token: str, database: Database) -> int:
     with database.read() as connection:
-        found = tokens.repository_of(connection, token)
-    if found is None:
+        repository_id = tokens.repository_of(connection, token)
+    if repository_id is None:
         raise TokenRefused("the token is unknown or revoked")
-    return found
+    return repository_id

@@ -1,7 +1,7 @@
 """Requests about the blocks of a run: the plan job registers them, the legs claim them.
 
-A request is checked in this order: the caller, the repository that it may see, the body. Bodies of
-requests and answers stand here with their limits.
+A block is a part of a shard's tests that the job (leg) of another shard may run. A request is
+checked in this order: caller, repository, body. The models of the bodies have their limits.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
-MAX_S: Final = 35 * 24 * 3600  # a run of GitHub takes no longer
-# A shard's key, as `model/shard_names.py` makes them; of its blocks, with a number from 1.
+MAX_S: Final = 35 * 24 * 3600  # limit of a run on GitHub
+# The key of a shard, as in `model/shard_names.py`; the key of a block appends a number from 1.
 LEG: Final = "[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"
 _BLOCK: Final = re.compile(BLOCK)
 _BLOCK_NUMBER: Final = re.compile(r"\.[1-9][0-9]{0,2}")
 _RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
 _RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
-PLACE: Final = 200  # characters of keys that a client made up
+KEY_CHARACTERS: Final = 200  # of a client's keys in an error
 _AnyBody = TypeVar("_AnyBody", bound=BaseModel)
 
 PlanId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
@@ -55,13 +55,13 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_S, allow_inf_nan=False)]
 
 
 class _Body(BaseModel):
-    """Keys that a later client adds are ignored."""
+    """Base of the models; keys of later clients are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
 class RegisteredLeg(_Body):
-    """A leg: predicted seconds of its own part, and of its blocks in the order of their units."""
+    """A leg: predicted seconds of its own part, and of its blocks in their order."""
 
     group: Annotated[str, Field(max_length=256)]
     own_s: Seconds
@@ -95,13 +95,13 @@ class Registration(_Body):
 
 
 class RegistrationAnswer(_Body):
-    """The token that the legs of the plan show."""
+    """The token for the legs of the plan."""
 
     token: str
 
 
 class ClaimBody(_Body):
-    """Message of a leg when it begins, wants a block, or goes on without the service."""
+    """Message of a leg that begins, asks for a block, or continues without the service."""
 
     plan: PlanId
     leg: LegKey
@@ -113,7 +113,7 @@ class ClaimBody(_Body):
 
 
 class ClaimAnswer(_Body):
-    """A block to run, own ones with the leg that runs each, and others' that the leg had before."""
+    """A block to run, own blocks with the legs that run them, and other blocks that the leg has."""
 
     block: str | None
     taken: dict[str, str]
@@ -144,7 +144,7 @@ class _NotFound(InputError):
 
 
 class _BadBody(InputError):
-    """The body is not as the API wants it."""
+    """The body is invalid."""
 
 
 def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
@@ -155,16 +155,16 @@ def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) ->
         raise TokenRefused("a plan is registered by a job of this run attempt")
     body = _parse(Registration, request.body)
     with database.write() as connection:
-        made = claim_rows.register(connection, PlanKey(run, body.plan), *body.rows())
-    if made is None:
+        registration = claim_rows.register(connection, PlanKey(run, body.plan), *body.rows())
+    if registration is None:
         what = f"the run attempt has {claim_rows.MAX_PLANS} other plans already"
         raise _BadBody(what)
-    status = HTTPStatus.CREATED if made.is_new else HTTPStatus.OK
-    return JSONResponse({"token": made.secret}, status)
+    status = HTTPStatus.CREATED if registration.is_new else HTTPStatus.OK
+    return JSONResponse({"token": registration.secret}, status)
 
 
 def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
-    """POST .../claims: answer a leg that begins, wants a block, or goes on alone."""
+    """POST .../claims: answer a leg that begins, asks for a block, or continues alone."""
     caller = find_caller(request.authorization, database, jobs)
     run = _find_run(request, caller, database)
     _check_run(caller, run)
@@ -172,7 +172,7 @@ def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
     key = PlanKey(run, body.plan)
     with database.write() as connection:
         _check_plan(connection, caller, key)
-        asked = Claim(
+        question = Claim(
             body.leg,
             body.state,
             body.elapsed_s,
@@ -180,12 +180,12 @@ def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
             body.done_s,
             math.inf if body.left_s is None else body.left_s,
         )
-        found = answer_claim(connection, key, asked)
-    return JSONResponse({"block": found.block, "taken": found.taken, "held": found.held})
+        grant = answer_claim(connection, key, question)
+    return JSONResponse({"block": grant.block, "taken": grant.taken, "held": grant.held})
 
 
 def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
-    """PUT .../claims/BLOCK: confirm a block that a leg runs."""
+    """PUT .../claims/BLOCK: confirm that a leg runs a block."""
     caller = find_caller(request.authorization, database, jobs)
     run = _find_run(request, caller, database)
     _check_run(caller, run)
@@ -195,16 +195,14 @@ def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Respons
     key = PlanKey(run, body.plan)
     with database.write() as connection:
         _check_plan(connection, caller, key)
-        is_its = confirm_block(connection, key, body.leg, request.block)
-    if not is_its:
+        is_confirmed = confirm_block(connection, key, body.leg, request.block)
+    if not is_confirmed:
         return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def answered(
-    handler: Handler, request: RunRequest, database: Database, jobs: JobTokens
-) -> Response:
-    """Return the handler's answer, or in words why there is none."""
+def answer(handler: Handler, request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+    """Return the answer of a handler; its errors become problem details (RFC 9457)."""
     try:
         return handler(request, database, jobs)
     except TokenRefused as error:
@@ -216,7 +214,7 @@ def answered(
 
 
 def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey:
-    """Find the run attempt of the path; its repository exists for its own jobs only."""
+    """Find the run attempt of the path; a repository exists only for its own jobs."""
     if not REPOSITORY.fullmatch(request.full_name):
         raise _NotFound(NOT_FOUND)
     with database.read() as connection:
@@ -230,7 +228,7 @@ def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey
 
 
 def _check_run(caller: Caller, run: RunKey) -> None:
-    """Refuse the token of another run; a repeated leg has the token of an earlier attempt."""
+    """Refuse the token of another run; a leg that is run again has that of an earlier attempt."""
     own = caller.run
     if own is None:
         raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")
@@ -251,5 +249,5 @@ def _parse(model: type[_AnyBody], body: bytes) -> _AnyBody:
         return model.model_validate_json(body)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = f"{'.'.join(map(str, first['loc'])):.{PLACE}}"
-        raise _BadBody(f"the body: {place + ': ' if place else ''}{first['msg']}") from error
+        key = f"{'.'.join(map(str, first['loc'])):.{KEY_CHARACTERS}}"
+        raise _BadBody(f"the body: {key + ': ' if key else ''}{first['msg']}") from error

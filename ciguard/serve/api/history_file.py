@@ -30,7 +30,10 @@ MEDIA_TYPE: Final = "application/octet-stream"
 def history_response(
     request: Request, database: Database, objects: ObjectStore, jobs: JobTokens
 ) -> Response:
-    """Answer with the file, or why not. The caller is found first, which reveals no repository."""
+    """Answer with the file, or with the problem.
+
+    The caller is checked first, so that an invalid token reveals no repository.
+    """
     full_name = "{owner}/{name}".format(**request.path_params)
     try:
         caller = caller_repository(request.headers.get("Authorization"), database, jobs)
@@ -73,6 +76,6 @@ def _response(status: HTTPStatus, etag: str = "", content: bytes | None = None) 
 
 
 def _matches(if_none_match: str, etag: str) -> bool:
-    """Compare weakly, as RFC 9110 wants it (13.1.2)."""
+    """Compare weakly (RFC 9110, 13.1.2)."""
     tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return etag in tags or tags == ["*"]

@@ -1,4 +1,4 @@
-"""GitHub's OIDC tokens of jobs: which run a job is of, if the token is GitHub's and ours.
+"""Checks of GitHub's OIDC tokens: the run of a job, if GitHub signed the token for this service.
 
 Source: docs.github.com, "OpenID Connect reference"; RFC 7519; RFC 8725 (one algorithm, which the
 token does not choose).
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
 LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's
 FETCH_S: Final = 2.0
-REFETCH_S: Final = 60.0  # a token names its key, so anybody can name one that nobody has
-KEYS_AGE_S: Final = 3600.0  # after which a key that GitHub gave up is not accepted any more
+REFETCH_S: Final = 60.0  # a token names its key, so anybody can name keys that do not exist
+KEYS_AGE_S: Final = 3600.0  # after which a key that GitHub has withdrawn is refused
 MIN_KEY_BITS: Final = 2048
-# The last three: a proxy's answer that is JSON, and no JWKS.
+# The last three are for a proxy's JSON that is no JWKS.
 _FETCH_ERRORS: Final = (
     *(httpx.HTTPError, ValueError, TimeoutError),
     *(TypeError, LookupError, AttributeError),
@@ -41,13 +41,13 @@ class TokenRefused(InputError):
 
 
 class KeysUnavailable(RemoteError):
-    """GitHub's keys cannot be had now, so no token can be checked."""
+    """GitHub's keys cannot be fetched now, so no token can be checked."""
 
     is_lasting = False
 
 
 def issuer_of(server_url: str) -> str:
-    """Return the issuer that signs the tokens of the jobs of a server."""
+    """Return the issuer that signs tokens of a server's jobs."""
     if server_url == SERVER_URL:
         return "https://token.actions.githubusercontent.com"
     scheme, _, host = server_url.partition("://")
@@ -57,7 +57,7 @@ def issuer_of(server_url: str) -> str:
 
 
 class SigningKeys:
-    """The keys of an issuer, fetched when one is needed. Threads may share it."""
+    """The keys of an issuer, fetched on demand. Threads may share it."""
 
     def __init__(self, issuer: str, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._address = f"{issuer}/.well-known/jwks"
@@ -72,18 +72,18 @@ class SigningKeys:
 
         Raises:
             TokenRefused: the issuer has no such key.
-            KeysUnavailable: it cannot be asked.
+            KeysUnavailable: the keys cannot be fetched.
         """
-        found = self._fresh(key_id)
-        if found is not None:
-            return found
+        key = self._fresh(key_id)
+        if key is not None:
+            return key
         with self._lock:
             if self._fresh(key_id) is None and self._clock_s() - self._tried_at_s >= REFETCH_S:
                 self._tried_at_s = self._clock_s()
                 self._fetch()
-            found = self._fresh(key_id)
-            if found is not None:
-                return found
+            key = self._fresh(key_id)
+            if key is not None:
+                return key
             if self._problem:
                 raise KeysUnavailable(self._problem, where=self._address)
         raise TokenRefused("the token is signed with a key that GitHub does not have")
@@ -106,24 +106,24 @@ class SigningKeys:
         return dict(filter(None, map(_usable_key, answer.json()["keys"])))
 
 
-def _usable_key(found: Mapping[str, Any]) -> tuple[str, RSAPublicKey] | None:
+def _usable_key(jwk: Mapping[str, Any]) -> tuple[str, RSAPublicKey] | None:
     """Return the id and the key; None for a key of another kind."""
-    if found.get("kty") != "RSA" or found.get("use", "sig") != "sig" or not found.get("kid"):
+    if jwk.get("kty") != "RSA" or jwk.get("use", "sig") != "sig" or not jwk.get("kid"):
         return None
     try:
-        key = RSAAlgorithm.from_jwk(dict(found))
+        key = RSAAlgorithm.from_jwk(dict(jwk))
     except (jwt.InvalidKeyError, ValueError):
         return None
     if not isinstance(key, RSAPublicKey) or key.key_size < MIN_KEY_BITS:
         return None
-    return str(found["kid"]), key
+    return str(jwk["kid"]), key
 
 
 class JobTokens:
-    """Checks tokens of one issuer, made for one audience.
+    """Checks tokens of one issuer for one audience.
 
     Args:
-        audience: scheme, host and port of the service; "" where it has no public address.
+        audience: scheme, host and port of the service; "" without a public address.
     """
 
     def __init__(self, issuer: str, audience: str, keys: SigningKeys | None = None) -> None:
@@ -135,8 +135,8 @@ class JobTokens:
         """Return the id of the repository whose job has this token.
 
         Raises:
-            TokenRefused: it is forged, expired, or not made for this service.
-            KeysUnavailable: nobody can tell now.
+            TokenRefused: the token is forged, expired, or made for another service.
+            KeysUnavailable: the token cannot be checked now.
         """
         return self._numbers(token, RUN_COLUMNS[:1])[0]
 

@@ -1,4 +1,4 @@
-"""Answers of the API that are no results, as RFC 9457 has them."""
+"""Errors of the API as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from ciguard.serve.api.oidc import TokenRefused
 
 MEDIA_TYPE: Final = "application/problem+json"
-# Of a name that nothing has, and of a private repository to whoever may not read it.
+# The answer for an unknown name, and for a private repository that the caller may not read.
 NOT_FOUND: Final = "there is no such repository, or you may not read it"
 
 
 def problem(
     status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Make an answer whose `detail` is a sentence for the person who reads the job's log."""
+    """Make an answer; `detail` is a sentence for the reader of the job's log."""
     content = {"title": status.phrase, "status": int(status), "detail": detail}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 

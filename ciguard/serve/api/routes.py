@@ -1,6 +1,6 @@
 """The paths of the API, its description as OpenAPI 3.1, and the handlers.
 
-The tests hold every answer against the description, which is `openapi.json`.
+The description is `openapi.json`; tests check every answer against it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ciguard.serve.api.claim_requests import (
     Registration,
     RegistrationAnswer,
     RunRequest,
-    answered,
+    answer,
 )
 from ciguard.serve.api.history_file import history_response
 from ciguard.serve.api.oidc import JobTokens, issuer_of
@@ -47,7 +47,7 @@ _BODIES: Final = (Registration, RegistrationAnswer, ClaimBody, ClaimAnswer, Conf
 
 
 def openapi_document(public_url: str, version: str) -> dict[str, Any]:
-    """Return the description of the API at an address ("": where this document is)."""
+    """Return the description of the API at an address; "" for the address of the document."""
     document: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())
     document["info"]["version"] = version
     document["servers"] = [{"url": public_url or "/"}]
@@ -65,27 +65,25 @@ def routes(service: Service) -> tuple[Route, ...]:
     jobs = JobTokens(issuer_of(settings.server_url), audience)
     document = openapi_document(settings.public_url, __version__)
 
-    async def history(request: Request) -> Response:
-        return await run_in_threadpool(
-            history_response, request, service.database, service.objects, jobs
-        )
+    def history(request: Request) -> Response:
+        return history_response(request, service.database, service.objects, jobs)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
 
-    def of_run(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def run_endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            asked = await _run_request(request)
-            return await run_in_threadpool(answered, handler, asked, service.database, jobs)
+            run_request = await _run_request(request)
+            return await run_in_threadpool(answer, handler, run_request, service.database, jobs)
 
         return endpoint
 
     return (
         Route(HISTORY_PATH, history),
         Route(OPENAPI_PATH, openapi),
-        Route(BLOCKS_PATH, of_run(claim_requests.register_blocks), methods=["PUT"]),
-        Route(CLAIMS_PATH, of_run(claim_requests.claim), methods=["POST"]),
-        Route(CLAIM_PATH, of_run(claim_requests.confirm), methods=["PUT"]),
+        Route(BLOCKS_PATH, run_endpoint(claim_requests.register_blocks), methods=["PUT"]),
+        Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
+        Route(CLAIM_PATH, run_endpoint(claim_requests.confirm), methods=["PUT"]),
     )
 
 

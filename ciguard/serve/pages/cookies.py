@@ -1,7 +1,7 @@
-"""Cookies: their names and attributes, what is sealed in them, and tokens against forged requests.
+"""Cookies: names, attributes and sealed values, and the tokens against forged requests (CSRF).
 
 Source: OWASP, "Session Management" and "Cross-Site Request Forgery Prevention" cheat sheets. On
-loopback there is no https, and browsers refuse `__Host-` and `Secure` without it.
+loopback, the service has no https, without which browsers refuse `__Host-` and `Secure`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 SESSION: Final = "ciguard-session"  # the secret of a session
-GITHUB: Final = "ciguard-github"  # the person's own token of GitHub, sealed
-SIGN_IN: Final = "ciguard-sign-in"  # a sign-in that has begun, sealed
-FORMS: Final = "ciguard-forms"  # of whoever has no session: what their forms are bound to
+GITHUB: Final = "ciguard-github"  # the token of the person for GitHub, sealed
+SIGN_IN: Final = "ciguard-sign-in"  # the state of a sign-in, sealed
+FORMS: Final = "ciguard-forms"  # the secret that binds forms of viewers without a session
 _HOST: Final = "__Host-"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -37,19 +37,19 @@ def new_secret() -> str:
 
 
 def own_origin(request: Request) -> str:
-    """Return scheme, host and port by which browsers reach us: as configured, else as they ask."""
+    """Return scheme, host and port of the service: as configured, else as in the request."""
     public_url: str = request.app.state.service.settings.public_url
     return origin_of(public_url or str(request.url))
 
 
 def is_secure(request: Request) -> bool:
-    """Say whether cookies are for https alone: everywhere but on loopback."""
+    """Return whether cookies are for https only: everywhere except on loopback."""
     origin = urlsplit(own_origin(request))
     return origin.scheme == "https" or not is_loopback_name(origin.hostname)
 
 
 def is_loopback_name(host: str | None) -> bool:
-    """Say whether a name or address is of this machine."""
+    """Return whether a name or address is of this machine."""
     return host in _LOOPBACK
 
 
@@ -86,12 +86,12 @@ def _full_name(request: Request, name: str) -> str:
 
 
 def seal(secret: SecretStr, value: Any) -> str:
-    """Seal a value, so that the browser can neither read nor change it."""
+    """Encrypt and sign a value: the browser can neither read nor change it."""
     return _fernet(secret).encrypt(json.dumps(value).encode()).decode()
 
 
 def unseal(secret: SecretStr, text: str, max_age_s: float | None = None) -> Any:
-    """Return the sealed value; None where it was not sealed by us, or too long ago."""
+    """Return the sealed value; None if the seal is invalid or too old."""
     try:
         ttl = None if max_age_s is None else round(max_age_s)
         return json.loads(_fernet(secret).decrypt(text.encode("utf-8", "replace"), ttl))
@@ -105,12 +105,12 @@ def _fernet(secret: SecretStr) -> Fernet:
 
 
 def form_token(bound_to: str) -> str:
-    """Return the token of forms of our pages, made of a secret that only their browser has."""
+    """Return the token of the forms of our pages, derived from a secret of the browser."""
     return hmac.new(bound_to.encode(), b"ciguard: form", hashlib.sha256).hexdigest()
 
 
 def is_own_form(request: Request, token: str, bound_to: str) -> bool:
-    """Say whether a form comes from a page that we gave to this browser."""
+    """Return whether a form comes from a page that the service gave to this browser."""
     if request.headers.get("origin", own_origin(request)) != own_origin(request):
         return False
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":

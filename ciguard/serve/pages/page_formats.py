@@ -1,25 +1,41 @@
-"""A page, or an error in its place, in its two formats: HTML by a template, JSON of all values."""
+"""A page, or an error, in its two formats: HTML by a Jinja template, and JSON of all values.
+
+The environment of the templates is that of the reports, with more filters for values.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import fields, is_dataclass
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from urllib.parse import quote
 
 from starlette.responses import Response
 
+from ciguard import text
+from ciguard.render import templates
 from ciguard.render.html import block_values
 from ciguard.serve.pages import cookies
-from ciguard.serve.pages.page_templates import render_template
+from ciguard.serve.pages.static_files import static_address
 from ciguard.serve.pages.viewers import Viewer
-from ciguard.serve.pages.visit import PART_HEADER, Format, Visit, make_visit, sign_in_address
+from ciguard.serve.pages.visit import (
+    PART_HEADER,
+    Format,
+    Visit,
+    make_visit,
+    page_address,
+    repository_path,
+    sign_in_address,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from jinja2 import Environment
     from starlette.requests import Request
 
 
@@ -29,21 +45,24 @@ MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
 }
-# Of a private repository the same as of none.
+# The answer for a private repository is the same as for an unknown one.
 WORDS: Final[Mapping[int, str]] = {
     HTTPStatus.NOT_FOUND: "There is no such page, or you may not see it.",
     HTTPStatus.FORBIDDEN: "This form is not from a page of ours, or that page is too old.",
 }
 NO_VIEWER: Final = Viewer()
+FOLDER: Final = "serve/"
+NONE: Final = "–"
+_AGES: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 class View(Protocol):
-    """The value of a page: a frozen dataclass whose names hold the units.
+    """The value of a page: a frozen dataclass, with units in the names of its fields.
 
-    JSON has its fields and properties, and those of the values in it; its methods are for HTML.
+    JSON has the fields and properties of a value and of the values in it; methods are for HTML.
 
     Attributes:
-        TEMPLATE: of templates/serve.
+        TEMPLATE: name of the template in templates/serve.
     """
 
     TEMPLATE: ClassVar[str]
@@ -51,10 +70,10 @@ class View(Protocol):
 
 def render_page(visit: Visit, view: View) -> Response:
     """Return the page, or 304 for a browser that has the same bytes."""
-    text = as_html(visit, view) if visit.format == "html" else as_json(view)
-    content = text.encode("utf-8", "backslashreplace")
+    page = as_html(visit, view) if visit.format == "html" else as_json(view)
+    content = page.encode("utf-8", "backslashreplace")
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
-    # Asked for again each time: who may see what can change.
+    # Revalidated each time, because rights of viewers can change.
     vary = f"Cookie, {PART_HEADER}"
     headers = {"Cache-Control": "private, no-cache", "ETag": tag, "Vary": vary}
     if tag in visit.request.headers.get("if-none-match", ""):
@@ -71,7 +90,7 @@ def as_html(visit: Visit, view: View) -> str:
 
 
 def frame_values(visit: Visit) -> dict[str, Any]:
-    """Return the values that the frame of every page needs."""
+    """Return the values for the frame of every page."""
     return {
         "visit": visit,
         "viewer": visit.viewer,
@@ -83,7 +102,7 @@ def frame_values(visit: Visit) -> dict[str, Any]:
 
 
 def as_json(view: View) -> str:
-    """Return every value of the view as JSON; null is what is not known."""
+    """Return every value of the view as JSON; unknown values are null."""
     return json.dumps({"schema": SCHEMA, **_members(view)}, default=_members, indent=1) + "\n"
 
 
@@ -104,18 +123,121 @@ def _names(kind: Any) -> tuple[str, ...]:
 def error_page(
     request: Request, status: HTTPStatus, words: str = "", viewer: Viewer = NO_VIEWER
 ) -> Response:
-    """Return an error in words, in the format that was asked for."""
+    """Return an error in words, in the format of the request."""
     words = words or WORDS[status]
-    ending = request.url.path.rpartition(".")[2]
-    if ending == "json":
-        text = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
-        return _response(text, status, MEDIA_TYPES["json"])
+    suffix = request.url.path.rpartition(".")[2]
+    if suffix == "json":
+        content = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
+        return _response(content, status, MEDIA_TYPES["json"])
     visit = make_visit(request, request.app.state.service, viewer, "html")
-    text = render_template("error", status=status, words=words, **frame_values(visit))
-    return _response(text, status, MEDIA_TYPES["html"])
+    content = render_template("error", status=status, words=words, **frame_values(visit))
+    return _response(content, status, MEDIA_TYPES["html"])
 
 
-def _response(text: str, status: HTTPStatus, media_type: str) -> Response:
-    content = text.encode("utf-8", "backslashreplace")
+def _response(page: str, status: HTTPStatus, media_type: str) -> Response:
+    content = page.encode("utf-8", "backslashreplace")
     headers = {"Cache-Control": "no-store"}
     return Response(content, status, headers, media_type=media_type)
+
+
+class OfTest(Protocol):
+    """A row of a table about a test."""
+
+    @property
+    def suite(self) -> str: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+
+
+def age(from_ms: int | None, now_ms: int) -> str:
+    """Format an age as "3 d", "2 h", "5 min" or "now", also for a clock that is ahead."""
+    if from_ms is None:
+        return NONE
+    age_s = (now_ms - from_ms) / 1000
+    for unit, seconds in _AGES:
+        if age_s >= seconds:
+            return f"{age_s // seconds:.0f} {unit}"
+    return "now"
+
+
+def moment(at_ms: int | None) -> str:
+    """Format date and time: "2026-11-26 19:08 UTC"."""
+    if at_ms is None:
+        return NONE
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def machine_time(at_ms: int) -> str:
+    """Format a time for HTML's `datetime`."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """Format a share as "61 %"; an en dash where a value is unknown."""
+    return f"{100 * part / whole:.0f} %" if part is not None and whole else NONE
+
+
+def ratio(part: float | None, whole: float | None) -> str:
+    """Format a ratio as "1.04"; an en dash where a value is unknown."""
+    return f"{part / whole:.2f}" if part is not None and whole else NONE
+
+
+def number(value: float | None) -> str:
+    """Format a number as "1,040"; an en dash where it is unknown."""
+    return NONE if value is None else f"{value:,}"
+
+
+def duration(value_s: float) -> str:
+    """Format a duration; below 5 ms, as for most unit tests, "< 0.01 s" instead of "0.00 s"."""
+    return "< 0.01 s" if 0 < value_s < 0.005 else text.duration(value_s)  # noqa: PLR2004
+
+
+def place(of: OfTest) -> str:
+    """Format suite and variant as "unit, py311"; an en dash where a plan has neither."""
+    return ", ".join(text.one_line(name, 40) for name in (of.suite, of.variant) if name) or NONE
+
+
+def address_of_test(full_name: str, of: OfTest, case: str | None = None) -> str:
+    """Return the address of the page of a test, or of one of its cases."""
+    named = {"suite": of.suite, "variant": of.variant, "unit": of.unit, "case": case}
+    return page_address(f"{repository_path(full_name)}/tests", named)
+
+
+def _measured(show: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: NONE if value is None else show(value)
+
+
+FILTERS: Final[Mapping[str, Callable[..., str]]] = {
+    "age": age,
+    "duration": _measured(duration),
+    "machine_time": machine_time,
+    "moment": moment,
+    "number": number,
+    "path": quote,
+    "place": place,
+    "price": _measured(text.price),
+    "size": _measured(text.size),
+    "static": static_address,
+    "verdict_words": lambda verdict: verdict.replace("_", " "),
+}
+
+
+@lru_cache(maxsize=1)
+def page_environment() -> Environment:
+    """Return the environment of the pages' templates."""
+    environment = templates.environment().overlay()
+    environment.filters = {**environment.filters, **FILTERS}
+    environment.globals = {
+        **environment.globals,
+        "share": share,
+        "ratio": ratio,
+        "address_of_test": address_of_test,
+    }
+    return environment
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Render a page in HTML."""
+    return page_environment().get_template(f"{FOLDER}{name}.html.j2").render(**values)

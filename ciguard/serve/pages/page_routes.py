@@ -1,7 +1,7 @@
-"""The address of each page, and the threads that answer.
+"""The address of each page, its two formats, and the threads that answer pages.
 
-Every page has two formats, and one rule of who may see it. History, health and webhooks have other
-threads, and do not wait for pages.
+A page that a viewer may not see does not exist for them. History, health checks and webhooks have
+other threads, and do not wait for pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Respond = Callable[[Visit], Response]
 
 THREADS: Final = 8
-MOST_ASKED: Final = 64  # of a page of a hundred thousand results, 50 are answered in a second
+MAX_PENDING: Final = 64  # 50 pages with a hundred thousand results are answered in a second
 
 
 class PageThreads:
@@ -46,7 +46,7 @@ class PageThreads:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, "page")
-        self._asked = 0
+        self._pending = 0
 
     async def answer(
         self, respond: Callable[..., Response], request: Request, *values: object
@@ -54,16 +54,16 @@ class PageThreads:
         """Call `respond` in a thread.
 
         Raises:
-            RemoteError: more pages are asked for than the threads answer in seconds.
+            RemoteError: MAX_PENDING pages are pending.
         """
-        if self._asked >= MOST_ASKED:
-            raise RemoteError(f"more than {MOST_ASKED} pages are asked for at once")
-        self._asked += 1
+        if self._pending >= MAX_PENDING:
+            raise RemoteError(f"more than {MAX_PENDING} pages are asked for at once")
+        self._pending += 1
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, respond, request, *values)
         finally:
-            self._asked -= 1
+            self._pending -= 1
 
 
 WORK: Final = "/work"
@@ -79,12 +79,12 @@ PAGES: Final[Mapping[str, Build]] = {
     f"{RUN}/comparison": comparison_page,
     REPOSITORY: repository_page,
 }
-# Names of repositories may have dots: the longer path comes first.
-ENDINGS: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
+# The longer path comes first, because names of repositories may have dots.
+SUFFIXES: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 
 
 class NumberConvertor(IntegerConvertor):
-    """A number of GitHub; Python refuses to read one of thousands of digits."""
+    """A number of GitHub, at most 16 digits: Python refuses integers of thousands of digits."""
 
     regex = "[0-9]{1,16}"
 
@@ -93,7 +93,7 @@ register_url_convertor("number", NumberConvertor())
 
 
 def respond(request: Request, form: Format, action: Respond) -> Response:
-    """Find the viewer, and answer; a page that they may not see does not exist."""
+    """Find the viewer, and answer with the page, or with an error page."""
     service = request.app.state.service
     viewer = find_viewer(request, service)
     is_bound = bool(viewer.bound_to) or not viewer.may_act
@@ -123,7 +123,7 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
 
 
 def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]]:
-    """Make the endpoint of a repository, or of one with a name such as "octo-org/data.json"."""
+    """Make the endpoint of a repository, also of a name such as "octo-org/data.json"."""
 
     def answer(visit: Visit) -> Response:
         try:
@@ -166,11 +166,11 @@ def _routes() -> list[Route]:
     routes.append(Route("/", page_endpoint(repositories_page, "html")))
     routes.append(Route(WORK, try_again_endpoint, methods=["POST"]))
     for path, build in PAGES.items():
-        for form, ending in ENDINGS.items():
-            if path == REPOSITORY and ending:
-                routes.append(Route(path + ending, repository_endpoint(form)))
-            elif path != "/index" or ending:
-                routes.append(Route(path + ending, page_endpoint(build, form)))
+        for form, suffix in SUFFIXES.items():
+            if path == REPOSITORY and suffix:
+                routes.append(Route(path + suffix, repository_endpoint(form)))
+            elif path != "/index" or suffix:
+                routes.append(Route(path + suffix, page_endpoint(build, form)))
     routes.append(Route("/{path:path}", no_page_endpoint))
     return routes
 

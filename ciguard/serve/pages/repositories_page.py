@@ -18,9 +18,9 @@ MAX_PAGE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLine:
-    """A repository; `base_` is of the newest run of its default branch, `run_` of all runs.
+    """A repository; `base_` is of the newest run of its default branch, `run_` of its newest run.
 
-    Values of runs are None where none was judged.
+    Values of runs are None where no run was judged.
     """
 
     repository: str
@@ -40,7 +40,7 @@ class RepositoryLine:
 
 @dataclass(frozen=True, slots=True)
 class RepositoriesPage:
-    """A page of repositories by name; `total` of them are to be seen and meet the search."""
+    """A page of repositories by name; `total` is the number of visible ones that match."""
 
     TEMPLATE: ClassVar[str] = "repositories"
 
@@ -52,10 +52,10 @@ class RepositoriesPage:
 
 
 def repositories_page(visit: Visit) -> RepositoriesPage:
-    """Find the repositories that the viewer may see; no other is counted.
+    """Find a page of the repositories that the viewer may see.
 
     Raises:
-        UsageError: the query has no sense.
+        UsageError: the query is invalid.
     """
     search = visit.query.get("q", "").strip()[:200]
     page = visit.number("page", 1, least=1, most=MAX_PAGE)
@@ -69,11 +69,11 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
         )
         lines = tuple(
             _line(
-                one,
-                _first(run_rows.newest(connection, one.id, is_base_branch=True, limit=1)),
-                _first(run_rows.newest(connection, one.id, limit=1)),
+                repository,
+                _first(run_rows.newest(connection, repository.id, is_base_branch=True, limit=1)),
+                _first(run_rows.newest(connection, repository.id, limit=1)),
             )
-            for one in shown
+            for repository in shown
         )
     pages = max(1, -(-total // PAGE_SIZE))
     return RepositoriesPage(search, page, pages, total, lines)

@@ -1,4 +1,4 @@
-"""`/OWNER/NAME`: its runs, the newest first, each with what it was for every suite and variant."""
+"""`/OWNER/NAME`: the runs of a repository, the newest first, with a cell a suite and variant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_rows import RunRow
 
 PAGE_SIZE: Final = 30
-LOOKED_AT: Final = 200  # runs of the default branch in which the last green one is looked for
+SEARCHED: Final = 200  # runs of the default branch that are searched for the last green run
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
 
 
@@ -25,7 +25,7 @@ _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
 class LastGreen:
     """The last run of the default branch in which a suite and variant was complete and passed.
 
-    `key`, `completed_at_ms` and `head_sha` are None where none of the last runs was green.
+    `key`, `completed_at_ms` and `head_sha` are None if no searched run was green.
     """
 
     suite: str
@@ -37,7 +37,7 @@ class LastGreen:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryPage:
-    """A page of runs; `next` is the value of `before` of the next page, "" of the last one."""
+    """A page of runs; `next` is the value of `before` for the next page, "" on the last page."""
 
     TEMPLATE: ClassVar[str] = "repository"
 
@@ -57,7 +57,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
 
     Raises:
         PageNotFound: as `Visit.find_repository`.
-        UsageError: the query has no sense.
+        UsageError: the query is invalid.
     """
     branch = visit.query.get("branch", "")[:256]
     pull_request = visit.number("pull_request", 0, least=0, most=2**31 - 1) or None
@@ -71,7 +71,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
                 raise UsageError(
                     "this run is not here any more", where="before", fix="begin at the first page"
                 )
-        found = run_rows.newest(
+        newest = run_rows.newest(
             connection,
             repository.id,
             before=last,
@@ -79,7 +79,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
             pull_request=pull_request,
             limit=PAGE_SIZE + 1,
         )
-        runs = run_rows.with_cells(connection, found[:PAGE_SIZE])
+        runs = run_rows.with_cells(connection, newest[:PAGE_SIZE])
         greens = last_greens(connection, repository.id)
     return RepositoryPage(
         repository.full_name,
@@ -90,7 +90,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
         tuple(sorted({cell.suite for run in runs for cell in run.cells})),
         greens,
         runs,
-        f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(found) > PAGE_SIZE else "",
+        f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else "",
     )
 
 
@@ -106,7 +106,7 @@ def _parse_before(text: str) -> tuple[int, int] | None:
 
 def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, ...]:
     """Find the last green run of each suite and variant of the default branch, by their names."""
-    newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=LOOKED_AT)
+    newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=SEARCHED)
     greens: dict[tuple[str, str], RunRow | None] = {}
     for run in run_rows.with_cells(connection, newest):
         for cell in run.cells:

@@ -1,7 +1,7 @@
-"""Signing in with GitHub, and out.
+"""Sign-in with GitHub, and sign-out.
 
-What a sign-in needs to remember (state, the verifier of PKCE, where to return to) is sealed in a
-cookie for ten minutes: any web process can finish what another began.
+The state of a sign-in (`state`, the verifier of PKCE, the page to return to) is sealed in a cookie
+for ten minutes: any web process can finish a sign-in that another began.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BEGUN_S: Final = 600.0
 
 
-def start(request: Request) -> Response:
-    """Send the person to GitHub."""
+async def start(request: Request) -> Response:
+    """Redirect the person to GitHub."""
     service: Service = request.app.state.service
     oauth = service.settings.oauth
     if oauth is None:
@@ -57,10 +57,10 @@ def start(request: Request) -> Response:
 
 
 def finish(request: Request) -> Response:
-    """Begin a session, with a new secret, for the code with which GitHub sends the person back."""
+    """Begin a session, with a new secret, for the code in GitHub's redirect; waits for GitHub."""
     service: Service = request.app.state.service
     settings, oauth = service.settings, service.settings.oauth
-    begun = _sealed_start(request, service)
+    begun = _unseal_start(request, service)
     if oauth is None or begun is None:
         words = "this sign-in was not begun here, or more than 10 minutes ago; sign in again"
         return error_page(request, HTTPStatus.BAD_REQUEST, words)
@@ -89,8 +89,8 @@ def finish(request: Request) -> Response:
     return response
 
 
-def _sealed_start(request: Request, service: Service) -> dict[str, Any] | None:
-    """Return the values that were sealed at the start; None where `state` is not one of them."""
+def _unseal_start(request: Request, service: Service) -> dict[str, Any] | None:
+    """Return the values that `start` sealed; None if `state` of the request is another."""
     oauth = service.settings.oauth
     if oauth is None:
         return None
@@ -102,28 +102,18 @@ def _sealed_start(request: Request, service: Service) -> dict[str, Any] | None:
     return begun
 
 
-async def start_endpoint(request: Request) -> Response:
-    """Answer as `start`."""
-    return start(request)
-
-
-async def finish_endpoint(request: Request) -> Response:
-    """Answer as `finish`."""
-    return await run_in_threadpool(finish, request)
-
-
-async def out_endpoint(request: Request) -> Response:
-    """End the session, here and in the database."""
+async def sign_out(request: Request) -> Response:
+    """End the session: delete its cookies and its row."""
     form = await read_form(request)
     return await run_in_threadpool(_sign_out, request, form)
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Return the last value of each field of a form; `BodyLimit` bounds its length."""
+    """Return the last value of each field of a form; `BodyLimit` limits its length."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         fields = parse_qs(text, max_num_fields=20)
-    except ValueError:  # more than any of our forms has
+    except ValueError:  # more fields than any of our forms
         return {}
     return {name: values[-1] for name, values in fields.items()}
 
@@ -141,7 +131,7 @@ def _sign_out(request: Request, form: dict[str, str]) -> Response:
 
 
 ROUTES: Final = (
-    Route(SIGN_IN, start_endpoint),
-    Route(SIGN_IN_RETURN, finish_endpoint),
-    Route(SIGN_OUT, out_endpoint, methods=["POST"]),
+    Route(SIGN_IN, start),
+    Route(SIGN_IN_RETURN, finish),
+    Route(SIGN_OUT, sign_out, methods=["POST"]),
 )

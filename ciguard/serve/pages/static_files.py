@@ -1,7 +1,7 @@
-"""Stylesheet and scripts, under names that hold their hash: a browser keeps them for a year.
+"""Stylesheet and scripts, under names with their hash: browsers cache them for a year.
 
-htmx 4.0.1 and uPlot 1.6.32 are copies of what their authors publish, with their licences beside
-them; nothing is loaded from another server.
+htmx 4.0.1 and uPlot 1.6.32 are unchanged copies, with their licences beside them; pages load no
+file from another server.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
     """Return addresses by file name, and files by the last part of their address."""
     addresses: dict[str, str] = {}
     files: dict[str, StaticFile] = {}
-    for path in sorted(
-        (template_folder() / "serve" / "static").iterdir(), key=lambda one: one.name
-    ):
+    folder = template_folder() / "serve" / "static"
+    for path in sorted(folder.iterdir(), key=lambda file: file.name):
         content = path.read_bytes()
         name = f"{hashlib.sha256(content).hexdigest()[:16]}-{path.name}"
         media_type = mimetypes.types_map.get(f".{path.name.rpartition('.')[2]}", "text/plain")
@@ -59,7 +58,7 @@ def static_address(name: str) -> str:
 
 
 async def serve_static(request: Request) -> Response:
-    """Answer with a file by its name with hash; another version of it is 404."""
+    """Answer with a file by its name with hash; 404 for another version."""
     file = static_files()[1].get(request.path_params["name"])
     if file is None:
         return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")

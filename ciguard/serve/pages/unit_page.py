@@ -1,4 +1,7 @@
-"""`/OWNER/NAME/tests?unit=...`: outcomes, time and peak of a test over its last 1,000 runs."""
+"""`/OWNER/NAME/tests?unit=...`: outcomes, time and peak of a test over its last 1,000 runs.
+
+The charts of time and peak are drawn here as SVG lines, and need no script.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ HEADROOM: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class RunChart:
-    """A drawing of a measure over the runs of a test, the oldest run at the left.
+    """A chart of a measure over the runs of a test, the oldest run at the left.
 
     Attributes:
-        most: the value at the top.
-        lines: points of a line each; a run without a value interrupts them.
+        most: value at the top.
+        lines: points of each line; a run without a value ends a line.
         bad: x of each run in which the test failed.
     """
 
@@ -52,7 +55,7 @@ class UnitPage:
     runs: tuple[UnitRun, ...]
 
     def shown(self) -> tuple[UnitRun, ...]:
-        """Return the runs that the table has room for."""
+        """Return the runs of the table."""
         return self.runs[:SHOWN]
 
     def wall_chart(self) -> RunChart | None:
@@ -94,24 +97,24 @@ def unit_page(visit: Visit) -> UnitPage:
 
 
 def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:
-    """Draw value and status of each run, without a script; None where no run has a value."""
+    """Draw value and status of each run; None where no run has a value."""
     known = [value for value, _ in runs if value is not None]
     if not known:
         return None
     most = max(known) * HEADROOM or 1.0
     step = WIDTH / max(1, len(runs) - 1)
     points = [
-        None if value is None else f"{at * step:.1f},{HEIGHT * (1 - value / most):.1f}"
-        for at, (value, _) in enumerate(runs)
+        None if value is None else f"{index * step:.1f},{HEIGHT * (1 - value / most):.1f}"
+        for index, (value, _) in enumerate(runs)
     ]
     groups = itertools.groupby(points, key=lambda point: point is not None)
     lines = tuple(
         _line([point for point in group if point]) for is_known, group in groups if is_known
     )
-    bad = tuple(round(at * step, 1) for at, (_, status) in enumerate(runs) if status == "bad")
+    bad = tuple(round(i * step, 1) for i, (_, status) in enumerate(runs) if status == "bad")
     return RunChart(most, lines, bad)
 
 
 def _line(points: list[str]) -> str:
-    """Return the points of a line; a single point becomes a line of no length with round ends."""
+    """Return the points of a line; a single point twice, which SVG draws as a dot."""
     return " ".join(points if len(points) > 1 else points * 2)

@@ -1,8 +1,9 @@
 """The viewer of a page, and the repositories that they may see: one rule for every page and format.
 
-People sign in with GitHub; or a proxy says in a header who they are, and whom it lets through sees
-everything; or, where neither is configured and only this machine is served, its requests see
-everything. A private repository does not exist for anybody else.
+Viewers sign in with GitHub, and see the private repositories that GitHub shows them. Or a proxy
+sends their login in a header, and they see all repositories. Or neither is configured and the
+service is for this machine only, whose requests see all repositories. For other viewers, a private
+repository does not exist.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ if TYPE_CHECKING:
     from ciguard.serve.state.sessions import Session
 
 LOG: Final = logging.getLogger(__name__)
-VISIBLE_S: Final = 300.0  # how long an answer of GitHub about a person counts
-RETRY_S: Final = 30.0  # after which GitHub is asked again where it did not answer
-# Where GitHub does not answer, a request waits 20 s; the other half of the threads of pages
-# (`page_routes.THREADS`) answer other requests.
+VISIBLE_S: Final = 300.0  # validity of GitHub's answer about a person
+RETRY_S: Final = 30.0  # after which GitHub is asked again, if it did not answer
+# If GitHub does not answer, a request waits 20 s; the other half of the threads of pages
+# (`page_routes.THREADS`) answers other requests.
 TURNS: Final = 4
 TURN_S: Final = 2.0  # GitHub answers in less, so that several pages of one person all get a turn
 _TURNS: Final = threading.Semaphore(TURNS)
-# What proxies add: such a request comes from elsewhere, whatever its address is.
+# Headers of proxies: the sender of such a request is not the connecting address.
 FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """The person, or program, that asks.
+    """The person, or program, that sends a request.
 
     Attributes:
-        login: "" where nobody signed in.
-        sees_all: all private repositories.
-        visible: numbers of the private repositories to see.
-        bound_to: the secret that forms of this browser are bound to; "" where it has none yet.
-        is_stale: GitHub could not be asked, so that no private repository is shown.
+        login: "" without a sign-in.
+        sees_all: the viewer sees all private repositories.
+        visible: numbers of the private repositories that the viewer sees.
+        bound_to: secret to which forms of this browser are bound; "" before the first form.
+        is_stale: GitHub did not answer, so that no private repository is shown.
     """
 
     login: str = ""
@@ -66,16 +67,16 @@ class Viewer:
 
     @property
     def may_act(self) -> bool:
-        """Say whether they may see the work list, and have work done again."""
+        """Return whether they may see the work list, and retry its rows."""
         return self.sees_all or bool(self.login)
 
     def may_see(self, repository: Repository) -> bool:
-        """Say whether the repository exists for them."""
+        """Return whether the repository exists for them."""
         return not repository.is_private or self.sees_all or repository.id in self.visible
 
     @property
     def are_visible(self) -> ColumnElement[bool]:
-        """Return the same rule for rows of the database, without removed repositories."""
+        """Return the same rule as a condition for rows, without removed repositories."""
         return repositories.are_visible(self.sees_all, self.visible)
 
 
@@ -98,25 +99,25 @@ def find_viewer(request: Request, service: Service) -> Viewer:
 
 
 def is_from(request: Request, networks: Iterable[str]) -> bool:
-    """Say whether the connection comes from one of these addresses or networks."""
+    """Return whether the connection comes from one of these addresses or networks."""
     try:
         address = ipaddress.ip_address(request.client.host if request.client else "")
-    except ValueError:  # a socket of Unix has no address
+    except ValueError:  # a Unix socket has no address
         return False
     return any(address in ipaddress.ip_network(network) for network in networks)
 
 
 def trusts_this_machine(settings: Settings) -> bool:
-    """Say whether all pages are shown to requests of this machine: it serves nobody else."""
+    """Return whether requests of this machine see all pages: the service is for this machine."""
     names = (settings.host, urlsplit(settings.public_url).hostname or settings.host)
     has_sign_in = settings.proxy_header or settings.oauth is not None
     return not has_sign_in and all(map(cookies.is_loopback_name, names))
 
 
 def is_local(request: Request) -> bool:
-    """Say whether a program of this machine asks for this machine.
+    """Return whether a program of this machine sends the request, without a proxy.
 
-    The name that it asks for counts too: a page of another site can have its own name lead here.
+    The host of the request counts too: the name of another site can resolve to this machine.
     """
     return (
         is_from(request, LOOPBACK)
@@ -130,7 +131,7 @@ def _signed_in(request: Request, service: Service) -> Viewer | None:
     session = _find_session(service, secret)
     if session is not None and _is_old(session):
         with _turn() as has_turn:
-            session = _find_session(service, secret)  # which another request may have renewed
+            session = _find_session(service, secret)  # another request may have renewed it
             if session is not None and _is_old(session):
                 session = _renew(request, service, secret, session, may_ask=has_turn)
     if session is None:
@@ -153,7 +154,7 @@ def _is_old(session: Session) -> bool:
 
 @contextlib.contextmanager
 def _turn() -> Iterator[bool]:
-    """Say whether this request may wait for GitHub; one that may not has waited `TURN_S`."""
+    """Yield whether this request may ask GitHub; False after a wait of `TURN_S`."""
     has_turn = _TURNS.acquire(timeout=TURN_S)
     try:
         yield has_turn
@@ -165,7 +166,7 @@ def _turn() -> Iterator[bool]:
 def _renew(
     request: Request, service: Service, secret: str, session: Session, *, may_ask: bool
 ) -> Session | None:
-    """Renew the session by GitHub's answer of now; None where it has ended."""
+    """Renew the session by a current answer of GitHub; None if the session has ended."""
     try:
         if not may_ask:
             raise GitHubError("others wait for its answer")
@@ -183,10 +184,10 @@ def _renew(
 
 
 def _visible_now(request: Request, service: Service) -> frozenset[int]:
-    """Ask GitHub for the repositories that the person may see now.
+    """Ask GitHub for the private repositories that the person may see.
 
     Raises:
-        GitHubError: of status 401 where their token is void, or is not there.
+        GitHubError: status 401 if their token is invalid or missing.
     """
     oauth = service.settings.oauth
     assert oauth is not None

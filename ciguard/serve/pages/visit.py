@@ -1,4 +1,4 @@
-"""One request for a page: who asks for what, in which format; and the addresses of pages."""
+"""A request for a page: viewer, format, path and query; and the addresses of pages."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_rows import RunRow
 
 Format = Literal["html", "json"]
-NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
+NAMES: Final = ("suite", "variant")  # "" is a valid value: of a plan without suites
 PART_HEADER: Final = "HX-Target"
 SIGN_IN: Final = "/-/sign-in"
 SIGN_IN_RETURN: Final = "/-/sign-in/return"
 SIGN_OUT: Final = "/-/sign-out"
-# Browsers take "//", "/\" and what follows a control character for another site.
+# Browsers resolve "//", "/\" and text after a control character to another site.
 _OWN_PATH: Final = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*")
 
 
 class PageNotFound(Exception):
-    """There is no such page, or not for this viewer: both look the same."""
+    """The page does not exist, or not for this viewer: both have the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request, once it is known who sends it.
+    """A request with its viewer.
 
     Attributes:
-        path: without the ending that names a format; "/" is that of the first page.
-        query: the address's; of a name that is there twice the last value.
-        part: the id of the element that a script replaces with what it asks for; "" for a page.
+        path: without the suffix of a format; "/" for the first page.
+        query: query of the address; the last value of a repeated name.
+        part: id of the element that a script replaces by the answer; "" for a whole page.
         now_ms: by this machine's clock, for ages.
     """
 
@@ -60,7 +60,7 @@ class Visit:
     now_ms: int
 
     def address(self, **changes: str | int | None) -> str:
-        """Return the address of this page with some values of its query changed; None drops one."""
+        """Return the address of this page with changes of its query; None removes a name."""
         return page_address(self.path, {**self.query, **changes})
 
     def other_address(self, path: str, **query: str | int | None) -> str:
@@ -75,14 +75,14 @@ class Visit:
     @property
     def read_model(self) -> ReadModel:
         """Return the read model, which answers questions about results."""
-        found: ReadModel = self.request.app.state.read_model
-        return found
+        read_model: ReadModel = self.request.app.state.read_model
+        return read_model
 
     def find_repository(self, connection: Connection) -> Repository:
         """Find the repository that the path names.
 
         Raises:
-            PageNotFound: it is unknown, or not for this viewer.
+            PageNotFound: the repository is unknown, or not for this viewer.
         """
         names = self.request.path_params
         repository = repositories.find(connection, f"{names['owner']}/{names['name']}")
@@ -109,7 +109,7 @@ class Visit:
         """Return a number of the query.
 
         Raises:
-            UsageError: it is none, or out of bounds.
+            UsageError: the text is no number, or out of bounds.
         """
         text = self.query.get(name, "")
         if not text:
@@ -120,10 +120,10 @@ class Visit:
         raise UsageError(what, where=name, fix=f"leave {name} out of the address")
 
     def choice(self, name: str, choices: Mapping[str, object], default: str) -> str:
-        """Return one of a few words of the query.
+        """Return a word of the query.
 
         Raises:
-            UsageError: it is another.
+            UsageError: the word is not one of the choices.
         """
         text = self.query.get(name, "") or default
         if text not in choices:
@@ -133,11 +133,11 @@ class Visit:
 
 
 def make_visit(request: Request, service: Service, viewer: Viewer, form: Format) -> Visit:
-    """Make the visit of a request, whose path ends in `.json` unless it is for HTML."""
+    """Make the visit of a request; the path of a format other than HTML has its suffix."""
     path = request.url.path
     if form != "html":
         path = path.removesuffix(f".{form}")
-    # htmx says "section#results".
+    # htmx sends "section#results".
     target = request.headers.get(PART_HEADER, "") if form == "html" else ""
     return Visit(
         request,
@@ -152,7 +152,7 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
 
 
 def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
-    """Join a path and a query, without values that are None, or "" where that is no name."""
+    """Join a path and a query, without values None, and without "" except for NAMES."""
     known = {
         name: value
         for name, value in query.items()
@@ -167,12 +167,12 @@ def repository_path(full_name: str) -> str:
 
 
 def own_path(text: str) -> str:
-    """Return the path and query that a sign-in may return to; "/" if they are of another site."""
+    """Return a path and query of this site to which a sign-in may return; else "/"."""
     return text if _OWN_PATH.fullmatch(text) else "/"
 
 
 def sign_in_address(request: Request) -> str:
-    """Return the address of a link to sign in, which leads back to the page that it is on."""
+    """Return the address of a sign-in that returns to this page."""
     parts = request.url
-    here = parts.path + (f"?{parts.query}" if parts.query else "")
-    return f"{SIGN_IN}?return_to={quote(own_path(here))}"
+    page = parts.path + (f"?{parts.query}" if parts.query else "")
+    return f"{SIGN_IN}?return_to={quote(own_path(page))}"

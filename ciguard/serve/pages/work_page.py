@@ -1,4 +1,4 @@
-"""`/work`: the run attempts that were given up, and those that wait for their verdict."""
+"""`/work`: the run attempts that were given up, and those that wait for a verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkPage:
-    """At most `limit` rows that are tried no more, and as many that wait or run."""
+    """At most `limit` rows that were given up, and as many that wait or run."""
 
     TEMPLATE: ClassVar[str] = "work"
 
@@ -32,7 +32,7 @@ class WorkPage:
 
 
 def work_page(visit: Visit) -> WorkPage:
-    """Find rows of repositories that the viewer may see.
+    """Find the rows of repositories that the viewer may see.
 
     Raises:
         PageNotFound: the viewer has not signed in.
@@ -47,10 +47,10 @@ def work_page(visit: Visit) -> WorkPage:
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
-    """Have a run attempt that was given up judged again.
+    """Put a run attempt that was given up back on the work list.
 
     Raises:
-        PageNotFound: the viewer has not signed in, or there is no such row for them.
+        PageNotFound: the viewer has not signed in, or may not see the repository.
     """
     if not visit.viewer.may_act:
         raise PageNotFound
@@ -64,7 +64,7 @@ def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
         repository = repositories.get(connection, key.repository_id)
         if repository is None or not visit.viewer.may_see(repository):
             raise PageNotFound
-        # None that is done: without its artifacts of then it would get a worse verdict, and
-        # whoever has an account of GitHub may sign in.
+        # Not a row that is done: without its deleted artifacts, the run would get a worse verdict,
+        # and any account of GitHub can sign in.
         work_list.retry(connection, key, [WorkState.DEAD])
     return RedirectResponse("/work", HTTPStatus.SEE_OTHER)

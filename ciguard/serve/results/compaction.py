@@ -1,8 +1,8 @@
-"""Replaces sixteen files, or fewer great ones, by one pair of the same rows: few files to read.
+"""Compaction of result files: sixteen files become one pair with the same rows.
 
-Arrivals become a pair, and sixteen pairs of like size a greater one: of n rows there are at most
-15 log16(n / 50) pairs, and those that are as great as a pair gets. Every row is written once a
-level. The work is throttled: flat out it took the intake's p99 to 7 s.
+Arrivals become a pair, and sixteen pairs of similar size a larger pair: n rows are in at most
+15 log16(n / 50) pairs, besides pairs of maximum size. Every row is written once a level. The work
+is throttled: at full speed, it raised the p99 of webhooks to 7 s.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from ciguard.serve.results.parquet_columns import Kind
 
 FAN_IN: Final = 16
-MOST_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute
-# Of arrivals: sums are made of their rows at each question, 100,000 in a tenth of a second.
+MAX_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute
+# Rows of arrivals that are compacted in any case: each question sums them, 100,000 rows in 0.1 s.
 MANY_ROWS: Final = 1 << 18
 LANE: Final = "results/compaction"
-LEASE_S: Final = 600.0  # of the lane: it is not renewed
+LEASE_S: Final = 600.0  # of the lane, without renewal
 REST: Final = 3.0  # seconds of rest for each of work
 IDLE_S: Final = 1.0
 FAILED_S: Final = 10.0
@@ -59,47 +59,48 @@ NO_RUN: Final = RunKey(NO_REPOSITORY, 0, 0)
 def choose_sources(
     files: Iterable[ManifestFile], damaged: Collection[str] = ()
 ) -> list[ManifestFile]:
-    """The files to replace next, of a pair all; none where that would not pay yet.
+    """Choose the files to replace next, of a pair all; none if too few are in any tier.
 
     Args:
         files: the manifest, the oldest first.
         damaged: names of files that cannot be read.
     """
     groups: dict[str, list[ManifestFile]] = defaultdict(list)
-    for one in files:
-        groups[one.pair or one.name].append(one)
+    for file in files:
+        groups[file.pair or file.name].append(file)
     tiers: dict[tuple[bool, bool, int], list[list[ManifestFile]]] = defaultdict(list)
     for group in groups.values():
-        if not any(one.name in damaged for one in group) and _size(group) <= MOST_ROWS // 2:
-            is_pair, has_rows = bool(group[0].pair), any(one.kind == "by_run" for one in group)
-            # Arrivals are of one tier, because there is no telling how many runs a second has.
-            tier = _size(group).bit_length() // 4 if is_pair else 0
+        if not any(file.name in damaged for file in group) and _rows(group) <= MAX_ROWS // 2:
+            is_pair, has_rows = bool(group[0].pair), any(file.kind == "by_run" for file in group)
+            # All arrivals are in one tier, because the number of runs in a second varies.
+            tier = _rows(group).bit_length() // 4 if is_pair else 0
             tiers[is_pair, has_rows, tier].append(group)
-    for (is_pair, *_), found in sorted(tiers.items()):
-        if len(found) >= FAN_IN or (not is_pair and sum(map(_size, found)) >= MANY_ROWS):
-            return _most_that_fit(found)
+    for (is_pair, *_), members in sorted(tiers.items()):
+        if len(members) >= FAN_IN or (not is_pair and sum(map(_rows, members)) >= MANY_ROWS):
+            return _fitting(members)
     return []
 
 
-def _size(group: Sequence[ManifestFile]) -> int:
-    return max(one.rows for one in group)
+def _rows(group: Sequence[ManifestFile]) -> int:
+    return max(file.rows for file in group)
 
 
-def _most_that_fit(groups: Sequence[Sequence[ManifestFile]]) -> list[ManifestFile]:
+def _fitting(groups: Sequence[Sequence[ManifestFile]]) -> list[ManifestFile]:
+    """Return the files of the first groups that fit into a pair."""
     sources: list[ManifestFile] = []
     rows = 0
     for group in groups[:FAN_IN]:
-        rows += _size(group)
-        if sources and rows > MOST_ROWS:
+        rows += _rows(group)
+        if sources and rows > MAX_ROWS:
             break
         sources.extend(group)
     return sources
 
 
 class Compactor:
-    """Compacts, prunes and drops: everything that makes new files of old ones.
+    """Rewrites result files: for compaction, pruning, and deletion of a repository or run.
 
-    Threads share it; one at a time rewrites.
+    Threads share it; one thread at a time rewrites.
     """
 
     def __init__(self, database: Database, objects: ObjectStore, cache: ObjectCache) -> None:
@@ -120,12 +121,12 @@ class Compactor:
         self._folder.cleanup()
 
     def run(self, stop: threading.Event, report: Callable[[CiguardError], None]) -> None:
-        """Compact whenever there is enough, until `stop`; in a thread of its own.
+        """Compact whenever enough files exist, until `stop`; call it in a separate thread.
 
         Args:
-            report: is told of each failure; the next try follows after a while.
+            report: receives each error; the next try follows after FAILED_S.
         """
-        with suppress(OSError):  # a thread has a niceness of its own on Linux only
+        with suppress(OSError):  # only Linux has a niceness for each thread
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while not stop.is_set():
             began = time.monotonic()
@@ -139,7 +140,7 @@ class Compactor:
                 stop.wait(REST * worked_s if has_compacted else IDLE_S)
 
     def compact(self) -> bool:
-        """Replace one set of files; False where there is none, or another process is at it.
+        """Replace one set of files; return False without one, or if another process compacts.
 
         Raises:
             StorageError, RemoteError: nothing was changed.
@@ -149,7 +150,7 @@ class Compactor:
         if not sources:
             return False
         with self._database.write() as connection:
-            # A second compactor would do no harm, only work in vain.
+            # A second compactor would do no harm, but its work would be discarded.
             if not lanes.acquire(connection, LANE, self._worker, LEASE_S):
                 return False
         try:
@@ -157,7 +158,7 @@ class Compactor:
         except FilesReplaced:
             return False
         except DamagedObject as error:
-            self._damaged.add(error.name)  # the others go on; `check` says what to do
+            self._damaged.add(error.name)  # left out from now on; `check` reports it
             return False
         finally:
             with self._database.write() as connection:
@@ -176,11 +177,11 @@ class Compactor:
         """Replace files by one pair, without the rows of a repository, a run, or before a time.
 
         Args:
-            also: is called in the transaction that replaces them.
+            also: called in the transaction that replaces the files.
 
         Raises:
             DamagedObject: a source is missing or changed.
-            FilesReplaced: another process replaced some.
+            FilesReplaced: another process has replaced a source.
             StorageError: the store cannot be reached, or the disk is full.
         """
         with self._lock:
@@ -189,7 +190,7 @@ class Compactor:
             pair = uuid.uuid4().hex
             added: list[ManifestFile] = []
             try:
-                with self._cache.open_files(one.stored for one in sources) as paths:
+                with self._cache.open_files(file.stored for file in sources) as paths:
                     values = {
                         "without_repository": without_repository,
                         "run_repository": without_run.repository_id,
@@ -199,8 +200,8 @@ class Compactor:
                     }
                     written = self._write_pair(sources, paths, values)
                     pruned = self._runs_before(sources, paths, from_ms) if from_ms else []
-                is_whole = (without_repository, without_run, from_ms) == (NO_REPOSITORY, NO_RUN, 0)
-                _check_rows(sources, written, is_filtered=not is_whole)
+                is_all = (without_repository, without_run, from_ms) == (NO_REPOSITORY, NO_RUN, 0)
+                _check_rows(sources, written, is_filtered=not is_all)
                 for kind, (path, rows) in written.items():
                     added.append(put_file(self._objects, path, kind, pair, rows))
                 with self._database.write() as connection:
@@ -215,8 +216,8 @@ class Compactor:
                     )
                     also(connection)
             except FilesReplaced:
-                self._objects.delete([one.name for one in added])
-                raise  # after another error they may be listed: the sweep knows
+                self._objects.delete([file.name for file in added])
+                raise  # after another error, the files may be listed: the sweep decides
             finally:
                 for path in Path(self._folder.name).glob("*.parquet"):
                     path.unlink()
@@ -227,17 +228,17 @@ class Compactor:
         paths: Mapping[str, Path],
         values: Mapping[str, Any],
     ) -> dict[Kind, tuple[Path, int]]:
-        """By kind, a new file and its rows; none where it would be empty."""
+        """Write the files of a new pair; return path and rows by kind, without empty files."""
         written: dict[Kind, tuple[Path, int]] = {}
-        arrivals = [str(paths[one.name]) for one in sources if one.kind == "arrival"]
+        arrivals = [str(paths[file.name]) for file in sources if file.kind == "arrival"]
         for kind in PAIR:
-            pairs = [str(paths[one.name]) for one in sources if one.kind == kind]
+            pairs = [str(paths[file.name]) for file in sources if file.kind == kind]
             has_rows = "by_run" in written
             if not (arrivals or pairs) or (kind in OUT_OF_ROWS and not has_rows):
                 continue
             path = Path(self._folder.name) / f"{kind}.parquet"
             drops_run = values["run_repository"] != NO_REPOSITORY
-            dropped = [str(paths[one.name]) for one in sources if one.kind == "by_test"]
+            dropped = [str(paths[file.name]) for file in sources if file.kind == "by_test"]
             query = select_compacted(
                 kind, arrivals=bool(arrivals), pairs=bool(pairs), drops_run=drops_run
             )
@@ -254,15 +255,16 @@ class Compactor:
     def _runs_before(
         self, sources: Sequence[ManifestFile], paths: Mapping[str, Path], from_ms: int
     ) -> list[RunKey]:
-        held = [str(paths[one.name]) for one in sources if one.kind in ("by_run", "arrival")]
-        if not held:
+        """Return the runs in these files that started before a time."""
+        files = [str(paths[file.name]) for file in sources if file.kind in ("by_run", "arrival")]
+        if not files:
             return []
         query = (
             "SELECT DISTINCT repository_id, run_id, run_attempt FROM read_parquet($files)"
             " WHERE at_ms < $from_ms"
         )
-        found = fetch(self._engine, query, {"files": held, "from_ms": from_ms})
-        return [RunKey(*row) for row in found]
+        rows = fetch(self._engine, query, {"files": files, "from_ms": from_ms})
+        return [RunKey(*row) for row in rows]
 
 
 def _check_rows(
@@ -271,8 +273,8 @@ def _check_rows(
     *,
     is_filtered: bool,
 ) -> None:
-    """Both orders hold the same number of rows, and none is lost."""
-    expected = sum(one.rows for one in sources if one.kind in ("arrival", "by_run"))
+    """Raise StorageError unless both orders have the same number of rows, and no row is lost."""
+    expected = sum(file.rows for file in sources if file.kind in ("arrival", "by_run"))
     by_run, by_test = (written.get(kind, (None, 0))[1] for kind in ("by_run", "by_test"))
     if by_run != by_test or (by_run != expected and not is_filtered):
         what = f"{expected} rows became {by_run} by run and {by_test} by test"

@@ -1,6 +1,6 @@
-"""DuckDB, in this process: with bounded memory and threads, and with no files but its own.
+"""DuckDB in this process, with limits of memory, threads and folders.
 
-What a limit does not hold is held by the SQL, which is all ours: values are bound, never formatted.
+All SQL is ours, and values are bound, never formatted into it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 READ_THREADS: Final = 2
 READ_MEMORY: Final = "96MB"
-WRITE_MEMORY: Final = "192MB"  # what a sort needs beyond goes to the disk
+WRITE_MEMORY: Final = "192MB"  # a larger sort uses the disk
 
 
 class EngineError(StorageError):
@@ -27,17 +27,17 @@ class EngineError(StorageError):
 
 
 class EngineMemoryError(StorageError):
-    """A question needs more memory than the engine may use."""
+    """A query needs more memory than the engine may use."""
 
 
 def open_engine(
     folders: Iterable[Path], spill: Path, *, threads: int, memory: str
 ) -> duckdb.DuckDBPyConnection:
-    """An empty database in memory that may touch these folders and no other file.
+    """Open an empty database in memory, with access to these folders only.
 
     Args:
-        folders: where files are read and written.
-        spill: where sorts go that are larger than the memory.
+        folders: folders for reading and writing files.
+        spill: folder for sorts that are larger than the memory.
     """
     allowed = [f"{folder}/" for folder in (*folders, spill)]
     connection = duckdb.connect(
@@ -46,7 +46,7 @@ def open_engine(
             "threads": threads,
             "memory_limit": memory,
             "temp_directory": str(spill),
-            # Else a hundred megabytes stay with the process that a large question needed once.
+            # Else the process keeps a hundred megabytes after a large query.
             "allocator_flush_threshold": "8MB",
             "allocator_background_threads": True,
             "autoload_known_extensions": False,
@@ -54,7 +54,7 @@ def open_engine(
         },
     )
     connection.execute("SET allowed_directories = $allowed", {"allowed": allowed})
-    # Of all cursors, not only of this one; files never change.
+    # For all cursors, not only this one; files never change.
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -68,7 +68,7 @@ def copy_to(
     path: Path,
     options: str = PARQUET,
 ) -> int:
-    """Write what a query finds into a new Parquet file, and count its rows."""
+    """Write the rows of a query to a new Parquet file, and return their number."""
     with explain_engine():
         bound = {**values, "path": str(path)}
         written = connection.execute(f"COPY ({query}) TO $path {options}", bound).fetchone()
@@ -79,14 +79,14 @@ def copy_to(
 def fetch(
     connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any]
 ) -> Sequence[tuple[Any, ...]]:
-    """All rows of a query; threads may call it at once."""
+    """Return all rows of a query; threads may call it at once."""
     with explain_engine(), connection.cursor() as cursor:
         return cursor.execute(query, values).fetchall()
 
 
 @contextlib.contextmanager
 def explain_engine() -> Iterator[None]:
-    """Turn what DuckDB raises about files and memory into an error that can be acted on."""
+    """Turn DuckDB's exceptions about files and memory into errors with advice."""
     try:
         yield
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:

@@ -1,4 +1,4 @@
-"""The tests that passed and failed at one commit: within a run by retries, or in two runs. Pure."""
+"""Flaky tests: tests that passed and failed at one commit, by retries or in two runs. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     RunHeads = Mapping[tuple[int, int], str]  # by run id and attempt, the head commit
 
-MOST_TROUBLED: Final = 20_000  # rows of failures and retries
-MOST_RESULTS: Final = 1_000_000  # of runs in which passes are looked for
+MAX_TROUBLED: Final = 20_000  # rows of failures and retries
+MAX_RESULTS: Final = 1_000_000  # of runs that are searched for passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class FlakyTests:
     """The most flaky tests of all runs that started since a time.
 
     Attributes:
-        from_ms: the time, milliseconds since 1970: later than asked for where `is_partial`.
-        is_partial: more went wrong in the time asked for than is looked at.
+        from_ms: the time, milliseconds since 1970; later than requested if `is_partial`.
+        is_partial: the requested period has too many failures and retries.
     """
 
     tests: tuple[FlakyTest, ...]
@@ -53,7 +53,7 @@ class FlakyTests:
 
 
 class CommitRun(NamedTuple):
-    """A judged run; of its `planned` tests all have results, or nearly."""
+    """A judged run; `planned`, the number of its tests, is near that of its results."""
 
     run_id: int
     run_attempt: int
@@ -64,12 +64,12 @@ class CommitRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The runs that are looked at.
+    """The runs that are evaluated.
 
     Attributes:
-        from_ms: all that started since, and no other.
-        run_ids: runs in which a test may have passed that failed at the same commit.
-        is_partial: `from_ms` is later than asked for.
+        from_ms: all runs that started since then are evaluated.
+        run_ids: runs that may have a pass of a test that failed at the same commit.
+        is_partial: `from_ms` is later than requested.
     """
 
     from_ms: int
@@ -81,13 +81,13 @@ def choose_runs(
     troubled: Iterable[tuple[int, int, int, int]],
     runs: Iterable[CommitRun],
     from_ms: int,
-    most: int = MOST_TROUBLED,
+    max_troubled: int = MAX_TROUBLED,
 ) -> Coverage:
-    """Choose the runs since a time, or since a later one where too much went wrong.
+    """Choose the runs since a time, or since a later time if failures exceed the limit.
 
     Args:
         troubled: rows of `queries.TROUBLED_RUNS`, the newest first.
-        most: rows that went wrong.
+        max_troubled: limit of rows with a failure or retry.
     """
     heads: dict[tuple[int, int], str] = {}
     by_head: dict[str, list[CommitRun]] = defaultdict(list)
@@ -101,7 +101,7 @@ def choose_runs(
         added = [run for run in same if run.run_id not in run_ids] if len(same) > 1 else []
         rows += number
         results += sum(run.planned for run in added)
-        if rows > most or results > MOST_RESULTS:
+        if rows > max_troubled or results > MAX_RESULTS:
             return Coverage(started_ms + 1, list(run_ids), is_partial=True)
         run_ids.update(dict.fromkeys(run.run_id for run in added))
     return Coverage(from_ms, list(run_ids), is_partial=False)
@@ -134,7 +134,7 @@ def find_flaky_tests(
         *((*key, run.run_id, run.run_attempt) for key in retried for run in retried[key]),
     ]
     for suite, variant, unit, run_id, attempt in passed:
-        # A tuple finds a named one: of most of these rows no key needs to be made.
+        # A tuple equals a UnitKey: most of these rows need no UnitKey.
         head, of_key = heads.get((run_id, attempt)), failed.get((suite, variant, unit))
         if head is not None and of_key is not None and head in of_key:
             run = RunKey(repository_id, run_id, attempt)

@@ -1,9 +1,9 @@
-"""The manifest: tables `file` and `file_run`, the only truth about which files are results.
+"""The manifest: the list of result files in tables `file` and `file_run`.
 
-Each row of a result is in one arrival file, or in one pair: files of the same rows in two orders,
-with their messages and their sums. `file_run` lists each run once: at its arrival file, at the file
-by run of its pair, or, where its rows were pruned, at the sums of its pair. Every change is one
-transaction under one lock, so that no run ever gets rows twice.
+Each result row is in one arrival file, or in one pair: files with the same rows in two orders, with
+their messages and sums. `file_run` lists each run once: at its arrival file, at the file by run of
+its pair, or, if its rows were pruned, at the sums of its pair. Every change is one transaction
+under one lock, so that no run gets rows twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BATCH: Final = 500  # runs in one statement: SQLite takes 32,766 values
 
 
 class FilesReplaced(RemoteError):
-    """Another process replaced one of the files meanwhile; begin again with those of now."""
+    """Another process has replaced one of the files: read the manifest again and retry."""
 
     is_lasting = False
 
@@ -52,25 +52,25 @@ class ManifestFile:
 
     @property
     def stored(self) -> CheckedObject:
-        """The object with its content."""
+        """Return the object with its content."""
         return CheckedObject(self.name, self.sha256, self.bytes)
 
 
 class RunRows(NamedTuple):
-    """How many rows a run has in a file, and which (`RunResults.digest`)."""
+    """Number and digest (`RunResults.digest`) of the rows of a run in a file."""
 
     rows: int
     digest: str
 
 
 def lock(connection: Connection) -> None:
-    """Let nobody else change the manifest until this transaction ends."""
-    if connection.dialect.name == "postgresql":  # SQLite has one writer anyhow
+    """Lock the manifest until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MANIFEST_LOCK)))
 
 
 def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey]:
-    """Those of the runs that have rows."""
+    """Return those of the runs that have rows."""
     wanted = sorted(keys)
     written: set[RunKey] = set()
     for start in range(0, len(wanted), _BATCH):
@@ -81,43 +81,44 @@ def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey
 
 
 def has_other_rows(connection: Connection, key: RunKey, digest: str) -> bool:
-    """Say whether a run has rows, and others than these; rows that were pruned are none."""
+    """Return whether a run has rows with another digest; pruned rows do not count."""
     query = sa.select(_FILE_RUN.digest).join(schema.file, _FILE.name == _FILE_RUN.file)
     query = query.where(is_run(schema.file_run, key), _FILE.kind.in_(("arrival", "by_run")))
     return any(known != digest for known in connection.execute(query).scalars())
 
 
 def files(connection: Connection, kinds: Iterable[Kind] | None = None) -> list[ManifestFile]:
-    """Files of these kinds, the oldest first."""
+    """Return files of these kinds, the oldest first."""
     return _files(connection, kinds, sa.true())
 
 
 def files_of_repository(
     connection: Connection, repository_id: int, kinds: Iterable[Kind]
 ) -> list[ManifestFile]:
-    """Files of these kinds that hold rows of a repository, the oldest first."""
+    """Return files of these kinds with rows of a repository, the oldest first."""
     return _files(connection, kinds, _holds(_FILE_RUN.repository_id == repository_id))
 
 
 def files_of_run(connection: Connection, key: RunKey, kinds: Iterable[Kind]) -> list[ManifestFile]:
-    """Files of these kinds that hold rows of a run."""
+    """Return files of these kinds with rows of a run."""
     return _files(connection, kinds, _holds(is_run(schema.file_run, key)))
 
 
 def files_of_runs(
     connection: Connection, repository_id: int, run_ids: Iterable[int], kinds: Iterable[Kind]
 ) -> list[ManifestFile]:
-    """Files of these kinds that hold rows of any of these runs."""
-    is_one = _FILE_RUN.run_id.in_(list(run_ids))
-    return _files(connection, kinds, _holds(is_one & (_FILE_RUN.repository_id == repository_id)))
+    """Return files of these kinds with rows of any of these runs."""
+    is_listed_run = _FILE_RUN.run_id.in_(list(run_ids))
+    is_own = _FILE_RUN.repository_id == repository_id
+    return _files(connection, kinds, _holds(is_listed_run & is_own))
 
 
 def files_with_old_runs(connection: Connection, before_ms: int) -> list[ManifestFile]:
-    """Arrivals and pairs with rows of runs that started before a time."""
+    """Return arrivals and pairs with rows of runs that started before a time."""
     is_old = sa.exists().where(
         is_same_run(schema.run, schema.file_run), schema.run.c.started_at_ms < before_ms
     )
-    # Where the sums are the holder, the rows are gone.
+    # A run that is listed at the sums of a pair has no rows.
     with_rows = sa.select(_FILE.name).where(_FILE.kind.in_(("arrival", "by_run")))
     return _files(connection, None, _holds(sa.and_(is_old, _FILE_RUN.file.in_(with_rows))))
 
@@ -125,11 +126,11 @@ def files_with_old_runs(connection: Connection, before_ms: int) -> list[Manifest
 def runs_of(
     connection: Connection, damaged: Iterable[ManifestFile], repository_id: int | None = None
 ) -> list[RunKey]:
-    """Whose rows these files hold, in order; of one repository, or of all."""
-    lost = list(damaged)
-    pairs = {file.pair for file in lost if file.pair}
+    """Return the runs whose rows these files hold, in order; of one repository, or of all."""
+    files = list(damaged)
+    pairs = {file.pair for file in files if file.pair}
     holders = sa.select(_FILE.name).where(
-        sa.or_(_FILE.name.in_([file.name for file in lost]), _FILE.pair.in_(pairs))
+        sa.or_(_FILE.name.in_([file.name for file in files]), _FILE.pair.in_(pairs))
     )
     query = sa.select(*_KEY).where(_FILE_RUN.file.in_(holders)).distinct().order_by(*_KEY)
     if repository_id is not None:
@@ -138,20 +139,20 @@ def runs_of(
 
 
 def is_listed(connection: Connection, names: Collection[str]) -> bool:
-    """Say whether all these files are results still."""
+    """Return whether all these files are still listed."""
     query = sa.select(sa.func.count()).where(_FILE.name.in_(list(names)))
     return connection.execute(query).scalar_one() == len(set(names))
 
 
 def all_names(connection: Connection) -> set[str]:
-    """The names of all files."""
+    """Return the names of all files."""
     return set(connection.execute(sa.select(_FILE.name)).scalars())
 
 
 def add_arrival(
     connection: Connection, added: ManifestFile, runs: Mapping[RunKey, RunRows]
 ) -> None:
-    """Add a file whose runs have no other rows."""
+    """Add an arrival file, whose runs have no other rows."""
     _insert(connection, [added])
     values = [
         {"file": added.name, **asdict(key), **rows._asdict()} for key, rows in sorted(runs.items())
@@ -168,15 +169,15 @@ def replace(
     dropped_run: RunKey | None = None,
     pruned: Iterable[RunKey] = (),
 ) -> None:
-    """Put the files of a pair in the place of arrivals and pairs with the same rows.
+    """Replace arrivals and pairs by the files of one pair with the same rows.
 
     Args:
-        sources: of a pair all files.
-        pair: at least the sums, unless all rows are of the repository or run that is dropped.
-        pruned: runs of which the new pair has no rows, only sums.
+        sources: files to replace, of a pair all.
+        pair: at least the sums, unless all rows are of the dropped repository or run.
+        pruned: runs of which the new pair has only sums.
 
     Raises:
-        FilesReplaced: one of the sources is gone.
+        FilesReplaced: a source is no longer listed.
     """
     lock(connection)
     names = [file.name for file in sources]
@@ -205,16 +206,16 @@ def replace(
 
 
 def remove_repository(connection: Connection, repository_id: int) -> None:
-    """Take out the files that hold rows of no other repository, whether they can be read or not."""
+    """Remove the files with rows of this repository only, readable or not."""
     lock(connection)
-    is_its = _holds(_FILE_RUN.repository_id == repository_id)
-    is_others = _holds(_FILE_RUN.repository_id != repository_id)
-    own = _files(connection, None, sa.and_(is_its, ~is_others))
+    has_own = _holds(_FILE_RUN.repository_id == repository_id)
+    has_others = _holds(_FILE_RUN.repository_id != repository_id)
+    own = _files(connection, None, sa.and_(has_own, ~has_others))
     remove(connection, [file.name for file in own])
 
 
 def remove(connection: Connection, names: Collection[str]) -> None:
-    """Take files and their runs out; their objects are deleted by the sweep."""
+    """Remove files and their runs from the manifest; the sweep deletes the objects."""
     lock(connection)
     connection.execute(sa.delete(schema.file_run).where(_FILE_RUN.file.in_(list(names))))
     connection.execute(sa.delete(schema.file).where(_FILE.name.in_(list(names))))
@@ -237,7 +238,7 @@ def _files(
 
 
 def _holds(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Say whether a file, or another one of its pair, is listed in `file_run`."""
+    """Return the condition that `file_run` lists such a run at a file, or at one of its pair."""
     listed = sa.select(_FILE_RUN.file).where(condition)
     holder = schema.file.alias()
     pairs = sa.select(holder.c.pair).where(holder.c.name.in_(listed), holder.c.pair != "")

@@ -1,6 +1,6 @@
-"""The columns of each kind of file, and the SQL that makes one kind of another.
+"""The columns of each kind of result file, and the SQL that derives one kind from another.
 
-    arrival     all columns, as rows come; `text` stands where a message is first
+    arrival     all columns, as rows arrive; `text` is set at the first row of a message
     by_run      rows sorted by run, then name; without `key`, which the names give
     by_test     the same rows sorted by `key`, then run; without `shard` and `cpu_us`
     messages    the text of each message of a pair once
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 
 Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-# One compaction's; those of its rows that are few are picked out of its file by run.
+# The files of one compaction. Messages and troubled rows are selected from its file by run.
 PAIR: Final[tuple[Kind, ...]] = ("by_run", "by_test", "messages", "troubled", "by_day")
 OUT_OF_ROWS: Final = ("messages", "troubled")
 
-# A reader keeps a kilobyte in memory for each column of a row group. Within one it finds the pages
-# of a run or test by their least and greatest values, so that row groups can be large.
+# A reader holds a kilobyte for each column of a row group. It finds the pages of a run or test in a
+# row group by their minimum and maximum values, so that row groups can be large.
 ROW_GROUP: Final = 122_880
 PAGE_BYTES: Final = 65_536
 PARQUET: Final = (
     f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP},"
     f" WRITE_PAGE_INDEX true, DATA_PAGE_SIZE_LIMIT {PAGE_BYTES})"
 )
-# Each question reads all sums of a repository, of which most of the time went into zstd.
+# Each question reads all sums of a repository; most of its time was decompression of zstd.
 SUMS_PARQUET: Final = PARQUET.replace("zstd", "lz4_raw")
-# Of arrivals there are few, and people look at runs that just ended: a third more bytes than zstd,
-# for a quarter less time to sort. Small row groups let the first names of a run be found sooner.
+# Arrivals are few, and people look at runs that just ended: a third more bytes than zstd, for a
+# quarter less time to sort. With small row groups, the first names of a run are found sooner.
 ARRIVAL_ROW_GROUP: Final = 20_480
 ARRIVAL_PARQUET: Final = SUMS_PARQUET.replace(str(ROW_GROUP), str(ARRIVAL_ROW_GROUP))
-MAX_S: Final = 1e9  # a greater time is a clock that went wrong, so nothing was measured
+MAX_S: Final = 1e9  # a longer time is an error of a clock, and counts as not measured
 MAX_BYTES: Final = 2.0**53
 DAY_MS: Final = 86_400_000
 
-# DuckDB's types, because a column of nothing but None has none of its own.
+# DuckDB's types: a column of None only has no type.
 _TYPES: Final = {
     **dict.fromkeys(("repository_id", "run_id", "at_ms", "key"), "BIGINT"),
     "run_attempt": "INTEGER",
@@ -74,12 +74,11 @@ _ORDER: Final[Mapping[Kind, str]] = {
 }
 _TEST: Final = "repository_id, key, suite, variant, unit"
 _FLAKY: Final = "status = 0 AND tries > 1"  # good after a failure
-# Sums by day that add up.
+# Columns of the sums by day that can be added.
 _ADDED: Final = ("runs", "results", "failed", "flaky", "unfinished", "wall_us", "measured")
 
-# What a new pair is made of, by kind: $arrivals and $pairs are lists of files, of which those of
-# the pairs are of the kind that is made. Rows of one repository, of a run, and old ones can be left
-# out.
+# Conditions for the rows of a new pair. Its sources are lists of files, $arrivals and $pairs; those
+# of $pairs are of the new file's kind. Rows of a repository or run, and old rows, can be left out.
 _OF_RUN: Final = (
     "(repository_id = $run_repository AND run_id = $run_id AND run_attempt = $run_attempt)"
 )
@@ -99,16 +98,20 @@ def _union(columns: str, condition: str, *, arrivals: bool, pairs: bool) -> str:
 
 
 def select_arrival() -> str:
-    """SQL of a new arrival file, out of a relation `incoming` with `arrays`."""
+    """Return the SQL of a new arrival file, from a relation `incoming` with `arrays`."""
     columns = ", ".join(f'"{name}"::{type_} AS "{name}"' for name, type_ in _TYPES.items())
     return f"SELECT {columns} FROM incoming ORDER BY {_ORDER['arrival']}"
 
 
 def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool = False) -> str:
-    """SQL of a new file of a pair; say which of $arrivals and $pairs there are.
+    """Return the SQL of a new file of a pair.
 
-    Messages and troubled rows are those of $rows, the pair's new file by run. Sums of a run that is
-    dropped are those of $dropped, files by test of the pairs.
+    Messages and troubled rows come from $rows, the new file by run. The sums of a dropped run come
+    from $dropped, the files by test of the old pairs.
+
+    Args:
+        arrivals, pairs: whether $arrivals and $pairs have files.
+        drops_run: leave out the rows of one run.
     """
     if kind == "messages":
         texts = [
@@ -134,10 +137,10 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool
 
 
 def _select_by_day(*, arrivals: bool, pairs: bool, drops_run: bool) -> str:
-    """Sums of arrivals, and of sums: a run is wholly in one file, so that runs can be added.
+    """Return the SQL of sums of arrivals and of earlier sums; each run is in one file.
 
-    The sums of a run that is dropped are subtracted, for the rows of others may be gone by now. Its
-    peaks stay the greatest where they were: it had them.
+    The sums of a dropped run are subtracted, because the rows of other runs may be pruned. Maxima
+    of peaks keep those of the dropped run.
     """
     parts = []
     if arrivals:
@@ -149,7 +152,7 @@ def _select_by_day(*, arrivals: bool, pairs: bool, drops_run: bool) -> str:
         dropped = _count_by_day("$dropped", _OF_RUN)
         parts.append(f"SELECT {_TEST}, day, {negative} FROM ({dropped})")
     union = " UNION ALL BY NAME ".join(parts)
-    # Records are made by whoever opens a pull request: a sum that no column holds is not measured.
+    # A pull request can forge records: a sum that exceeds its column counts as not measured.
     sums = ", ".join(f"try_cast(sum({name}) AS BIGINT) AS {name}" for name in _ADDED)
     return (
         f"SELECT {_TEST}, day::INTEGER AS day, {sums}, max(peak_bytes)::BIGINT AS peak_bytes,"
@@ -159,7 +162,7 @@ def _select_by_day(*, arrivals: bool, pairs: bool, drops_run: bool) -> str:
 
 
 def _count_by_day(files: str, condition: str) -> str:
-    """Sums of rows."""
+    """Return the SQL of sums of rows."""
     return (
         f"SELECT {_TEST}, day, count(*) AS runs, sum(results) AS results, sum(failed) AS failed,"
         " sum(flaky) AS flaky, sum(unfinished) AS unfinished, sum(wall_us) AS wall_us,"
@@ -177,7 +180,7 @@ def _count_by_day(files: str, condition: str) -> str:
 
 
 def arrays(runs: Sequence[RunResults]) -> dict[str, NDArray[Any]]:
-    """The rows of runs in columns, for `select_arrival`."""
+    """Return the rows of runs as columns, for `select_arrival`."""
     sizes = [len(run.rows) for run in runs]
     columns: dict[str, Any] = dict(
         zip(
@@ -186,30 +189,31 @@ def arrays(runs: Sequence[RunResults]) -> dict[str, NDArray[Any]]:
             strict=True,
         )
     )
-    found = {
+    arrays_by_name = {
         "repository_id": np.repeat([run.key.repository_id for run in runs], sizes),
         "run_id": np.repeat([run.key.run_id for run in runs], sizes),
         "run_attempt": np.repeat([run.key.run_attempt for run in runs], sizes),
         "at_ms": np.repeat([run.at_ms for run in runs], sizes),
     }
     names = ("suite", "variant", "unit")
-    keyed = zip(found["repository_id"].tolist(), *map(columns.__getitem__, names), strict=True)
-    found["key"] = np.array(hash_units(keyed), np.int64)
+    repository_ids = arrays_by_name["repository_id"].tolist()
+    tests = zip(repository_ids, *map(columns.__getitem__, names), strict=True)
+    arrays_by_name["key"] = np.array(hash_units(tests), np.int64)
     for name in (*names, "case", "shard"):
-        found[name] = _texts(columns[name])
+        arrays_by_name[name] = _texts(columns[name])
     for name in ("outcome", "ending", "status", "tries"):
-        found[name] = np.array(columns[name], np.uint8)
-    found["wall_us"] = _whole(columns["wall_s"], 1e6, MAX_S)
-    found["cpu_us"] = _whole(columns["cpu_s"], 1e6, MAX_S)
-    found["peak_bytes"] = _whole(columns["peak_bytes"], 1, MAX_BYTES)
-    found["peak_delta_bytes"] = _whole(columns["peak_delta_bytes"], 1, MAX_BYTES)
-    return {**found, **_messages(found["repository_id"].tolist(), columns["message"])}
+        arrays_by_name[name] = np.array(columns[name], np.uint8)
+    arrays_by_name["wall_us"] = _integers(columns["wall_s"], 1e6, MAX_S)
+    arrays_by_name["cpu_us"] = _integers(columns["cpu_s"], 1e6, MAX_S)
+    arrays_by_name["peak_bytes"] = _integers(columns["peak_bytes"], 1, MAX_BYTES)
+    arrays_by_name["peak_delta_bytes"] = _integers(columns["peak_delta_bytes"], 1, MAX_BYTES)
+    return {**arrays_by_name, **_messages(repository_ids, columns["message"])}
 
 
 def _messages(
     repositories: Sequence[int], messages: Sequence[str | None]
 ) -> dict[str, NDArray[Any]]:
-    """Keys of messages, and each one's text where it is first."""
+    """Return the keys of messages, and the text of each message at its first row."""
     keys = np.ma.masked_array(np.zeros(len(messages), np.int64), mask=True)
     texts = np.full(len(messages), None, dtype=object)
     seen: set[int] = set()
@@ -223,8 +227,8 @@ def _messages(
     return {"message": keys, "text": _texts(texts)}
 
 
-def _whole(numbers: Sequence[float | None], scale: float, limit: float) -> NDArray[Any]:
-    """Whole numbers, masked where nothing was measured or what cannot be."""
+def _integers(numbers: Sequence[float | None], scale: float, limit: float) -> NDArray[Any]:
+    """Return scaled integers, masked where not measured or beyond the limit."""
     column = np.array(numbers, np.float64)
     unmeasured = ~(np.abs(column) <= limit)
     scaled = np.rint(np.where(unmeasured, 0, column) * scale)
@@ -232,7 +236,7 @@ def _whole(numbers: Sequence[float | None], scale: float, limit: float) -> NDArr
 
 
 def _texts(texts: Iterable[str | None]) -> NDArray[np.object_]:
-    """Texts as UTF-8 can hold them: a name may come with half of a surrogate pair."""
+    """Return valid texts for UTF-8: names may have lone surrogates."""
     column = np.array(texts, dtype=object)
     try:
         "".join(filter(None, column)).encode()

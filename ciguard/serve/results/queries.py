@@ -1,11 +1,9 @@
-"""The SQL of the read model, and the filters of a run's rows out of a URL's query.
+"""The SQL of the read model, and the filters of a run's rows from the query of a URL.
 
-DuckDB and ClickHouse give the same answers.
-
-`FROM {files}` is DuckDB's `read_parquet($files)`, `[NOT] MATERIALIZED` is left out for ClickHouse.
-Values are $parameters. So that both engines run it: no `median` (ClickHouse samples), no
-`list(x ORDER BY y)`, no `arg_max`, no `quantile_cont`; sums, extremes and window functions are the
-same in both. `benchmarks/serve_clickhouse.py` compares.
+DuckDB and ClickHouse give the same answers; `benchmarks/serve_clickhouse.py` compares them.
+`FROM {files}` is DuckDB's `read_parquet($files)`, and `[NOT] MATERIALIZED` is left out for
+ClickHouse. Values are $parameters. Both engines have the same sums, extremes and window functions;
+`median` (ClickHouse samples), `list(x ORDER BY y)`, `arg_max` and `quantile_cont` are not used.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ PAGE_SIZES: Final = (25, 100, 500, 1000)
 MAX_PAGE: Final = 100_000
 MAX_TEXT: Final = 500  # characters of a search
 _TEXTS: Final = ("text", "suite", "variant", "shard")
-# Rows of one run, by which they can be sorted; the name decides between equal ones.
+# Columns of the rows of one run. Rows with equal values of the sort column are sorted by name.
 RUN_COLUMNS: Final = (
     'suite, variant, unit, "case", shard, outcome, ending, status, tries, wall_us, cpu_us,'
     " peak_bytes, peak_delta_bytes, message"
@@ -64,9 +62,9 @@ RUN_SUMS: Final = len(_COUNTED)
 def select_run_rows(conditions: list[str], sort: str, *, is_descending: bool) -> str:
     """Return the SQL of one page of a run's rows, each after the sums of all pages.
 
-    RUN_SUMS sums: all, flaky, unfinished, and of each outcome in the order of its code. The next
-    column is 0 in the one line of a page without rows. What a search finds is kept for both, which
-    takes less time than to search twice; all other rows are read twice.
+    The first RUN_SUMS columns are numbers: all, flaky, unfinished, and each outcome in the order of
+    its code. The next column is 0 in the one line of a page without rows. The result of a search is
+    materialized for sums and page, which is faster than two searches; other rows are read twice.
     """
     where = " AND ".join([_OF_RUN, *(CONDITIONS[name] for name in conditions)])
     order = (
@@ -89,7 +87,7 @@ MESSAGES: Final = (
     " AND message IN $messages AND text IS NOT NULL GROUP BY message"
 )
 
-# The last runs of a test: its cases together, the worst outcome, the sum of times.
+# The last runs of a test: the worst outcome and the sum of times of its cases.
 TEST_RUNS: Final = (
     "SELECT run_id, run_attempt, min(at_ms) AS started_ms, count(*) AS cases,"
     " max(status) AS worst_status, max(outcome) AS worst_outcome, max(ending) AS worst_ending,"
@@ -101,9 +99,8 @@ TEST_RUNS: Final = (
 )
 OF_CASE: Final = ' AND "case" = $case'
 
-# Sums of tests since a day, of the sums by day and of the arrivals, which are not in them yet.
-# ClickHouse adds no signed numbers to unsigned ones, and takes a name for the alias of the same
-# query where there is one.
+# Sums of tests since a day: of the sums by day, and of the arrivals, which these do not include.
+# ClickHouse cannot add signed to unsigned numbers, and resolves a name to an alias of the query.
 _COUNTS: Final = ", ".join(
     f"CAST(sum({name}) AS BIGINT) AS {name}" for name in ("runs", "results", "failed", "flaky")
 )
@@ -130,7 +127,7 @@ _OF_ARRIVALS: Final = (
     " GROUP BY suite, variant, unit, run_id, run_attempt) AS by_run"
     " GROUP BY suite, variant, unit"
 )
-# By measure: its sum or extreme, its column of the sums by day, and the same of a row.
+# For each measure: sum or maximum, its column in the sums by day, and its expression for a row.
 _MEASURES: Final = {
     "time": ("sum", "wall_us", "wall_us"),
     "peak": ("max", "peak_bytes", "peak_bytes"),
@@ -142,11 +139,14 @@ RANKING_COLUMNS: Final = {by: column for by, (_, column, _) in _MEASURES.items()
 
 
 def select_ranking(by: str, *, by_day: bool, arrivals: bool) -> str:
-    """Return the SQL of the tests with the greatest sums; say which kinds of files there are.
+    """Return the SQL of the tests with the greatest sums or maxima of a measure.
 
-    One column by key says which tests they are, and only these are summed by name: a third of the
-    time. Of equal ones at the end of the list those with the smaller keys are in it. If two tests
-    shared a key, each would have a line and sums of its own, and the last line would be missing.
+    The tests are selected by key and one column, and only these are summed by name: a third of the
+    time. Of equal tests at the end of the list, the smaller keys are selected. If two tests shared
+    a key, each would have its own line, and the last line would be cut.
+
+    Args:
+        by_day, arrivals: whether files of these kinds exist.
     """
     total, column, of_row = _MEASURES[by]
     values = (f"SELECT key, {column} AS value {_BY_DAY}",) * by_day
@@ -161,8 +161,8 @@ def select_ranking(by: str, *, by_day: bool, arrivals: bool) -> str:
     )
 
 
-# Rows that went wrong at least once, of which flaky tests are found: their number in each run, the
-# newest first, and whose they are.
+# Rows with a failure or retry, for flaky tests: their number in each run, the newest first, and
+# their tests.
 _TROUBLE: Final = (
     "FROM {files} WHERE repository_id = $repository_id"
     " AND at_ms >= $from_ms AND (status = 1 OR tries > 1)"
@@ -176,8 +176,8 @@ TROUBLED: Final = (
     f" max(tries) AS most_tries {_TROUBLE} GROUP BY suite, variant, unit, run_id, run_attempt"
     " ORDER BY run_id DESC, run_attempt DESC, suite, variant, unit"
 )
-# Whether tests passed in some runs. Thousands of names are looked up faster in a subquery than in a
-# list: of a million rows, in 70 instead of 165 ms.
+# Passes of tests in some runs. A subquery looks thousands of names up faster than a list: in a
+# million rows, in 70 instead of 165 ms.
 GOOD: Final = (
     "SELECT suite, variant, unit, run_id, run_attempt FROM {files}"
     " WHERE repository_id = $repository_id AND run_id IN $run_ids"
@@ -188,10 +188,10 @@ GOOD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ResultFilters:
-    """The rows of a run to show, and their order; None does not filter.
+    """The filters of a run's rows, and their order; None does not filter.
 
-    `text` is a part of the name of a unit or case, of whichever case its letters are. The worst
-    outcomes come first: people open a run to see what went wrong.
+    `text` is a part of the name of a unit or case, upper and lower case alike. By default, the
+    worst outcomes come first: people open a run to see its failures.
     """
 
     text: str | None = None
@@ -207,52 +207,56 @@ class ResultFilters:
     @property
     def values(self) -> dict[str, Any]:
         """Return the values of the conditions, by the name of their parameter."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
-        found["text"] = self.text.lower() if self.text else None
-        found["outcome"] = OUTCOME_CODES[self.outcome] if self.outcome is not None else None
-        return {name: value for name, value in found.items() if value is not None}
+        values: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
+        values["text"] = self.text.lower() if self.text else None
+        values["outcome"] = OUTCOME_CODES[self.outcome] if self.outcome is not None else None
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_filters(query: Mapping[str, str]) -> ResultFilters:
-    """Read a URL's query: `text`, `outcome`, `suite`, `variant`, `shard`, `sort` ("-wall" is
-    descending), `page` and `size`; other names are left to others, "" is as if it were not there.
+    """Read filters from the query of a URL; other names are ignored, and "" counts as absent.
+
+    The names are `text`, `outcome`, `suite`, `variant`, `shard`, `sort` ("-wall" is descending),
+    `page` and `size`.
 
     Raises:
-        UsageError: with everything that is wrong with it.
+        UsageError: all mistakes.
     """
-    wrong: list[UsageError] = []
+    mistakes: list[UsageError] = []
     filters: dict[str, Any] = {}
     for name in _TEXTS:
         if query.get(name) or (name != "text" and name in query):
             filters[name] = query[name]
             if len(query[name]) > MAX_TEXT:
-                wrong.append(UsageError(f"expected at most {MAX_TEXT} characters", where=name))
+                mistakes.append(UsageError(f"expected at most {MAX_TEXT} characters", where=name))
     if outcome := query.get("outcome"):
         filters["outcome"] = outcome
         if outcome not in OUTCOME_CODES:
-            wrong.append(_expected("outcome", " or ".join(OUTCOME_CODES), outcome))
+            mistakes.append(_expected("outcome", " or ".join(OUTCOME_CODES), outcome))
     if sort := query.get("sort"):
         filters["sort"] = sort.removeprefix("-")
         filters["is_descending"] = sort.startswith("-")
         if filters["sort"] not in SORT_COLUMNS:
             names = ", ".join(SORT_COLUMNS)
-            wrong.append(_expected("sort", f"one of {names}, or one with - before it", sort))
-    filters["page"] = _number(query, "page", 1, wrong)
+            mistakes.append(_expected("sort", f"one of {names}, or one with - before it", sort))
+    filters["page"] = _number(query, "page", 1, mistakes)
     if not 1 <= filters["page"] <= MAX_PAGE:
-        wrong.append(_expected("page", f"a number from 1 to {MAX_PAGE}", query["page"]))
-    filters["page_size"] = _number(query, "size", 100, wrong)
+        mistakes.append(_expected("page", f"a number from 1 to {MAX_PAGE}", query["page"]))
+    filters["page_size"] = _number(query, "size", 100, mistakes)
     if filters["page_size"] not in PAGE_SIZES:
-        wrong.append(_expected("size", f"one of {', '.join(map(str, PAGE_SIZES))}", query["size"]))
-    if wrong:
-        raise combine(wrong)
+        mistakes.append(
+            _expected("size", f"one of {', '.join(map(str, PAGE_SIZES))}", query["size"])
+        )
+    if mistakes:
+        raise combine(mistakes)
     return ResultFilters(**filters)
 
 
-def _number(query: Mapping[str, str], name: str, default: int, wrong: list[UsageError]) -> int:
+def _number(query: Mapping[str, str], name: str, default: int, mistakes: list[UsageError]) -> int:
     text = query.get(name) or str(default)
     if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PAGE)):
         return int(text)
-    wrong.append(_expected(name, "a whole number", text))
+    mistakes.append(_expected(name, "a whole number", text))
     return default
 
 

@@ -1,8 +1,8 @@
-"""Answers about results for the pages: a run's rows, a test's runs, the worst tests, flaky tests.
+"""The read model of the pages: a run's rows, a test's runs, rankings of tests, flaky tests.
 
-An answer is of the files that the manifest lists. Of a file that is damaged or missing no number is
-used: the answer names the runs whose rows are in it. A file that is gone because it was replaced
-meanwhile is none of these: the question is asked again.
+An answer comes from the files of the manifest. A damaged or missing file is left out, and the
+answer names the runs whose rows it holds. If a file was replaced since the manifest was read, the
+question is asked again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ciguard.serve.results.duckdb_engine import (
     open_engine,
 )
 from ciguard.serve.results.flaky_tests import (
-    MOST_TROUBLED,
+    MAX_TROUBLED,
     CommitRun,
     Coverage,
     FlakyTests,
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000
-AT_ONCE: Final = 2  # questions: four need more memory than the engine has, and are no sooner done
-ASKED_AGAIN: Final = 5  # times, where a file vanished after it was checked
+CONCURRENT: Final = 2  # questions: four need more memory than the engine has, and are no faster
+MAX_TRIES: Final = 5  # of a question, if files vanish after they were checked
 _US: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """An answer, and the runs of which it has no number because their files are damaged."""
+    """An answer, and the runs that are missing in it because their files are damaged."""
 
     value: T
     missing_runs: tuple[RunKey, ...] = ()
@@ -103,7 +103,7 @@ class CaseRow(_Tried):
 
 @dataclass(frozen=True, slots=True)
 class CaseSums:
-    """Numbers of all rows that meet the filters; `outcomes` counts them by outcome."""
+    """Numbers of all rows that pass the filters; `outcomes` counts them by outcome."""
 
     total: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class UnitRun(_Tried):
 
 @dataclass(frozen=True, slots=True)
 class UnitSums:
-    """Sums of a test over runs, and its largest sizes; `wall_s` is of the `measured` runs."""
+    """Sums of a test over runs, and its maximum sizes; `wall_s` is of the `measured` runs."""
 
     suite: str
     variant: str
@@ -155,19 +155,19 @@ class UnitSums:
 
 
 class OpenFiles:
-    """Files that stay as long as the question takes."""
+    """Local result files, which exist until the question is answered."""
 
     def __init__(
         self, engine: duckdb.DuckDBPyConnection, files: Iterable[tuple[ManifestFile, Path]]
     ) -> None:
         self._engine = engine
         self._paths: dict[Kind, list[str]] = {}
-        for one, path in files:
-            self._paths.setdefault(one.kind, []).append(str(path))
+        for file, path in files:
+            self._paths.setdefault(file.kind, []).append(str(path))
 
     def fetch(self, query: str, values: Mapping[str, Any], kind: Kind) -> Sequence[tuple[Any, ...]]:
-        """Return rows of the pairs' files of a kind and of the arrivals."""
-        # The first file says which columns there are, and arrivals have the most.
+        """Return rows of the pairs' files of a kind, and of the arrivals."""
+        # DuckDB takes the columns of the first file; arrivals have more columns.
         paths = [*self._paths.get(kind, ()), *self._paths.get("arrival", ())]
         if not paths:
             return ()
@@ -175,7 +175,7 @@ class OpenFiles:
         return fetch(self._engine, with_files, {**values, "files": paths})
 
     def fetch_sums(self, by: str, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-        """Return sums of tests, out of the sums by day and of arrivals."""
+        """Return sums of tests, from the sums by day and the arrivals."""
         by_day, arrivals = self._paths.get("by_day"), self._paths.get("arrival")
         if not by_day and not arrivals:
             return ()
@@ -199,7 +199,7 @@ class ReadModel:
     def __init__(self, database: Database, cache: ObjectCache) -> None:
         self._database = database
         self._cache = cache
-        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._turns = threading.BoundedSemaphore(CONCURRENT)
         self._engine = open_engine(
             cache.folders, cache.scratch / "read", threads=READ_THREADS, memory=READ_MEMORY
         )
@@ -260,7 +260,7 @@ class ReadModel:
     def ranking(
         self, repository_id: int, by: str, from_ms: int, limit: int = 50
     ) -> Answer[tuple[UnitSums, ...]]:
-        """Return the tests with the greatest sums since a day (UTC), the worst first.
+        """Return the tests with the greatest sums or maxima since a day (UTC), greatest first.
 
         Args:
             by: one of `queries.RANKING_COLUMNS`.
@@ -282,12 +282,12 @@ class ReadModel:
         return self._ask_repository(repository_id, ("by_day", "arrival"), ask)
 
     def flaky(
-        self, repository_id: int, from_ms: int, limit: int = 50, most: int = MOST_TROUBLED
+        self, repository_id: int, from_ms: int, limit: int = 50, max_troubled: int = MAX_TROUBLED
     ) -> Answer[FlakyTests]:
         """Return tests that passed and failed at one commit since a time, the most often first.
 
         Args:
-            most: rows that went wrong. Where there are more, the answer is of a later time.
+            max_troubled: limit of failures and retries; beyond it, the answer begins later.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
@@ -302,14 +302,14 @@ class ReadModel:
 
         def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
             counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
-            coverage = choose_runs(counts, runs, from_ms, most)
+            coverage = choose_runs(counts, runs, from_ms, max_troubled)
             since = {**values, "from_ms": coverage.from_ms}
             return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
         answer = self._ask_repository(repository_id, ("troubled", "arrival"), ask_troubled)
         covered, troubled = answer.value
         good = self._passes(repository_id, covered.run_ids, troubled)
-        # As if this time had been asked for.
+        # Runs before the time of the coverage do not count.
         heads = {
             (run.run_id, run.run_attempt): run.head_sha
             for run in runs
@@ -322,13 +322,13 @@ class ReadModel:
     def _passes(
         self, repository_id: int, run_ids: Sequence[int], troubled: Sequence[tuple[Any, ...]]
     ) -> Answer[Sequence[tuple[Any, ...]]]:
-        """Find the passes, in these runs, of tests that failed in one of them, by `troubled`."""
-        wanted = set(run_ids)
+        """Return the passes, in these runs, of tests that failed in one of them by `troubled`."""
+        searched = set(run_ids)
         values = {
             "repository_id": repository_id,
             "run_ids": run_ids,
             "units": sorted(
-                {row[2] for row in troubled if row[3] in wanted and row[5] == STATUS_CODES["bad"]}
+                {row[2] for row in troubled if row[3] in searched and row[5] == STATUS_CODES["bad"]}
             ),
             "passed": OUTCOME_CODES["passed"],
         }
@@ -357,30 +357,30 @@ class ReadModel:
         repository_id: int,
         only: RunKey | None = None,
     ) -> Answer[T]:
-        """Ask of all files that can be read; where files were replaced meanwhile, ask again."""
+        """Ask a question of all readable files; ask again if files were replaced meanwhile."""
         damaged: set[str] = set()
-        asked = 0
+        tries = 0
         while True:
             with self._database.read() as connection:
-                wanted = find(connection)
-                # Without its texts a row is still a row.
-                lost = [o for o in wanted if o.name in damaged and o.kind != "messages"]
+                listed = find(connection)
+                # Rows without their messages are still shown.
+                lost = [file for file in listed if file.name in damaged and file.kind != "messages"]
                 missing = manifest.runs_of(connection, lost, repository_id) if lost else []
-            readable = [file for file in wanted if file.name not in damaged]
+            readable = [file for file in listed if file.name not in damaged]
             try:
                 with self._cache.open_files(file.stored for file in readable) as paths:
                     files = OpenFiles(self._engine, [(file, paths[file.name]) for file in readable])
                     with self._turns:
                         answer = ask(files)
             except DamagedObject as error:
-                damaged.add(error.name)  # or replaced: then it is wanted no more
+                damaged.add(error.name)  # a replaced file is not listed in the next round
             except EngineError:
-                asked += 1
-                if asked == ASKED_AGAIN:
+                tries += 1
+                if tries == MAX_TRIES:
                     raise
                 self._cache.forget([file.name for file in readable])
             else:
-                return Answer(answer, tuple(file for file in missing if only in (None, file)))
+                return Answer(answer, tuple(run for run in missing if only in (None, run)))
 
 
 def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> CasePage:

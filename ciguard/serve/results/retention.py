@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS, Compactor
+from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, Compactor
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile, RunRows
 from ciguard.serve.results.parquet_columns import KINDS
 from ciguard.serve.results.writer import ResultsWriter, check_age
@@ -104,7 +104,7 @@ def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
     yield from pairs.values()
     batch: list[ManifestFile] = []
     for file in arrivals:
-        if len(batch) == FAN_IN or sum(listed.rows for listed in batch) + file.rows > MOST_ROWS:
+        if len(batch) == FAN_IN or sum(listed.rows for listed in batch) + file.rows > MAX_ROWS:
             yield batch
             batch = []
         batch.append(file)

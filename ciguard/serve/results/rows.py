@@ -1,7 +1,7 @@
-"""The results of a run as rows: one for each case that counts, and for each unit without any.
+"""The results of a run as rows: one for the final result of each case, and for each missing unit.
 
-Which result of a record counts is decided in `model/attempts.py`, and which records of a run count
-by the guard. Pure.
+`model/attempts.py` decides which result of a record is final, and the guard which records of a run
+count. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 # The worst last, so that the worst of several results has the greatest code. A planned unit
-# without any result is missing. Codes are in files: words are only ever added, at the end.
+# without any result is missing. Files hold the codes: new words are added at the end.
 OUTCOMES: Final = ("skipped", "passed", "failed", "errored", "died", "missing")
 OUTCOME_CODES: Final = {word: code for code, word in enumerate(OUTCOMES)}
 ENDING_CODES: Final = {word: code for code, word in enumerate(ENDINGS)}
@@ -32,11 +32,10 @@ MESSAGE_CHARACTERS: Final = 4096
 
 
 class ResultRow(NamedTuple):
-    """One case's result in one run.
+    """The result of one case in one run.
 
-    `case` is None where the case is the unit. Measures are None where not measured. `message` is
-    that of the last failure, of a flaky test too. `tries` counts attempts that failed, and the
-    final one.
+    `case` is None where the case is the unit, a measure where not measured. `message` is that of
+    the last failure, also of a flaky test. `tries` counts failed tries and the final try.
     """
 
     suite: str
@@ -57,7 +56,7 @@ class ResultRow(NamedTuple):
 
 @dataclass(frozen=True)
 class RunResults:
-    """All rows of one run attempt; `at_ms` is when it started."""
+    """All rows of one run attempt; `at_ms` is its start."""
 
     key: RunKey
     at_ms: int
@@ -65,7 +64,7 @@ class RunResults:
 
     @cached_property
     def digest(self) -> str:
-        """Identify these rows, in any order, by 32 characters; 3 us a row."""
+        """Return 32 characters that identify these rows in any order; 3 us a row."""
         content = "\n".join((str(self.at_ms), *sorted(map(repr, self.rows))))
         return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -73,9 +72,9 @@ class RunResults:
 def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:
     """Return a test's signed 64-bit key, by which its rows are sorted.
 
-    The first 8 bytes, little-endian, of BLAKE2b over the parts, each with its length before it, so
-    that no two lists of parts are one text. Of a million tests two share a key in one of 4 * 10^7
-    installations; the names are compared as well.
+    The key is the first 8 bytes, little-endian, of BLAKE2b over the parts, each after its length,
+    so that different parts give different texts. Two of a million tests share a key in one of
+    4 * 10^7 installations; queries compare the names as well.
     """
     (key,) = hash_units([(repository_id, suite, variant, unit)])
     return key
@@ -96,7 +95,7 @@ def hash_units(tests: Iterable[tuple[int, str, str, str]]) -> list[int]:
 
 
 def hash_message(repository_id: int, message: str) -> int:
-    """Return a message's key, as a test's; the same text of two repositories is two messages."""
+    """Return a message's key, like a test's; a text of two repositories is two messages."""
     text = _sized(str(repository_id)) + _sized(message)
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
@@ -107,10 +106,10 @@ def run_results(
     records: Mapping[str, Record],
     missing: Iterable[tuple[UnitKey, str]] = (),
 ) -> RunResults:
-    """Make the rows of a run. Of several legs' results of a case the worst counts.
+    """Make the rows of a run. Of the results of a case in several shards, the worst counts.
 
     Args:
-        records: by shard, those that count, as the guard selects them.
+        records: records that count, by shard, as the guard selects them.
         missing: planned units without a final result, each with its shard.
     """
     without_result = dict(missing)
@@ -122,10 +121,10 @@ def run_results(
             known = rows_by_unit.setdefault(key_of_unit, rows)
             if known is not rows:
                 rows_by_unit[key_of_unit] = _worst_by_case([*known, *rows])
-    lost = [
+    absent = [
         _missing(unit, shard) for unit, shard in without_result.items() if unit not in rows_by_unit
     ]
-    return RunResults(key, at_ms, (*chain.from_iterable(rows_by_unit.values()), *lost))
+    return RunResults(key, at_ms, (*chain.from_iterable(rows_by_unit.values()), *absent))
 
 
 def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRow]:
@@ -168,7 +167,7 @@ def _last_failure(result: Result, unit: UnitResult) -> str | None:
 
 
 def _worst_by_case(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Select the worst row of each case of a unit among several legs, the first of equals."""
+    """Select the worst row of each case of a unit among several shards, the first of equals."""
     worst: dict[str | None, ResultRow] = {}
     for row in rows:
         known = worst.setdefault(row.case, row)

@@ -1,7 +1,7 @@
-"""Writes the results of runs: a file for each big run, or for all small runs of a second.
+"""The writer of results: one file for each big run, and one for all small runs of a second.
 
-A file is put first, then listed with its runs in one transaction: after a kill between the two, the
-file is no result and is swept, and the runs are written again.
+A file is stored first, and then listed with its runs in one transaction. After a kill between the
+two steps, the sweep deletes the unlisted file, and the runs are written again.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 BIG_RUN_ROWS: Final = ARRIVAL_ROW_GROUP  # a file of its own
 BATCH_S: Final = 1.0  # at most one file of small runs in this time
-# A file that is not listed is deleted after one hour; it must not be listed near then, nor after a
-# jump of the clock that the sweep sees too.
+# The sweep deletes an unlisted file after one hour: a file is not listed near that time, nor after
+# a jump of the clock, which the sweep sees too.
 LIST_WITHIN_S: Final = 1200.0
 
 
 class WriterClosed(RemoteError):
-    """The process stops; the runs are written by the next one."""
+    """The process stops; the next process writes the runs."""
 
     is_lasting = False
 
@@ -60,7 +60,7 @@ class _Batch:
 class ResultsWriter:
     """Writes runs durably, each once. Threads share it; one thread writes the small runs.
 
-    `scratch` is a folder for its files, that of the object cache.
+    `scratch` is the folder of the object cache for temporary files.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class ResultsWriter:
         self._thread.start()
 
     def write(self, runs: Sequence[RunResults]) -> None:
-        """Return when the rows of all runs are durable and listed; runs that have rows are left.
+        """Write the rows of runs durably; skip runs that have rows already.
 
         Raises:
-            StorageFull: the disk is full; nothing of the run is there.
+            StorageFull: the disk is full; no row is written.
             StorageError, RemoteError: the store or the database cannot be reached, or the process
-                stops; some of the runs may be there, and all can be written again.
+                stops; some runs may be written, and all can be written again.
         """
-        wanted = {run.key: run for run in runs if run.rows}
-        big = [run for run in wanted.values() if len(run.rows) >= BIG_RUN_ROWS]
-        small = {key: run for key, run in wanted.items() if len(run.rows) < BIG_RUN_ROWS}
+        nonempty = {run.key: run for run in runs if run.rows}
+        big = [run for run in nonempty.values() if len(run.rows) >= BIG_RUN_ROWS]
+        small = {key: run for key, run in nonempty.items() if len(run.rows) < BIG_RUN_ROWS}
         written = self._add_to_batch(small) if small else None
         for run in big:
             self._write_file([run])
@@ -97,7 +97,7 @@ class ResultsWriter:
             written.result()
 
     def close(self) -> None:
-        """Write what waits, and end the thread."""
+        """Write the waiting runs, and end the thread."""
         with self._wake:
             self._is_closed = True
             self._wake.notify_all()
@@ -126,7 +126,7 @@ class ResultsWriter:
             last = time.monotonic()
             try:
                 self._write_file(list(batch.runs.values()))
-            except BaseException as error:  # noqa: BLE001  # it is raised where `write` was called
+            except BaseException as error:  # noqa: BLE001  # `write` raises it
                 batch.written.set_exception(error)
             else:
                 batch.written.set_result(None)
@@ -148,7 +148,7 @@ class ResultsWriter:
             self._objects.delete([added.name])
 
     def put(self, runs: Sequence[RunResults]) -> ManifestFile:
-        """Store the rows of runs as a file that is not listed yet.
+        """Store the rows of runs as a file, without listing it.
 
         Raises:
             StorageError: the store cannot be reached, or the disk is full.
@@ -165,7 +165,7 @@ class ResultsWriter:
             path.unlink(missing_ok=True)
 
     def _list(self, added: ManifestFile, runs: dict[RunKey, RunResults], began_ms: int) -> bool:
-        """Add the file to the manifest; False where another process was faster with a run."""
+        """List the file; return False if another process has written one of its runs."""
         rows = {key: RunRows(len(run.rows), run.digest) for key, run in runs.items()}
         with self._database.write() as connection:
             manifest.lock(connection)
@@ -177,7 +177,7 @@ class ResultsWriter:
 
 
 def put_file(objects: ObjectStore, path: Path, kind: Kind, pair: str, rows: int) -> ManifestFile:
-    """Store a new file under a name of its own."""
+    """Store a new file under a unique name."""
     unique = pair or uuid.uuid4().hex
     name = f"results/{kind}/{unique[:2]}/{unique}.parquet"
     with path.open("rb") as stream:
@@ -187,10 +187,10 @@ def put_file(objects: ObjectStore, path: Path, kind: Kind, pair: str, rows: int)
 
 
 def check_age(connection: Connection, began_ms: int) -> None:
-    """Refuse to list a file that the sweep may be about to delete.
+    """Raise FilesReplaced for a file that the sweep may be about to delete.
 
     Args:
-        began_ms: before the file was put, by the database's clock, as the sweep has it.
+        began_ms: time before the file was stored, by the database's clock, which the sweep uses.
     """
     age_s = abs(read_clock_ms(connection) - began_ms) / 1000
     if age_s > LIST_WITHIN_S:

@@ -1,9 +1,10 @@
-"""Leases of lanes: a lane is a branch of a workflow, and one worker at a time judges its runs.
+"""Lanes of runs and their leases: one worker at a time judges the runs of a lane.
 
-A lease is a row with a primary key, which admits one worker. A condition over rows of `work` would
-not: PostgreSQL evaluates it over the rows before the transaction for which it waited. All times are
-the database's, so clocks of workers do not matter. An expired lease is lost for good, even if no
-other worker has taken the lane: its worker may have given up.
+A lane is a branch of a workflow (`work/run_attempts.py`). A lease is a row with a primary key,
+which admits one worker. A condition over rows of `work` would not: PostgreSQL evaluates it over the
+rows before the transaction for which it waited. All times are the database's, so clocks of workers
+do not matter. An expired lease is lost for good, even if no other worker has taken the lane: its
+worker may have given up.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What GitHub tells the service: deliveries, each checked and stored once."""
+"""Webhook deliveries of GitHub: each is checked, and applied once."""

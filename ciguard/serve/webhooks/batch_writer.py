@@ -1,6 +1,7 @@
-"""A thread that writes what many requests bring, as many as wait in one transaction.
+"""A thread that writes the items of many requests, all that wait in one transaction.
 
-A commit waits for the disk: 200 a second are one commit for all that came meanwhile, not 200.
+A commit waits for the disk: of 200 items a second, those that arrive during a commit share the
+next.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 BATCH: Final = 500  # items of a transaction
-MAX_WAITING: Final = 10_000  # items; whoever comes after them is refused
+MAX_QUEUED: Final = 10_000  # items; further items are refused
 
 
 class WriterOverloaded(RemoteError):
-    """More waits to be written than can be in time, or the service stops."""
+    """The queue is full, or the service stops."""
 
 
 class BatchWriter(Generic[Item]):
-    """Use it as a context manager; at its end all that was accepted is written.
+    """A context manager; at its end, all accepted items are written.
 
     Args:
-        apply: writes items, in the order in which they came. It must bear being done again.
+        apply: writes items in the order of their arrival; it may be called again for an item.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class BatchWriter(Generic[Item]):
     ) -> None:
         self._database = database
         self._apply = apply
-        self._waiting: queue.Queue[tuple[Item, Future[None]] | None] = queue.Queue(MAX_WAITING)
+        self._queue: queue.Queue[tuple[Item, Future[None]] | None] = queue.Queue(MAX_QUEUED)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="batch-writer")
 
@@ -51,20 +52,20 @@ class BatchWriter(Generic[Item]):
 
     def __exit__(self, *_: object) -> None:
         self._is_stopping = True
-        self._waiting.put(None)
+        self._queue.put(None)
         self._thread.join()
 
     def submit(self, item: Item) -> Future[None]:
-        """Have it written; the future ends once it is durable, or with why it is not.
+        """Queue an item; the future is done once the item is durable, or with the error.
 
         Raises:
-            WriterOverloaded: it will not be written.
+            WriterOverloaded: the item was not accepted.
         """
         future: Future[None] = Future()
         try:
             if self._is_stopping:
                 raise queue.Full
-            self._waiting.put_nowait((item, future))
+            self._queue.put_nowait((item, future))
         except queue.Full as error:
             raise WriterOverloaded("too many deliveries wait to be written") from error
         return future
@@ -73,15 +74,15 @@ class BatchWriter(Generic[Item]):
         is_last = False
         while not is_last:
             batch: list[tuple[Item, Future[None]]] = []
-            one = self._waiting.get()
-            while one is not None:
-                # Whoever was not willing to wait is told nothing, so that nothing is written.
-                if one[1].set_running_or_notify_cancel():
-                    batch.append(one)
-                if len(batch) == BATCH or self._waiting.empty():
+            entry = self._queue.get()
+            while entry is not None:
+                # A request that gave up was answered with an error: its item is not written.
+                if entry[1].set_running_or_notify_cancel():
+                    batch.append(entry)
+                if len(batch) == BATCH or self._queue.empty():
                     break
-                one = self._waiting.get()
-            is_last = one is None
+                entry = self._queue.get()
+            is_last = entry is None
             self._write(batch)
 
     def _write(self, batch: Sequence[tuple[Item, Future[None]]]) -> None:
@@ -92,12 +93,12 @@ class BatchWriter(Generic[Item]):
                 self._apply(connection, [item for item, _ in batch])
         except RemoteError as error:
             _fail(batch, error)
-        except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+        except Exception as error:  # noqa: BLE001 - the futures raise it
             if len(batch) == 1:
                 return _fail(batch, error)
-            # One that cannot be written is no reason to refuse the others.
-            for one in batch:
-                self._write([one])
+            # Write each item alone, so that only the item with the error fails.
+            for entry in batch:
+                self._write([entry])
         else:
             for _, future in batch:
                 future.set_result(None)

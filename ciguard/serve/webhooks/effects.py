@@ -1,8 +1,8 @@
-"""What a delivery does to the service's state.
+"""Effects of webhook deliveries on the state of the service.
 
-A webhook may be late, doubled or lost. So it adds work, and takes away at once what GitHub takes
-away: a repository that was removed or made private. What it would give (a repository, a name,
-publicity) is asked of GitHub, which says what holds now.
+A webhook may be late, repeated or lost. So a delivery only adds work, and hides repositories at
+once that were removed or made private. New repositories, names and publicity are not taken from a
+delivery: the service asks GitHub for the current state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ciguard.github.models import Webhook
     from ciguard.serve.state.deliveries import Delivery
 
-# By event, the actions that matter; all others are accepted and ignored.
+# By event, the actions with an effect; other actions are accepted and ignored.
 HANDLED: Final[Mapping[str, frozenset[str]]] = {
     "workflow_run": frozenset({"completed"}),
     "installation": frozenset({"created", "deleted", "unsuspend", "new_permissions_accepted"}),
@@ -33,14 +33,14 @@ HANDLED: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A delivery that was checked, with what it holds."""
+    """A delivery whose signature was checked, with its payload."""
 
     delivery: Delivery
     payload: Webhook
 
 
 def has_subject(event: str, payload: Webhook) -> bool:
-    """Say whether a payload names what its event is about."""
+    """Return whether a payload has the object of its event."""
     has_repository = payload.repository is not None and payload.repository.id is not None
     if event == "workflow_run":
         return has_repository and payload.workflow_run is not None
@@ -48,25 +48,21 @@ def has_subject(event: str, payload: Webhook) -> bool:
 
 
 def apply_deliveries(connection: Connection, received: Sequence[Received]) -> None:
-    """Write what deliveries say, each once; those of runs last."""
-    unknown = deliveries.record(connection, [delivery.delivery for delivery in received])
-    by_id = {
-        delivery.delivery.id: delivery for delivery in received if delivery.delivery.id in unknown
-    }
-    for delivery in by_id.values():
-        _take_away(connection, delivery.delivery, delivery.payload)
-    _add_work(
-        connection,
-        [delivery.payload for delivery in by_id.values() if delivery.payload.workflow_run],
-    )
+    """Apply new deliveries, each once; add runs after removals."""
+    new_ids = deliveries.record(connection, [item.delivery for item in received])
+    by_id = {item.delivery.id: item for item in received if item.delivery.id in new_ids}
+    for item in by_id.values():
+        _hide_repositories(connection, item.delivery, item.payload)
+    _add_work(connection, [item.payload for item in by_id.values() if item.payload.workflow_run])
 
 
-def _take_away(connection: Connection, delivery: Delivery, payload: Webhook) -> None:
+def _hide_repositories(connection: Connection, delivery: Delivery, payload: Webhook) -> None:
     match delivery.event, delivery.action:
         case "installation", "deleted" if payload.installation:
             repositories.remove_installation(connection, payload.installation.id)
         case "installation_repositories", "removed":
-            ids = [one.id for one in payload.repositories_removed if one.id is not None]
+            removed = payload.repositories_removed
+            ids = [repository.id for repository in removed if repository.id is not None]
             repositories.remove(connection, ids)
         case "repository", "deleted" if delivery.repository_id is not None:
             repositories.remove(connection, [delivery.repository_id])
@@ -75,30 +71,30 @@ def _take_away(connection: Connection, delivery: Delivery, payload: Webhook) -> 
 
 
 def _add_work(connection: Connection, payloads: Sequence[Webhook]) -> None:
-    """Add the runs of active repositories; one that is unknown is known from now on.
+    """Add the runs of active repositories; add unknown repositories first.
 
-    Only where an App's installation sent it: with a token the repositories are those of `--repo`.
+    Only an App's installation adds repositories: with a token, `--repo` names them.
     """
     runs = [
-        (repository.id, one.workflow_run)
-        for one in payloads
-        if one.workflow_run and (repository := one.repository) and repository.id is not None
+        (repository.id, payload.workflow_run)
+        for payload in payloads
+        if payload.workflow_run and (repository := payload.repository) and repository.id is not None
     ]
     known = repositories.states(connection, {number for number, _ in runs})
     new = [
         Repository(
             id=repository.id,
             full_name=repository.full_name,
-            is_private=True,  # until GitHub was asked
+            is_private=True,  # until GitHub is asked
             default_branch=repository.default_branch or "",
-            installation_id=one.installation.id,
+            installation_id=payload.installation.id,
         )
-        for one in payloads
-        if one.installation and (repository := one.repository)
+        for payload in payloads
+        if payload.installation and (repository := payload.repository)
         if repository.id is not None and repository.id not in known
     ]
     repositories.add_unknown(connection, new)
-    active = {one.id for one in new}
+    active = {repository.id for repository in new}
     active |= {number for number, state in known.items() if state is RepositoryState.ACTIVE}
     entries = [latest_attempt(number, run, "webhook") for number, run in runs if number in active]
     work_list.add(connection, entries)

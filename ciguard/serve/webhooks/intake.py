@@ -1,7 +1,7 @@
-"""`POST /webhooks/github`: checks a delivery and answers 202 once it is durable.
+"""`POST /webhooks/github`: checks a delivery, and answers 202 once it is durable.
 
-GitHub sends a delivery once, waits ten seconds for the answer and does not try again. What is lost
-is found by asking (`serve/work/reconcile.py`).
+GitHub sends a delivery once, waits ten seconds for the answer and does not retry.
+`serve/work/reconcile.py` finds lost changes.
 Source: docs.github.com, "Validating webhook deliveries".
 """
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from ciguard.serve.webhooks.batch_writer import BatchWriter
 
 PATH: Final = "/webhooks/github"
-BODY_BYTES: Final = 25 << 20  # GitHub sends no longer one
+BODY_BYTES: Final = 25 << 20  # GitHub's limit of a payload
 WRONG_SECRET: Final = "the signature was not made with the value of CIGUARD_WEBHOOK_SECRET"
 ANSWER_S: Final = 9.0  # GitHub waits for ten
-_ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; as long as its column
+_ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; the length is that of the column
 
 
 async def receive(request: Request) -> PlainTextResponse:
-    """Answer 202 once it is durable, or where it is none that matters here.
+    """Answer 202 once a delivery is durable, or if it has no effect.
 
     Raises:
         HTTPException: 400, 401, 415.
-        RemoteError: it could not be written.
+        RemoteError: the delivery could not be written.
     """
     service: Service = request.app.state.service
     event, delivery_id = _header(request, "X-GitHub-Event"), _header(request, "X-GitHub-Delivery")
@@ -51,7 +51,7 @@ async def receive(request: Request) -> PlainTextResponse:
     secret = service.settings.webhook_secret
     if secret is None or not is_signed(secret, body, signature):
         raise HTTPException(HTTPStatus.UNAUTHORIZED, WRONG_SECRET)
-    # First of all of "ping", which whoever sets it up looks at.
+    # Checked before the event: people who set a webhook up look at the answer to its "ping".
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         what = "Content-Type: expected application/json; choose it where the webhook is set up"
@@ -94,8 +94,8 @@ def _parse(body: bytes) -> Webhook:
         return Webhook.model_validate_json(body)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        what = f"the body is not as GitHub's: {place + ': ' if place else ''}{first['msg']}"
+        key = ".".join(map(str, first["loc"]))
+        what = f"the body is not as GitHub's: {key + ': ' if key else ''}{first['msg']}"
         raise HTTPException(HTTPStatus.BAD_REQUEST, what) from error
 
 
@@ -104,7 +104,7 @@ def _accepted(text: str) -> PlainTextResponse:
 
 
 async def refuse_method(_: Request) -> PlainTextResponse:
-    """Refuse another method: the pages' last route would answer that nothing is here."""
+    """Refuse another method; else the pages' last route would answer 404."""
     raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 
@@ -115,7 +115,7 @@ def sign(secret: SecretStr, body: bytes) -> str:
 
 
 def is_signed(secret: SecretStr, body: bytes, signature: str) -> bool:
-    """Say whether a delivery is GitHub's; takes as long wherever the signatures differ."""
+    """Return whether GitHub signed a delivery; the comparison takes constant time."""
     return hmac.compare_digest(sign(secret, body).encode(), signature.encode("utf-8", "replace"))
 
 

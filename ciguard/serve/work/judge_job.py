@@ -1,8 +1,8 @@
-"""The job of one row of the work list: fetch, judge, keep, record, publish.
+"""The job of one row of the work list: fetch a run, judge it, store results, publish the comment.
 
-Any step may happen twice, and a worker may end after each. Objects are put once, results are
-written once a verdict, rows are replaced, and a comment is found and edited. What nobody else could
-do again comes last: the row is done only when all else is.
+Each step may be repeated, because a worker may die after any step: objects are stored once, results
+are written once for each verdict, rows are replaced, and a comment is found and edited. The row is
+marked as done after all steps.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 _LOG: Final = logging.getLogger(__name__)
-LOCATION: Final = "service://history"  # the service judges by its own, whatever is configured
+LOCATION: Final = "service://history"  # the service uses its own history, not the configured one
 NOT_COMPARED: Final = "the run is not compared"
-MISSING_TRIES: Final = 4  # of a run that GitHub does not have; then it was deleted
-AGAIN_S: Final = 30.0  # until GitHub is asked again whether a run is completed
+MISSING_TRIES: Final = 4  # after which a run that GitHub does not have counts as deleted
+INCOMPLETE_WAIT_S: Final = 30.0  # until GitHub is asked again whether a run is completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class JudgeJob:
     compactor: Compactor
 
     def __call__(self, work: Work, still_holds: Callable[[], bool]) -> None:
-        """Judge a run and keep what it came to; nothing where it or its repository is gone.
+        """Judge a run and store its results; do nothing if the run or repository is deleted.
 
         Raises:
             RateLimited: GitHub asks to wait.
             NotDue: GitHub has not completed the run.
-            CiguardError: it could not be done; another try may do better.
+            CiguardError: a step failed; another try may succeed.
         """
         service, key = self.service, work.key
         with service.database.read() as connection:
@@ -97,18 +97,18 @@ class JudgeJob:
 def _finished(
     github: GitHub, repository: Repository, key: RunKey, tries: int
 ) -> WorkflowRun | None:
-    """Return the attempt as GitHub has it; None where it was deleted."""
+    """Return the attempt from GitHub; None if it was deleted."""
     path = f"/repos/{repository.full_name}/actions/runs/{key.run_id}/attempts/{key.run_attempt}"
     try:
         run = github.item(WorkflowRun, path)
     except GitHubError as error:
-        # Right after a webhook a replica may not have it yet, so it is asked for a few times.
+        # After a webhook, a replica of GitHub may not have the run yet: try a few times.
         if error.status == HTTPStatus.NOT_FOUND and tries > MISSING_TRIES:
             return None
         raise
     if run.status != "completed":
         what = f"GitHub says {run.status}, and not completed"
-        raise NotDue(what, wait_s=AGAIN_S, where=f"run {key.run_id}")
+        raise NotDue(what, wait_s=INCOMPLETE_WAIT_S, where=f"run {key.run_id}")
     return run
 
 
@@ -131,20 +131,20 @@ class _Judging:
 
     def run(self) -> None:
         settings, name = self.service.settings, self.repository.full_name
-        place = RepositoryRef(name, settings.server_url, settings.api_url)
+        repository_ref = RepositoryRef(name, settings.server_url, settings.api_url)
         pull = pull_of_run(self.github, name, self.finished)
-        run = actions_run(place, self.finished, pull, self.repository.default_branch)
+        run = actions_run(repository_ref, self.finished, pull, self.repository.default_branch)
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
-        kept = replace(
+        artifacts = replace(
             remote.artifacts,
-            keep=self._keep,
+            keep=self._store_archive,
             stored=self._stored_archive,
             max_file_bytes=FILE_BYTES,
         )
-        judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
+        judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), artifacts)
         if self.github.transient_errors and self.work.tries < MAX_TRIES:
-            # A job has to say what it can; here the run waits until GitHub answers all.
+            # Unlike a job, the service can wait until GitHub answers all requests.
             raise self.github.transient_errors[0]
         if not (self.still_holds() and self._record(run, judged)) or judged is None:
             return
@@ -152,7 +152,7 @@ class _Judging:
             self._publish(run, judged)
 
     def _load_history(self, _: str) -> LoadedHistory:
-        """Load the service's own history; its damage hides no verdict, but an outage is raised."""
+        """Load the history of the service; damage is an empty history, an outage raises."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
         try:
@@ -169,15 +169,16 @@ class _Judging:
     def _warn(self, text: str) -> None:
         _LOG.warning("%s: %s", self.key, text)
 
-    def _keep(self, artifact: Artifact, stream: IO[bytes]) -> None:
-        """Store an archive as it came, by its digest: `check --repair` makes the rest again."""
+    def _store_archive(self, artifact: Artifact, stream: IO[bytes]) -> None:
+        """Store an archive unchanged, by its digest, for `check --repair`."""
         key = self.key
         with self.service.database.read() as connection:
             stored = raw_artifacts.of_run(connection, key)
         size = stream.seek(0, io.SEEK_END)
-        if size + sum(kept.bytes for kept in stored if kept.name != artifact.name) > ARCHIVE_BYTES:
-            of_all = f"all artifacts of the run have more than {ARCHIVE_BYTES >> 20} MiB"
-            self._warn(f"{artifact.name} is judged and not stored: {of_all}")
+        others = (archive.bytes for archive in stored if archive.name != artifact.name)
+        if size + sum(others) > ARCHIVE_BYTES:
+            reason = f"all artifacts of the run have more than {ARCHIVE_BYTES >> 20} MiB"
+            self._warn(f"{artifact.name} is judged and not stored: {reason}")
             return
         stream.seek(0)
         content = stream.read()
@@ -185,12 +186,12 @@ class _Judging:
         name = f"artifacts/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest[:32]}.zip"
         with contextlib.suppress(AlreadyStored):
             self.service.objects.put_new(name, content)
-        kept = RawArtifact(artifact.name, name, len(content), digest)
+        row = RawArtifact(artifact.name, name, len(content), digest)
         with self.service.database.write() as connection:
-            raw_artifacts.record(connection, key, kept)
+            raw_artifacts.record(connection, key, row)
 
     def _stored_archive(self, artifact: Artifact) -> IO[bytes] | None:
-        """Return the archive kept when the run was judged before: GitHub may keep it a day."""
+        """Return the stored archive of an artifact that has expired on GitHub, if any."""
         with self.service.database.read() as connection:
             stored = raw_artifacts.of_run(connection, self.key)
         for archive in stored:
@@ -204,9 +205,9 @@ class _Judging:
         return None
 
     def _record(self, run: ActionsRun, judged: RemoteReport | None) -> bool:
-        """Keep results, history, answer and rows, the rows last: they make the rest seen.
+        """Store results, history, answer and rows; the rows last, because pages start from them.
 
-        False, and no row is written, where the run is another worker's by then.
+        Return False, with no row written, if another worker has the run by then.
         """
         report = judged.report if judged is not None else None
         contents = report.contents if report is not None else None
@@ -240,19 +241,19 @@ class _Judging:
             _LOG.info("%s: %s, with %s", self.key, row.verdict, count_of(results, "result"))
         return True
 
-    def _write_results(self, found: RunResults) -> None:
-        """Write the rows of the run; those of an earlier verdict go in the same transaction."""
+    def _write_results(self, results: RunResults) -> None:
+        """Write the rows of the run, and remove those of an earlier verdict in one transaction."""
 
         def confirm(connection: Connection) -> None:
             if not work_list.still_holds(connection, self.work):
                 raise RemoteError("another worker has this run", where=f"run {self.key.run_id}")
 
         job = self.job
-        job.results.write([found])
-        replace_other_rows(self.service.database, job.compactor, job.results, found, confirm)
+        job.results.write([results])
+        replace_other_rows(self.service.database, job.compactor, job.results, results, confirm)
 
     def _add_to_history(self, run: ActionsRun, contents: ReportData, keep: Sequence[str]) -> None:
-        """Add a run of the base branch; one whose records contradict GitHub enters no history."""
+        """Add a run of the base branch, unless its records contradict GitHub."""
         service = self.service
         facts = RunMetadata(branch=run.branch, event=run.event, at=self.finished.run_started_at)
         try:
@@ -269,7 +270,7 @@ class _Judging:
             self._warn(str(error))
 
     def _publish(self, run: ActionsRun, judged: RemoteReport) -> None:
-        """Comment, where the policy leaves it to the service."""
+        """Publish the comment if the policy assigns it to the service."""
         contents, config = judged.report.contents, judged.config
         by = config.report.by if config is not None else "workflow"
         if (contents.policy.comment_by if contents is not None else by) != "service":

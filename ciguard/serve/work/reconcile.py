@@ -1,7 +1,7 @@
-"""Asks GitHub which repositories there are and which of their runs are complete.
+"""Reconciliation with GitHub: lists repositories and completed runs, and adds what is missing.
 
-Repositories and the work list follow from GitHub's state, not from webhooks: those only make it
-sooner, so that one that was lost, late or doubled does no lasting harm.
+Repositories and the work list follow from GitHub's state. Webhooks only make changes known earlier,
+so that a lost, late or repeated webhook does no lasting harm.
 """
 
 from __future__ import annotations
@@ -32,40 +32,38 @@ if TYPE_CHECKING:
 
     from ciguard.serve.github_clients import App, Installation
     from ciguard.serve.service import Service
-    from ciguard.serve.state.work_list import NewWork
 
 T = TypeVar("T")
 R = TypeVar("R")
-# By installation (None for a token) the repositories that it may see; None where GitHub did not
-# answer.
+# The repositories of each installation (None: of the token); None where GitHub did not answer.
 Listing = dict[int | None, list[Repository] | None]
 
 LOG: Final = logging.getLogger(__name__)
-INSTALLATIONS: Final = 8  # asked for side by side: each has a rate limit
+INSTALLATIONS: Final = 8  # queried in parallel: each has its own rate limit
 INTERVAL_S: Final = 300.0
-# Webhooks after which GitHub is asked what holds now.
+# Webhooks after which the repositories are listed at once.
 RECONCILED: Final = ("installation", "installation_repositories", "repository")
-COMMIT_MS: Final = 2_000  # from the time of a delivery until others see it
+COMMIT_MS: Final = 2_000  # from the time of a delivery until other transactions see it
 LANE: Final = "reconcile"  # one process at a time
-# A pass asks for so many repositories of an installation: 2,400 calls an hour of at least 5,000,
-# the rest of which are the jobs'. Where there are more, those come next whose turn is oldest.
+# Repositories of an installation in one pass: 2,400 calls an hour of at least 5,000; jobs need the
+# rest. The repositories that were reconciled longest ago come first.
 TURNS: Final = 200
-PASS_S: Final = INTERVAL_S  # an installation that answers slowly leaves the rest to the next pass
-# GitHub filters by when a run was created, not by when it ended. A hosted job ends within 6 hours;
-# once a day the look goes back as far as a run can last or be run again.
+PASS_S: Final = INTERVAL_S  # if an installation answers slowly, the next pass does the rest
+# GitHub filters runs by their creation, not by their end. A hosted job ends within 6 hours; once a
+# day, the list goes back as far as a run can last or be run again.
 LOOK_BACK: Final = timedelta(hours=6)
 DAILY_LOOK_BACK: Final = timedelta(days=35)
-# Of those, the ones that ended before it are older than the service; our clock may be wrong.
+# Runs of that list that ended before this time are older than the service; clocks may differ.
 OVERLAP: Final = timedelta(days=1)
 
 
 class Reconciler:
-    """Reconciles every five minutes; soon after a webhook told of a repository, only the new ones.
+    """Reconciles every five minutes; soon after a webhook about a repository, only new ones.
 
-    Whichever process received that webhook: the database is asked.
+    The database knows such a webhook, whichever process received it.
 
     Args:
-        worker: the name of this process.
+        worker: name of this process.
         clock: seconds, monotonic.
     """
 
@@ -79,36 +77,36 @@ class Reconciler:
         self._began_ms = 0
 
     def reconcile_when_due(self) -> int:
-        """Reconcile if that is due, and return the number of runs added; call it every few seconds.
+        """Reconcile if due, and return the number of runs added; call it every few seconds.
 
         Raises:
-            RemoteError: as `reconcile`; it is due again after five minutes, or the next webhook.
+            RemoteError: as `reconcile`; the next pass is due after five minutes, or a webhook.
         """
         with self._service.database.read() as connection:
-            now = read_clock_ms(connection)
-            is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
+            now_ms = read_clock_ms(connection)
+            has_webhook = deliveries.has_received(connection, RECONCILED, self._began_ms)
         is_due = self._clock() >= self._due_s
-        if not is_due and not is_asked_for:
+        if not is_due and not has_webhook:
             return 0
-        self._began_ms = now - COMMIT_MS
+        self._began_ms = now_ms - COMMIT_MS
         if is_due:
             self._due_s = self._clock() + INTERVAL_S
         added = reconcile(self._service, self._worker, only_new=not is_due)
         if added is None:
-            # Whoever is at it may be dead: then this process is next, once that lease has ended.
+            # The process that has the lease may be dead: try again after the end of its lease.
             self._due_s = self._clock() + lanes.LEASE_S
         return added or 0
 
 
 def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int | None:
-    """Make one pass over all repositories; count new runs, or None where another process does.
+    """Make one pass over all repositories; count new runs, or None if another process does.
 
     Args:
-        worker: the name of this process.
-        only_new: ask for no runs of repositories that were asked for before.
+        worker: name of this process.
+        only_new: list only runs of repositories that were never reconciled.
 
     Raises:
-        RemoteError: no installation is known, or the database cannot be reached.
+        RemoteError: the installations cannot be listed, or the database cannot be reached.
     """
     with service.database.write() as connection:
         if not lanes.acquire(connection, LANE, worker):
@@ -131,7 +129,7 @@ def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int |
 def _add_of_installation(
     service: Service, is_over: Callable[[], bool], turns: Sequence[Repository]
 ) -> int:
-    """Count new runs, of the first repository at least; after a refusal of no other."""
+    """Add runs of at least the first repository; return their number. A lasting error ends it."""
     added = 0
     for repository in turns:
         try:
@@ -146,22 +144,22 @@ def _add_of_installation(
 
 
 def _turns(service: Service, *, only_new: bool) -> Sequence[Sequence[Repository]]:
-    """Select the repositories of this pass, by installation; those that waited longest first."""
+    """Select the repositories of this pass, by installation, the longest waiting first."""
     with service.database.read() as connection:
-        known = repositories.active(connection)
+        active = repositories.active(connection)
     turns: dict[int | None, list[Repository]] = {}
-    for one in sorted(known, key=lambda one: one.reconciled_at_ms or 0):
-        if only_new and one.reconciled_at_ms is not None:
+    for repository in sorted(active, key=lambda repository: repository.reconciled_at_ms or 0):
+        if only_new and repository.reconciled_at_ms is not None:
             break
-        turns.setdefault(one.installation_id, []).append(one)
-    return [one[:TURNS] for one in turns.values()]
+        turns.setdefault(repository.installation_id, []).append(repository)
+    return [turn[:TURNS] for turn in turns.values()]
 
 
 def add_missing_runs(service: Service, repository: Repository) -> int:
-    """Add runs completed since the repository was asked for last; return their number.
+    """Add runs that completed since the last reconciliation; return their number.
 
     Raises:
-        GitHubError: GitHub refused or did not answer; it is asked for the same the next time.
+        GitHubError: GitHub refused or did not answer; the next call lists the same runs.
     """
     with service.database.read() as connection:
         now = _time(read_clock_ms(connection))
@@ -177,21 +175,14 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
         if run.updated_at is None or run.updated_at >= since - OVERLAP
         for entry in all_attempts(repository.id, run, "reconcile")
     ]
-    return _add(service, repository, entries, is_reconciled=True)
+    with service.database.write() as connection:
+        added = work_list.add(connection, entries)
+        repositories.set_reconciled(connection, repository.id)
+    return added
 
 
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def _add(
-    service: Service, repository: Repository, entries: Sequence[NewWork], *, is_reconciled: bool
-) -> int:
-    with service.database.write() as connection:
-        added = work_list.add(connection, entries)
-        if is_reconciled:
-            repositories.set_reconciled(connection, repository.id)
-    return added
 
 
 def backfill(service: Service, full_name: str, runs: int) -> int:
@@ -208,31 +199,33 @@ def backfill(service: Service, full_name: str, runs: int) -> int:
         fix = "install the App there, or name it with --repo where the service has a token"
         raise UsageError("this repository is not served", where=full_name, fix=fix)
     with service.github.client(repository.installation_id) as github:
-        listed = completed_runs(github, repository.full_name, limit=runs)
-    entries = [entry for run in listed for entry in all_attempts(repository.id, run, "backfill")]
-    return _add(service, repository, entries, is_reconciled=False)
+        newest = completed_runs(github, repository.full_name, limit=runs)
+    entries = [entry for run in newest for entry in all_attempts(repository.id, run, "backfill")]
+    with service.database.write() as connection:
+        return work_list.add(connection, entries)
 
 
 def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
     """Write the repositories of the App's installations, or of `--repo`; remove the others.
 
-    A webhook that came while GitHub was asked is newer than the answer, and stays.
+    Changes by webhooks that arrive during the requests to GitHub are newer than the answers and
+    stay.
 
     Args:
         removes: False where the settings name only some of the service's repositories.
 
     Raises:
-        GitHubError: GitHub did not name the App's installations.
+        GitHubError: GitHub did not list the App's installations.
     """
     with service.database.read() as connection:
         asked_at_ms = read_clock_ms(connection)
     app = service.github.app
-    listing = _of_app(app) if app else _of_token(service)
+    listing = _list_of_app(app) if app else _list_of_token(service)
     with service.database.write() as connection:
         newer = repositories.changed_since(connection, asked_at_ms)
         known = {repository.id: repository for repository in repositories.active(connection)}
         listed = {
-            repository.id: repository for seen in listing.values() for repository in seen or ()
+            repository.id: repository for rows in listing.values() for repository in rows or ()
         }
         repositories.upsert(
             connection,
@@ -242,23 +235,23 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
                 if number not in newer and not _is_same(known.get(number), repository)
             ],
         )
-        gone = known.keys() - listed.keys() - newer if removes else set()
-        unsure = {installation for installation, seen in listing.items() if seen is None}
+        absent = known.keys() - listed.keys() - newer if removes else set()
+        unanswered = {installation for installation, rows in listing.items() if rows is None}
         repositories.remove(
             connection,
-            [repository for repository in gone if known[repository].installation_id not in unsure],
+            [number for number in absent if known[number].installation_id not in unanswered],
         )
 
 
-def _of_app(app: App) -> Listing:
+def _list_of_app(app: App) -> Listing:
     installations = app.installations()
-    seen = map_in_threads(partial(_of_installation, app), installations, INSTALLATIONS)
-    return {installation.id: rows for installation, rows in zip(installations, seen, strict=True)}
+    lists = map_in_threads(partial(_list_of_installation, app), installations, INSTALLATIONS)
+    return {installation.id: rows for installation, rows in zip(installations, lists, strict=True)}
 
 
-def _of_installation(app: App, installation: Installation) -> list[Repository] | None:
+def _list_of_installation(app: App, installation: Installation) -> list[Repository] | None:
     if installation.suspended_at is not None:
-        return None  # may come back: nothing of it is asked for, and nothing is removed
+        return None  # a suspended installation may return: remove none of its repositories
     try:
         return list(_rows(app.repositories(installation.id), installation.id))
     except GitHubError as error:
@@ -266,21 +259,21 @@ def _of_installation(app: App, installation: Installation) -> list[Repository] |
         return None
 
 
-def _of_token(service: Service) -> Listing:
-    seen: list[models.Repository] = []
+def _list_of_token(service: Service) -> Listing:
+    listed: list[models.Repository] = []
     with service.github.client(None) as github:
         for name in service.settings.repositories:
             try:
-                seen.append(github.item(models.Repository, f"/repos/{name}"))
+                listed.append(github.item(models.Repository, f"/repos/{name}"))
             except GitHubError as error:
                 LOG.warning("%s: %s", name, error)
                 if error.status != HTTPStatus.NOT_FOUND:
                     return {None: None}
-    return {None: list(_rows(seen, None))}
+    return {None: list(_rows(listed, None))}
 
 
-def _rows(seen: Iterable[models.Repository], installation_id: int | None) -> Iterable[Repository]:
-    for repository in seen:
+def _rows(listed: Iterable[models.Repository], installation_id: int | None) -> Iterable[Repository]:
+    for repository in listed:
         if repository.id is not None:
             branch = repository.default_branch or ""
             yield Repository(
@@ -293,23 +286,23 @@ def _is_same(known: Repository | None, listed: Repository) -> bool:
 
 
 def map_in_threads(act: Callable[[T], R], values: Iterable[T], threads: int) -> list[R]:
-    """Call `act` for each value, side by side; return the results in the order of the values.
+    """Call `act` for each value in parallel; return the results in the order of the values.
 
-    The first exception is raised, if there is one.
-    A process that ends does not wait for these threads, as it would for those of `concurrent`.
+    The first exception is raised. The end of the process does not wait for these threads, as it
+    would for threads of `concurrent.futures`.
     """
     calls = [(value, Future[R]()) for value in values]
-    waiting = deque(calls)
+    queue = deque(calls)
 
     def work() -> None:
         while True:
             try:
-                value, call = waiting.popleft()
+                value, call = queue.popleft()
             except IndexError:
                 return
             try:
                 call.set_result(act(value))
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            except BaseException as error:  # noqa: BLE001 - `call.result()` below raises it
                 call.set_exception(error)
 
     for _ in range(min(threads, len(calls))):

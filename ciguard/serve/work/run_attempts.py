@@ -1,7 +1,13 @@
-"""A run of GitHub as entries of the work list: one an attempt, in the lane of its branch."""
+"""Entries of the work list for a run on GitHub: one for each attempt, in the lane of its branch.
+
+Runs of one lane are judged one at a time. A lane is the head branch of a workflow's runs, and not a
+pull request: GitHub gives no number of it for a fork, nor after it is closed, so that two runs of a
+pull request would get two lanes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.state.run_key import RunKey
@@ -15,12 +21,7 @@ _KEY_LENGTH: Final = 512  # of the column
 
 
 def lane_of(repository_id: int, run: WorkflowRun) -> str:
-    """Name the lane of a run: the branch at its head, of its repository, and the workflow.
-
-    Not the number of its pull request: GitHub gives none for a fork, and none any more once the
-    pull request is closed, so that two runs of one would get two lanes. A pull request has one
-    branch at its head.
-    """
+    """Name the lane of a run, by the workflow, the branch at its head and its repository."""
     branch = f"{run.repository_id or 0}:{run.head_branch or ''}"
     return storable(f"{repository_id}/branch/{branch}/{run.workflow}", _KEY_LENGTH)
 
@@ -33,8 +34,6 @@ def latest_attempt(repository_id: int, run: WorkflowRun, source: Source) -> NewW
 
 def all_attempts(repository_id: int, run: WorkflowRun, source: Source) -> tuple[NewWork, ...]:
     """Make entries of all attempts: earlier ones are complete, and their webhooks may be lost."""
-    lane = lane_of(repository_id, run)
-    return tuple(
-        NewWork(RunKey(repository_id, run.id, attempt), lane, source)
-        for attempt in range(1, run.run_attempt + 1)
-    )
+    latest = latest_attempt(repository_id, run, source)
+    keys = (replace(latest.key, run_attempt=number) for number in range(1, run.run_attempt + 1))
+    return tuple(replace(latest, key=key) for key in keys)

@@ -1,6 +1,6 @@
-"""The rows of a judged run that pages list: one for the run, one for each suite and variant. Pure.
+"""The rows of a judged run for the pages: one for the run, one for each suite and variant. Pure.
 
-Prices and the lower bound are those of the plan; what was not measured is None.
+Prices and lower bound come from the plan; values that were not measured are None.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def run_row(
     finished: WorkflowRun,
     report: Report | None,
 ) -> RunRow:
-    """Make the row of a run attempt, still without the name of its answer and its cells.
+    """Make the row of a run attempt, without its cells and the name of its answer.
 
     Args:
-        report: None where the run is of a workflow that does not call ciguard.
+        report: None for a run of a workflow without ciguard.
     """
     contents = report.contents if report is not None else None
     verdict = contents.verdict if contents is not None else None
@@ -66,7 +66,7 @@ def run_row(
 def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuiteRow, ...]:
     """Return the cells of a run for each suite and variant of its plan, by their names.
 
-    `wall_s` is the sum of its tests; peak and budget are those of its shard nearest to its budget.
+    `wall_s` is the sum of its tests; peak and budget are of the shard nearest to its budget.
     """
     planned: Counter[tuple[str, str]] = Counter()
     shards: dict[tuple[str, str], set[str]] = {}
@@ -110,14 +110,14 @@ def _verdict(report: Report | None) -> RunVerdict:
 
 
 def _bound_s(verdict: Verdict | None) -> float | None:
-    """Return the bound of the plan; None without timings, where it is of equal guesses."""
+    """Return the lower bound of the plan; None without timings, as estimates are then equal."""
     if verdict is None or not verdict.plan.has_timings:
         return None
     return verdict.plan.lower_bound_s
 
 
 def _price_usd(verdict: Verdict) -> float | None:
-    """Price the shards, each rounded up to minutes; None where one has no price or no end."""
+    """Return the price of the shards, each rounded up to minutes; None where one is unknown."""
     plan = verdict.plan
     prices = {
         shard.key: plan.pools[shard.pool].usd_per_minute
@@ -128,13 +128,13 @@ def _price_usd(verdict: Verdict) -> float | None:
 
 
 def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
-    """Return peak and budget of the leg with the highest share; else the largest peak."""
+    """Return peak and budget of the shard with the highest ratio; else the largest peak."""
     measured = [(leg.peak_bytes, budgets.get(leg.shard)) for leg in legs]
     known = [(peak, budget) for peak, budget in measured if peak is not None]
     limited = [(peak, budget) for peak, budget in known if budget]
     if limited:
-        return max(limited, key=lambda one: one[0] / one[1])
-    return max(known, key=lambda one: one[0], default=(None, None))
+        return max(limited, key=lambda pair: pair[0] / pair[1])
+    return max(known, key=lambda pair: pair[0], default=(None, None))
 
 
 def _ms(moment: datetime | None) -> int:

@@ -1,4 +1,7 @@
-"""The loop of a worker: take a row, run its job under a renewed lease, write the outcome."""
+"""The loop of a worker: take a row of the work list, run its job under a lease, write the outcome.
+
+A second thread renews the lease during the job.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +29,20 @@ if TYPE_CHECKING:
     Outcome = Callable[[Connection, Work], bool]
 
 _LOG: Final = logging.getLogger(__name__)
-POLL_S: Final = 1.0  # a look at the work list takes 1 ms
-RENEWALS: Final = 4  # in the time of a lease: three may fail
+POLL_S: Final = 1.0  # a query of the work list takes 1 ms
+RENEWALS: Final = 4  # in the time of a lease, of which three may fail
 
 
 class LaneLease:
-    """The lease of a lane, which was acquired, renewed from a thread until the block ends.
+    """The acquired lease of a lane, which a thread renews until the block ends.
 
-    The waits are of the monotonic clock, and the lease is of the database's.
+    Waits use the monotonic clock, the lease uses the clock of the database.
     """
 
     def __init__(
         self, database: Database, key: str, worker: str, lease_s: float = lanes.LEASE_S
     ) -> None:
-        self.is_lost = False  # for good: the job may have ended because of it
+        self.is_lost = False  # never reset: the job may have ended because of the loss
         self._database = database
         self._key = key
         self._worker = worker
@@ -74,7 +77,7 @@ class Lease(LaneLease):
         self.work = work
 
     def still_holds(self) -> bool:
-        """Ask the database; a job calls it before each step that others see.
+        """Return whether the lease holds; a job asks before each step with visible effects.
 
         Raises:
             RemoteError: the database cannot be reached.
@@ -85,9 +88,9 @@ class Lease(LaneLease):
         return not self.is_lost
 
     def give_back(self) -> bool:
-        """Let another worker take the row at once; False where it is another's already.
+        """Let another worker take the row at once; return False if another has it already.
 
-        The job may still run: `still_holds` tells it that the row is not its own.
+        The job may still run: `still_holds` then returns False.
         """
         self.is_lost = True
         self._has_ended.set()
@@ -96,7 +99,7 @@ class Lease(LaneLease):
 
 
 class NotDue(RemoteError):
-    """The row is to wait `wait_s` seconds, >= 0. No try is counted."""
+    """The row must wait `wait_s` seconds, >= 0, without counting a try."""
 
     def __init__(self, what: str, *, wait_s: float, where: str = "", fix: str = "") -> None:
         super().__init__(what, where=where, fix=fix)
@@ -104,18 +107,18 @@ class NotDue(RemoteError):
 
 
 class RateLimited(NotDue):
-    """GitHub asks to wait, and so do the other rows of the installation."""
+    """GitHub asks to wait; the other rows of the installation wait too."""
 
 
 class Worker:
-    """Takes one row at a time; `run` it in a thread of its own, and call the rest from others.
+    """Processes one row at a time; call `run` in a separate thread, `stop` from others.
 
     Args:
-        job: does the work of a row, which may have been done before, in whole or in part. It calls
-            its second argument before each step that others see, and returns where that is False.
-            An exception is a failed try; NotDue is none.
-        poll_s: how often it looks for rows where it found none, seconds.
-        lease_s: how long a row stays this worker's after the process was killed, seconds.
+        job: does the work of a row, which may be done before, in whole or in part. The job calls
+            its second argument before each step with visible effects, and returns if it is False.
+            An exception is a failed try, except NotDue.
+        poll_s: seconds between queries for rows, if there was none.
+        lease_s: seconds for which a row stays with this worker after a kill of the process.
     """
 
     def __init__(
@@ -138,14 +141,14 @@ class Worker:
         self._is_idle.set()
 
     def stop(self, wait_s: float = 0.0) -> bool:
-        """Take no more rows, and wait so long for the job that runs.
+        """Take no more rows, and wait so long for the current job.
 
         Returns:
-            True where `run` has ended or is about to. False where the job still runs: its row was
-            given back, another worker may have it already, and the process can be ended.
+            True if `run` has ended or is about to end. False if the job still runs: its row was
+            given back, another worker may have it, and the process can end.
 
         Raises:
-            RemoteError: the row could not be given back; it is free when its lease ends.
+            RemoteError: the row could not be given back; it is free at the end of its lease.
         """
         self._stop.set()
         if self._is_idle.wait(wait_s):
@@ -156,9 +159,9 @@ class Worker:
         return False
 
     def run(self) -> None:
-        """Work until `stop`; no job and no outage of the database ends it."""
+        """Work until `stop`, also after failed jobs and outages of the database."""
         while not self._stop.is_set():
-            # First busy, then the look at `stop`, which looks at them the other way round.
+            # Clear idle before reading stop: `stop` sets stop before it reads idle.
             self._is_idle.clear()
             has_worked = not self._stop.is_set() and self._try_to_work()
             self._is_idle.set()
@@ -180,7 +183,7 @@ class Worker:
             return False
         with Lease(self._database, work, self._lease_s) as lease:
             self._lease = lease
-            # Read after the lease was published: `stop` gives back what it sees, and else we do.
+            # Read after the lease is published: `stop` gives back a published lease, else we do.
             outcome = _give_back if self._stop.is_set() else self._run_job(work, lease)
             with self._database.write() as connection:
                 is_ours = outcome(connection, work)
@@ -206,7 +209,7 @@ class Worker:
             return partial(work_list.fail, problem=str(error))
         except Exception as error:  # noqa: BLE001 - a bug that one run meets stops no other
             _LOG.exception("%s: try %d failed", work.key, work.tries)
-            # Not its text: pages show the problem, and nobody chose these words for them.
+            # Without its text: pages show the problem, and the text is not meant for them.
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
         # A job whose lease was lost may have returned early.

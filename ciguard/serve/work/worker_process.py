@@ -1,7 +1,7 @@
-"""The process that judges runs: workers, the reconciliation with GitHub, and the care of files.
+"""The worker process: threads that judge runs, reconcile with GitHub, compact and delete files.
 
-With `--role all` it is a child of the web process, so that judging holds up no request; the end of
-its standard input ends the process.
+With `--role all` it is a child of the web process, so that judging delays no request; it ends at
+the end of its standard input.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 WORKERS: Final = 2  # threads: one waits for GitHub while the other computes
-JOB_GRACE_S: Final = 25.0  # for jobs that run when the process is to end; then they are given back
-RECONCILE_POLL_S: Final = 5.0  # how often is looked whether GitHub is to be asked
-GARBAGE_S: Final = 30.0  # how often cycles are looked for: 0.1 s, beside a large run 0.5 s
+JOB_GRACE_S: Final = 25.0  # for current jobs at the end of the process; then they are given back
+RECONCILE_POLL_S: Final = 5.0  # between checks whether a reconciliation is due
+GARBAGE_S: Final = 30.0  # between collections of reference cycles, of 0.1 s to 0.5 s
 
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something that is done again and again, by a thread of its own.
+    """A periodic task, which has its own thread.
 
     Attributes:
-        every_s: between two beginnings; a fifth more or less, so that processes do not meet.
+        every_s: interval, varied by a fifth, so that processes do not run in step.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Chore:
 def work_until(
     service: Service, cache: ObjectCache, stop: threading.Event, workers: int = WORKERS
 ) -> None:
-    """Judge runs and take care of the files until `stop`; what runs then is completed.
+    """Judge runs and maintain the files until `stop`; complete current jobs.
 
-    A job that takes longer than JOB_GRACE_S is given back, and another worker does it again.
+    A job that takes longer than JOB_GRACE_S is given back, and another worker repeats it.
     """
     with (
         contextlib.closing(
@@ -71,15 +71,15 @@ def work_until(
         chores = (
             Chore("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
             Chore("housekeeping", housekeeping.INTERVAL_S, keeping.clean_up),
-            # By the number of new objects, those of a large run would be looked at again and again.
+            # Automatic collection, by number of new objects, would scan those of a large run often.
             Chore("garbage", GARBAGE_S, gc.collect),
             Chore("compactor", FAILED_S, partial(compactor.run, stop, _warn)),
         )
         threads = [
-            *(threading.Thread(target=one.run, name="worker", daemon=True) for one in loops),
+            *(threading.Thread(target=worker.run, name="worker", daemon=True) for worker in loops),
             *(
-                threading.Thread(target=_repeat, args=(one, stop), name=one.name, daemon=True)
-                for one in chores
+                threading.Thread(target=_repeat, args=(chore, stop), name=chore.name, daemon=True)
+                for chore in chores
             ),
         ]
         for thread in threads:
@@ -89,7 +89,7 @@ def work_until(
 
 
 def watch_input(stream: BinaryIO, stop: threading.Event) -> None:
-    """Stop at the end of the stream, which is that of the process that started this one."""
+    """Set `stop` at the end of the stream, which the process that started this one holds open."""
     while stream.read(1):
         pass
     stop.set()
@@ -113,6 +113,6 @@ def _repeat(chore: Chore, stop: threading.Event) -> None:
             chore.act()
         except RemoteError as error:
             _LOG.warning("%s: %s", chore.name, error)
-        except Exception:  # noqa: BLE001 - a bug of one pass must not end all later ones
+        except Exception:  # noqa: BLE001 - a bug in one pass must not end later passes
             _LOG.exception("%s: tried again in %.0f s", chore.name, chore.every_s)
         stop.wait(chore.every_s * random.uniform(0.8, 1.2))

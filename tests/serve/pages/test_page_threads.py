@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ciguard.errors import RemoteError
 from ciguard.serve.application import build_application
-from ciguard.serve.pages.page_routes import MOST_ASKED, THREADS, PageThreads
+from ciguard.serve.pages.page_routes import MAX_PENDING, THREADS, PageThreads
 
 if TYPE_CHECKING:
     from serve.pages.filled import Site
@@ -33,7 +33,7 @@ async def ask(threads: PageThreads, begun: threading.Semaphore, go_on: threading
 
 async def ask_many() -> None:
     threads, begun, go_on = PageThreads(), threading.Semaphore(0), threading.Event()
-    asked = [asyncio.create_task(ask(threads, begun, go_on)) for _ in range(MOST_ASKED)]
+    asked = [asyncio.create_task(ask(threads, begun, go_on)) for _ in range(MAX_PENDING)]
     for _ in range(THREADS):
         await asyncio.to_thread(begun.acquire)  # which has a thread of its own
     assert not begun.acquire(blocking=False)

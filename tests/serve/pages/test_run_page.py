@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
 
-from ciguard.serve.pages.page_templates import FILTERS
+from ciguard.serve.pages.page_formats import FILTERS
 from ciguard.serve.state import repositories, schema
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import is_run

@@ -31,7 +31,7 @@ from ciguard.errors import CiguardError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import StorageError
 from ciguard.serve.results import compaction, manifest
-from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS, choose_sources
+from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, choose_sources
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
 from ciguard.serve.results.retention import MIN_AGE_S, sweep
 from ciguard.serve.state import lanes
@@ -166,9 +166,9 @@ def test_pairs_of_like_size_are_chosen_until_they_are_great() -> None:
     small = [one for number in range(FAN_IN) for one in pair(number, 1000 + number)]
     assert choose_sources(small) == small
     assert choose_sources([*small[:-2], *pair(99, 100_000)]) == []
-    great = [one for number in range(FAN_IN) for one in pair(number, MOST_ROWS // 3)]
+    great = [one for number in range(FAN_IN) for one in pair(number, MAX_ROWS // 3)]
     assert choose_sources(great) == great[:6]
-    full = [one for number in range(FAN_IN) for one in pair(number, MOST_ROWS // 2 + 1)]
+    full = [one for number in range(FAN_IN) for one in pair(number, MAX_ROWS // 2 + 1)]
     assert choose_sources(full) == []
     assert choose_sources(arrivals[:FAN_IN], damaged={arrivals[3].name}) == []
 

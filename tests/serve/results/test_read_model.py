@@ -25,7 +25,7 @@ from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
-from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
+from ciguard.serve.results.flaky_tests import MAX_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import ResultFilters, parse_filters
 from ciguard.serve.results.read_model import CasePage, CaseSums
@@ -224,8 +224,8 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
     for one in runs:
         results.writer.write([one])
         add_judged_run(results.database, one, "aaa")
-    assert len(results.read.flaky(REPOSITORY, 0, most=5).value.tests) == 3
-    found = results.read.flaky(REPOSITORY, 0, most=4).value
+    assert len(results.read.flaky(REPOSITORY, 0, max_troubled=5).value.tests) == 3
+    found = results.read.flaky(REPOSITORY, 0, max_troubled=4).value
     assert (found.from_ms, found.is_partial) == (runs[0].at_ms + 1, True)
     later = results.read.flaky(REPOSITORY, found.from_ms).value
     assert later == replace(found, is_partial=False)
@@ -236,7 +236,7 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
     ("planned", "expected"),
     [
         (1, Coverage(0, [1, 2, 3, 4], is_partial=False)),
-        (MOST_RESULTS // 3, Coverage(2001, [1, 2], is_partial=True)),
+        (MAX_RESULTS // 3, Coverage(2001, [1, 2], is_partial=True)),
     ],
 )
 def test_passes_are_looked_for_in_so_many_results(planned: int, expected: Coverage) -> None:

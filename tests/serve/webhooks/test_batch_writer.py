@@ -96,7 +96,7 @@ def test_whoever_no_longer_waits_is_not_written(writing: Writing) -> None:
 
 
 def test_more_than_can_wait_is_refused(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_writer, "MAX_WAITING", 2)
+    monkeypatch.setattr(batch_writer, "MAX_QUEUED", 2)
     with pytest.raises(WriterOverloaded):
         submit(writing, 1, 2, 3)
     assert writing.stored() == [0, 1, 2]

@@ -1,1 +1,1 @@
-"""Steps from one version of the tables to the next, for Alembic."""
+"""Migrations of the tables from one version to the next, for Alembic."""
