@@ -254,7 +254,7 @@ def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
 
 
 def _workflow_files(folder: Path) -> list[Path]:
-    """The files that GitHub reads as workflows, by name."""
+    """Return the files that GitHub reads as workflows, by name."""
     files = (folder / WORKFLOW_FILE).parent.glob("*")
     return sorted(path for path in files if path.suffix in (".yml", ".yaml") and path.is_file())
 

@@ -41,8 +41,8 @@ def with_token(environ: Mapping[str, str], url: str) -> dict[str, str]:
         return environment
     secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     key = f"http.{github.scheme}://{github.netloc}/.extraheader"
-    known = environ.get("GIT_CONFIG_COUNT", "")
-    count = int(known) if known.isdigit() else 0
+    text = environ.get("GIT_CONFIG_COUNT", "")
+    count = int(text) if text.isdigit() else 0
     # The empty value resets the header that actions/checkout configured: GitHub refuses two.
     for value in ("", f"AUTHORIZATION: basic {secret}"):
         environment[f"GIT_CONFIG_KEY_{count}"] = key

@@ -143,10 +143,10 @@ def unexpected_response(description: str, why: str, *, api_url: str) -> GitHubEr
 
 def _permission_advice(description: str, headers: Mapping[str, str]) -> str:
     """Name the permission in the syntax of a workflow: `issues=write` -> `issues: write`."""
-    named = headers.get("x-accepted-github-permissions", "")
-    words = named.replace("=", ": ").replace("_", "-").replace(";", " or")
-    known = (word for path, word in _PERMISSIONS.items() if re.search(path, description))
-    permission = words or next(known, "")
+    accepted = headers.get("x-accepted-github-permissions", "")
+    words = accepted.replace("=", ": ").replace("_", "-").replace(";", " or")
+    by_path = (word for path, word in _PERMISSIONS.items() if re.search(path, description))
+    permission = words or next(by_path, "")
     if not permission:
         return "use a token that may do this"
     advice = f"give the job `permissions:` {permission}"

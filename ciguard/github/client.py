@@ -170,14 +170,14 @@ class GitHub:
         max_bytes: int,
         budget: Budget,
     ) -> dict[int, GitHubError]:
-        lost: dict[int, GitHubError] = {}
+        errors: dict[int, GitHubError] = {}
         remaining = iter(enumerate(paths))
         lasting: list[GitHubError] = []
 
         async def work() -> None:
             for position, (path, digest) in remaining:
                 if lasting:
-                    lost[position] = lasting[0]
+                    errors[position] = lasting[0]
                     continue
                 with tempfile.TemporaryFile() as stream:
                     download = Download(stream, budget, digest, max_bytes)
@@ -186,7 +186,7 @@ class GitHub:
                             f"GET {path}", self._connection.fetch(path, download)
                         )
                     except GitHubError as error:
-                        lost[position] = error
+                        errors[position] = error
                         lasting.extend([error] if error.is_lasting else [])
                         continue
                     stream.seek(0)
@@ -198,7 +198,7 @@ class GitHub:
         finally:
             for worker in workers:
                 worker.cancel()
-        return lost
+        return errors
 
     def post(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """POST; raise MaybeDone if GitHub may have carried it out without an answer."""

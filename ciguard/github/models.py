@@ -56,7 +56,7 @@ class CheckRun(GitHubJson):
 
 
 class Repository(GitHubJson):
-    """A repository; it counts as private unless the payload says that it is public."""
+    """A repository; it counts as private if the payload lacks the key."""
 
     id: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     full_name: str = ""

@@ -164,8 +164,8 @@ class LogReader:
                 if dependents := self._dependents.get(self._rows[number][0].name):
                     _add_lines_after(block, start, CONTEXT_LINES, dependents, candidates)
         # A context that began in an earlier block continues in this block.
-        if (left := context.last_line - first + 1) > 0 and context.name in self._dependents:
-            _add_lines_after(block, -1, left, self._dependents[context.name], candidates)
+        if (lines := context.last_line - first + 1) > 0 and context.name in self._dependents:
+            _add_lines_after(block, -1, lines, self._dependents[context.name], candidates)
         return [(start, sorted(rows)) for start, rows in sorted(candidates.items())]
 
     def _match(

@@ -1,1 +1,1 @@
-"""`ciguard serve`: an organisation's runs, judged as they finish, kept and shown."""
+"""`ciguard serve`: a service that judges the runs of an organisation, stores and shows them."""

@@ -338,11 +338,12 @@ def _restore_results(
         contextlib.closing(ObjectCache(objects, cache)) as copies,
         contextlib.closing(ResultsWriter(database, objects, copies.scratch)) as writer,
     ):
-        lost = repairs.restore_results(database, objects, writer, runs)
-    for key, problem in lost.items():
+        problems = repairs.restore_results(database, objects, writer, runs)
+    for key, problem in problems.items():
         console.err(f"run {key.run_id} of repository {key.repository_id}: {problem}")
-    console.out(f"{count_of(len(runs) - len(lost), 'run')} written again from stored artifacts")
-    return list(lost)
+    restored = count_of(len(runs) - len(problems), "run")
+    console.out(f"{restored} written again from stored artifacts")
+    return list(problems)
 
 
 @command.command(short_help="Delete results of old runs.")

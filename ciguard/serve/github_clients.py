@@ -124,13 +124,13 @@ class App:
     def token(self, installation_id: int) -> SecretStr:
         """Return a token that is valid for another five minutes; only one thread gets a new one."""
         with self._locks.setdefault(installation_id, threading.Lock()):
-            known = self._tokens.get(installation_id)
-            if known is None or known.expires_at - SPARE <= self._now():
+            issued = self._tokens.get(installation_id)
+            if issued is None or issued.expires_at - SPARE <= self._now():
                 path = f"/app/installations/{installation_id}/access_tokens"
                 with self._as_app() as github:
-                    known = github.post(InstallationToken, path, {})
-                self._tokens[installation_id] = known
-            return known.token
+                    issued = github.post(InstallationToken, path, {})
+                self._tokens[installation_id] = issued
+            return issued.token
 
     def _as_app(self) -> GitHub:
         return self._connect(SecretStr(self._jwt()))

@@ -317,13 +317,13 @@ class RunArtifacts:
                 stream.seek(0)
             on_archive(position, stream)
 
-        lost = self.github.download_all(
+        errors = self.github.download_all(
             paths,
             on_download,
             max_bytes=MAX_ARCHIVE_BYTES,
             budget=Budget(MAX_BYTES),
         )
-        for index, error in sorted(lost.items()):
+        for index, error in sorted(errors.items()):
             problems.append(f"{names[available[index]]}: {_reason(error)}")
         return problems
 
@@ -341,10 +341,10 @@ def download(
     *,
     keep: Callable[[Artifact, IO[bytes]], None] | None = None,
 ) -> list[tuple[str, bytes]]:
-    """The wanted files of one artifact, by their name in it.
+    """Download the wanted files of one artifact; return names and contents.
 
     Args:
-        keep: is handed the archive before it is read.
+        keep: receives the archive before it is read.
 
     Raises:
         GitHubError: the archive cannot be downloaded.
@@ -361,13 +361,13 @@ def download(
     if artifact.expired:
         raise GitHubError(EXPIRED, status=HTTPStatus.GONE)
     path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
-    lost = github.download_all(
+    errors = github.download_all(
         [(path, _digest(artifact))],
         on_archive,
         max_bytes=MAX_ARCHIVE_BYTES,
         budget=Budget(MAX_ARCHIVE_BYTES),
     )
-    for error in lost.values():
+    for error in errors.values():
         raise error
     return files
 

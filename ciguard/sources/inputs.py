@@ -107,18 +107,18 @@ def open_inputs(
         what = "both --run and --records"
         raise UsageError(what, fix="of a run that is named the records are its artifacts")
     patterns = tuple(map(result_patterns.pattern, sources.results))
-    named = parse(sources.run, "--run", lambda _: False)
-    if not isinstance(named, RunId):
+    reference = parse(sources.run, "--run", lambda _: False)
+    if not isinstance(reference, RunId):
         fix = "pass a run id (123456, 123456/2) or a run's address"
         raise UsageError(f'expected a run, found "{sources.run}"', where="--run", fix=fix)
     repository_ref = resolve_repository(
         invocation.environ,
-        repository=named.repository or sources.repo,
-        server=named.server,
+        repository=reference.repository or sources.repo,
+        server=reference.server,
         remote=remote_url(invocation.folder, invocation.environ),
     )
     with open_named_run(
-        invocation.environ, repository_ref, named.run_id, named.run_attempt
+        invocation.environ, repository_ref, reference.run_id, reference.run_attempt
     ) as subject_run:
         artifacts = subject_run.artifacts
         assert artifacts is not None

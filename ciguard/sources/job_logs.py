@@ -56,13 +56,13 @@ def read_job_log(
         raise InputError(f"the job is {run_job.status}", where=where, fix=fix)
     job_log = _job_log(run_job)
     results: list[T] = []
-    lost = github.download_all(
+    errors = github.download_all(
         [(f"{path}/logs", "")],
         lambda _, stream: results.append(read(stream, job_log)),
         max_bytes=MAX_LOG_BYTES,
         budget=Budget(MAX_LOG_BYTES),
     )
-    for error in lost.values():
+    for error in errors.values():
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise error
         return read(None, job_log)

@@ -114,7 +114,7 @@ class RecordFinder:
 
     @cached_property
     def _repository_ref(self) -> RepositoryRef | None:
-        """The repository of bare run ids; None where none is named."""
+        """Return the repository of bare run ids; None where no source names it."""
         try:
             return self._resolve_repository()
         except UsageError:
@@ -122,10 +122,10 @@ class RecordFinder:
 
     def _resolve_repository(self, reference: RunId | None = None) -> RepositoryRef:
         remote = remote_url(self._folder, self._environ)
-        named = reference.repository if reference is not None else ""
+        name = reference.repository if reference is not None else ""
         server = reference.server if reference is not None else ""
         return resolve_repository(
-            self._environ, repository=named or self._given_repository, server=server, remote=remote
+            self._environ, repository=name or self._given_repository, server=server, remote=remote
         )
 
     def exists(self, text: str) -> bool:

@@ -90,8 +90,8 @@ class Registration(_Body):
 
     def _blocks(self) -> Iterator[ClaimBlock]:
         for name, leg in self.legs.items():
-            for place, (block, wall_s) in enumerate(leg.blocks.items()):
-                yield ClaimBlock(block, name, place, wall_s)
+            for position, (block, wall_s) in enumerate(leg.blocks.items()):
+                yield ClaimBlock(block, name, position, wall_s)
 
 
 class RegistrationAnswer(_Body):

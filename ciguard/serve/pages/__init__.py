@@ -1,1 +1,1 @@
-"""Pages for people, in HTML, and each as JSON."""
+"""The pages of the service, each in HTML and as JSON."""

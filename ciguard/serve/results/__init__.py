@@ -1,1 +1,1 @@
-"""Results of tests: immutable Parquet files, the table that names them, and what they answer."""
+"""Results of tests: immutable Parquet files, the manifest that lists them, and the read model."""

@@ -242,12 +242,11 @@ class Compactor:
             query = select_compacted(
                 kind, arrivals=bool(arrivals), pairs=bool(pairs), drops_run=drops_run
             )
-            known = {**values, "arrivals": arrivals, "pairs": pairs, "dropped": dropped}
+            parameters = {**values, "arrivals": arrivals, "pairs": pairs, "dropped": dropped}
             if has_rows:
-                known["rows"] = str(written["by_run"][0])
-            bound = {name: value for name, value in known.items() if f"${name}" in query}
+                parameters["rows"] = str(written["by_run"][0])
             options = SUMS_PARQUET if kind == "by_day" else PARQUET
-            rows = copy_to(self._engine, query, bound, path, options)
+            rows = copy_to(self._engine, query, parameters, path, options)
             if rows:
                 written[kind] = path, rows
         return written

@@ -69,9 +69,10 @@ def copy_to(
     options: str = PARQUET,
 ) -> int:
     """Write the rows of a query to a new Parquet file, and return their number."""
+    statement = f"COPY ({query}) TO $path {options}"
     with explain_engine():
-        bound = {**values, "path": str(path)}
-        written = connection.execute(f"COPY ({query}) TO $path {options}", bound).fetchone()
+        bound = _parameters(statement, {**values, "path": str(path)})
+        written = connection.execute(statement, bound).fetchone()
     assert written is not None
     return int(written[0])
 
@@ -81,7 +82,12 @@ def fetch(
 ) -> Sequence[tuple[Any, ...]]:
     """Return all rows of a query; threads may call it at once."""
     with explain_engine(), connection.cursor() as cursor:
-        return cursor.execute(query, values).fetchall()
+        return cursor.execute(query, _parameters(query, values)).fetchall()
+
+
+def _parameters(query: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that the query uses: DuckDB refuses others."""
+    return {name: value for name, value in values.items() if f"${name}" in query}
 
 
 @contextlib.contextmanager

@@ -71,10 +71,10 @@ def lock(connection: Connection) -> None:
 
 def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey]:
     """Return those of the runs that have rows."""
-    wanted = sorted(keys)
+    ordered = sorted(keys)
     written: set[RunKey] = set()
-    for start in range(0, len(wanted), _BATCH):
-        numbers = [key.numbers() for key in wanted[start : start + _BATCH]]
+    for start in range(0, len(ordered), _BATCH):
+        numbers = [key.numbers() for key in ordered[start : start + _BATCH]]
         query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(numbers)).distinct()
         written.update(RunKey(*row) for row in connection.execute(query))
     return written

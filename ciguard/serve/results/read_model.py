@@ -182,15 +182,13 @@ class OpenFiles:
         query = queries.select_ranking(by, by_day=bool(by_day), arrivals=bool(arrivals))
         query = query.replace("{by_day}", "read_parquet($by_day)")
         query = query.replace("{arrivals}", "read_parquet($arrivals)")
-        known = {**values, "by_day": by_day, "arrivals": arrivals}
-        bound = {name: value for name, value in known.items() if f"${name}" in query}
-        return fetch(self._engine, query, bound)
+        return fetch(self._engine, query, {**values, "by_day": by_day, "arrivals": arrivals})
 
     def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
         """Return the texts of messages by their keys."""
-        wanted = sorted({key for key in keys if key is not None})
-        values = {"repository_id": repository_id, "messages": wanted}
-        return dict(self.fetch(queries.MESSAGES, values, "messages")) if wanted else {}
+        messages = sorted({key for key in keys if key is not None})
+        values = {"repository_id": repository_id, "messages": messages}
+        return dict(self.fetch(queries.MESSAGES, values, "messages")) if messages else {}
 
 
 class ReadModel:

@@ -1,1 +1,1 @@
-"""What the service knows that is no result: repositories, runs, work, the manifest of files."""
+"""The tables of the service: repositories, runs, work list, and the manifest of result files."""

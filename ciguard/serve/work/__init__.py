@@ -1,1 +1,1 @@
-"""Judging completed runs: the work list, its workers, and what is done for each of its rows."""
+"""The worker process: judges completed runs, reconciles with GitHub, and deletes old data."""

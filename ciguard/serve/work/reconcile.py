@@ -60,7 +60,7 @@ OVERLAP: Final = timedelta(days=1)
 class Reconciler:
     """Reconciles every five minutes; soon after a webhook about a repository, only new ones.
 
-    The database knows such a webhook, whichever process received it.
+    The database has such a webhook, whichever process received it.
 
     Args:
         worker: name of this process.

@@ -50,8 +50,8 @@ def damaged_answers(database: Database, objects: ObjectStore) -> dict[RunKey, st
         StorageError, RemoteError: the store or the database cannot be reached.
     """
     with database.read() as connection:
-        named = run_rows.answers(connection)
-    return {key: name for key, name in named if not _is_intact(objects, key, name)}
+        answers = run_rows.answers(connection)
+    return {key: name for key, name in answers if not _is_intact(objects, key, name)}
 
 
 def damaged_histories(database: Database, objects: ObjectStore) -> list[HistoryRow]:
@@ -73,13 +73,13 @@ def restore_results(
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
     """
-    lost = {}
+    problems = {}
     for key in keys:
         try:
             writer.write([_stored_results(database, objects, key)])
         except (InputError, DamagedObject) as error:
-            lost[key] = str(error)
-    return lost
+            problems[key] = str(error)
+    return problems
 
 
 def restart_history(database: Database, objects: ObjectStore, repository_id: int) -> list[RunKey]:
@@ -90,10 +90,10 @@ def restart_history(database: Database, objects: ObjectStore, repository_id: int
     """
     store = ObjectHistory(database, objects, repository_id)
     store.restart()
-    known = {run.run_id for run in load(store).history.runs}
+    run_ids = {run.run_id for run in load(store).history.runs}
     with database.read() as connection:
         newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=HISTORY_RUNS)
-    return [run.key for run in newest if run.run_id not in known]
+    return [run.key for run in newest if run.run_id not in run_ids]
 
 
 def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]) -> int:
