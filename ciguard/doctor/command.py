@@ -1,8 +1,4 @@
-"""`ciguard doctor`: check configuration, repository, history, GitHub and this machine.
-
-The checks run in this order, and none changes anything. Each yields results with advice (`Check`);
-an error of ciguard within a check becomes its result.
-"""
+"""`ciguard doctor`: check configuration, repository, history, GitHub and this machine."""
 
 from __future__ import annotations
 

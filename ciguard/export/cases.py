@@ -1,7 +1,4 @@
-"""The cases of a run for export: each case once, with its final result or the reason for none.
-
-Of several jobs that ran a case, the worst result counts. Pure.
-"""
+"""The cases of a run for export: each once, with its final result or the reason for none. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ class ExportedCase:
         file: path from the root of the repository; "" where unknown.
         result: None for a case without any result.
         failures: results of earlier, failed tries, in the order of the tries.
-        failed_attempts: number of failed tries before the final result, without those that failed
-            by memory alone.
+        failed_attempts: failed tries before the final result, without those out of memory.
         reason: why the case has no final result; "" for a case that has one.
     """
 

@@ -1,7 +1,4 @@
-"""Transient memory of an allocator: peak minus memory in use, from the block that it prints. Pure.
-
-A block is the group of consecutive lines in which an allocator prints its statistics.
-"""
+"""Transient memory of an allocator: peak minus memory in use, of its printed statistics. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ def transient_memory(values: Iterable[LogValue]) -> Iterator[LogValue]:
     """Yield peak minus memory in use of each block, in bytes and in percent of its limit.
 
     Args:
-        values: of one log, in its order. Those on consecutive lines are of one block.
+        values: of one log, in its order; values on consecutive lines are of one block.
     """
     block: dict[str, LogValue] = {}
     line = 0

@@ -106,7 +106,9 @@ class LogReader:
             for trigger in row.triggers:
                 self._by_trigger.setdefault(trigger.encode(), []).append(number)
         self._triggers = list(self._by_trigger)
-        self._set = re2.Set.SearchSet(_trigger_options())
+        options = quiet_options()
+        options.encoding = re2.Options.Encoding.LATIN1  # bytes, of any encoding
+        self._set = re2.Set.SearchSet(options)
         for trigger_bytes in self._triggers:
             self._set.Add(re2.escape(trigger_bytes))
         self._set.Compile()
@@ -286,9 +288,3 @@ def _compiled(row: LogPattern) -> re2._Regexp:
     except ValueError as error:
         fix = "no lookaround, no backreference"
         raise UsageError(str(error), where=f"metrics.{row.name}.pattern", fix=fix) from None
-
-
-def _trigger_options() -> re2.Options:
-    options = quiet_options()
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes, of any encoding
-    return options

@@ -1,7 +1,4 @@
-"""The table of all log patterns, and the better direction or the ending that each stands for.
-
-To add a pattern, add a row to the file of its domain.
-"""
+"""The table of all log patterns, which lists the files of the domains; add a row to its domain."""
 
 from __future__ import annotations
 

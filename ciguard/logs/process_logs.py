@@ -80,19 +80,15 @@ class ProcessLogs:
 
 
 def _metric(value: LogValue, path: str) -> LogMetric:
+    match = _LOG.fullmatch(path)
     return LogMetric(
         value.name,
         value.value,
         "bytes" if value.unit == "B" else value.unit,
         {field.name: field.value for field in value.key},
         value.place.line,
-        process=_process_of(path),
+        process=int(match[1]) if match is not None else None,
         source=path,
         resolution=value.resolution,
         printed={field.name: field.printed for field in value.key if field.printed},
     )
-
-
-def _process_of(path: str) -> int | None:
-    match = _LOG.fullmatch(path)
-    return int(match[1]) if match is not None else None

@@ -58,9 +58,7 @@ class Claim:
 class Answer:
     """The answer to a claim: a block to run, or None.
 
-    Attributes:
-        taken: own blocks that other legs run, each with its leg.
-        held: blocks of other legs that this leg had before.
+    `taken` maps own blocks to the other legs that run them; `held`: others' blocks of this leg.
     """
 
     block: str | None = None

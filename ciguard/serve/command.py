@@ -1,7 +1,6 @@
 """`ciguard serve` runs the service; its subcommands are the tasks of the administrator.
 
-The subcommands add past runs to the work list, check, repair and delete stored results, and create
-tokens. They open the database of the service and work whether the service is running or not.
+They add past runs to the work list, check, repair and delete stored results, and create tokens.
 """
 
 from __future__ import annotations
@@ -399,11 +398,9 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
 
 @contextlib.contextmanager
 def _existing_database(url: str) -> Iterator[Database]:
-    """Open the database of a service.
+    """Open the database of a service; raise InputError where its SQLite file does not exist.
 
-    Raises:
-        InputError: the SQLite file does not exist. `open_database` would create an empty database,
-            in which a check finds no damage.
+    `open_database` would create an empty database, in which a check finds no damage.
     """
     path = sqlite_file(url)
     if path is not None:

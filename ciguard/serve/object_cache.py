@@ -128,13 +128,11 @@ class ObjectCache:
         """
         paths: dict[str, Path] = {}
         try:
-            for wanted_object in wanted:
-                name = wanted_object.name
-                if name not in paths:
-                    with self._lock:
-                        self._uses[name] = self._uses.get(name, 0) + 1
-                    paths[name] = self._folder  # counts as in use, also if `_path` raises
-                    paths[name] = self._path(wanted_object)
+            for name, stored in {stored.name: stored for stored in wanted}.items():
+                with self._lock:
+                    self._uses[name] = self._uses.get(name, 0) + 1
+                paths[name] = self._folder  # counts as in use, also if `_path` raises
+                paths[name] = self._path(stored)
             yield paths
         finally:
             with self._lock:

@@ -262,19 +262,17 @@ class RunArtifacts:
         """Read one file of an artifact."""
         where = f"run {self.run_id}"
         copy = self._copy(artifact)
+
+        def is_wanted(name: str) -> bool:
+            return name == file
+
         try:
             if copy is not None:
-                files = list(
-                    members(copy, artifact.name, limits, is_wanted=lambda name: name == file)
-                )
+                files = list(members(copy, artifact.name, limits, is_wanted=is_wanted))
             else:
+                keep = self.keep
                 files = download(
-                    self.github,
-                    self.repository,
-                    artifact,
-                    limits,
-                    lambda name: name == file,
-                    keep=self.keep,
+                    self.github, self.repository, artifact, limits, is_wanted, keep=keep
                 )
         except GitHubError as error:
             what, status = f"{artifact.name}: {_reason(error)}", error.status

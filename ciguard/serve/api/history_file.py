@@ -30,10 +30,7 @@ MEDIA_TYPE: Final = "application/octet-stream"
 def history_response(
     request: Request, database: Database, objects: ObjectStore, jobs: JobTokens
 ) -> Response:
-    """Answer with the file, or with the problem.
-
-    The caller is checked first, so that an invalid token reveals no repository.
-    """
+    """Answer with the file or a problem; check the caller first, to reveal no repository."""
     full_name = "{owner}/{name}".format(**request.path_params)
     try:
         caller = caller_repository(request.headers.get("Authorization"), database, jobs)

@@ -116,10 +116,7 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
     def answer(visit: Visit) -> Response:
         return render_page(visit, build(visit))
 
-    async def endpoint(request: Request) -> Response:
-        return await _in_thread(request, form, answer)
-
-    return endpoint
+    return partial(_in_thread, form=form, action=answer)
 
 
 def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]]:
@@ -134,10 +131,7 @@ def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]
             view = repository_page(visit)
         return render_page(visit, view)
 
-    async def endpoint(request: Request) -> Response:
-        return await _in_thread(request, form, answer)
-
-    return endpoint
+    return partial(_in_thread, form=form, action=answer)
 
 
 async def _in_thread(request: Request, form: Format, action: Respond) -> Response:

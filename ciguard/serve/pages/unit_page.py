@@ -1,7 +1,4 @@
-"""`/OWNER/NAME/tests?unit=...`: outcomes, time and peak of a test over its last 1,000 runs.
-
-The charts of time and peak are drawn here as SVG lines, and need no script.
-"""
+"""`/OWNER/NAME/tests?unit=...`: outcomes of a test, and SVG charts of its time and peak, by run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A thread that writes the items of many requests, all that wait in one transaction.
 
-A commit waits for the disk: of 200 items a second, those that arrive during a commit share the
-next.
+A commit waits for the disk: all items that arrive during a commit share the next one.
 """
 
 from __future__ import annotations

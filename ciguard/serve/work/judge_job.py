@@ -205,7 +205,7 @@ class _Judging:
         return None
 
     def _record(self, run: ActionsRun, judged: RemoteReport | None) -> bool:
-        """Store results, history, answer and rows; the rows last, because pages start from them.
+        """Store results, history and answer, then the rows, from which pages start.
 
         Return False, with no row written, if another worker has the run by then.
         """

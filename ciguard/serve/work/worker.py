@@ -1,7 +1,4 @@
-"""The loop of a worker: take a row of the work list, run its job under a lease, write the outcome.
-
-A second thread renews the lease during the job.
-"""
+"""The worker loop: take a row of the work list, run its job under a lease, write the outcome."""
 
 from __future__ import annotations
 
