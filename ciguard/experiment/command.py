@@ -1,4 +1,4 @@
-"""`ciguard experiment`: commands, or two commits, in turn: which is faster, which smaller."""
+"""`ciguard experiment`: run commands, or two commits, in turn, and compare time and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SUSPECTS: Final = "suspects"
 RUNS: Final = 10
-RUNS_IN_BUDGET: Final = 200  # where only a budget is given: as many as fit in it, until it is clear
+RUNS_IN_BUDGET: Final = 200  # with a budget alone: as many as fit, until a conclusive analysis
 RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
 MAX_ROWS: Final = 200  # of a table in a terminal
@@ -129,7 +129,7 @@ def command(
     from ciguard.experiment.schedule import Design  # noqa: PLC0415
 
     if of_commits:
-        found = commits.confirm(
+        experiment = commits.confirm(
             invocation,
             {"base": base or "", "head": head or ""},
             units or "",
@@ -137,19 +137,20 @@ def command(
             Design(runs or RUNS_OF_COMMITS, warmup, arms=("base", "head")),
             budget_s=parse_seconds(budget or BUDGET_OF_COMMITS),
         )
-        blocks, content = view.commit_document(found), commits_as_json(found)
+        blocks, content = view.commit_document(experiment), commits_as_json(experiment)
     else:
         most = runs or (RUNS_IN_BUDGET if budget else RUNS)
         design = Design(most, warmup, parse_conditions(conditions_text), tuple(commands))
-        found = _run_experiment(invocation, design, commands, parse_seconds(budget or BUDGET))
-        blocks, content = view.document(found), as_json(found)
+        budget_s = parse_seconds(budget or BUDGET)
+        experiment = _run_experiment(invocation, design, commands, budget_s)
+        blocks, content = view.document(experiment), as_json(experiment)
     answer = _render(blocks, content, format_)
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out("\n".join(view.verdict_lines(found)))
-    return exit_code(found)
+        console.out("\n".join(view.verdict_lines(experiment)))
+    return exit_code(experiment)
 
 
 def compares_commits(
@@ -158,7 +159,7 @@ def compares_commits(
     comparison: str | None,
     conditions_text: Sequence[str],
 ) -> bool:
-    """Say whether commits are compared. Raises UsageError for both kinds, and for one commit."""
+    """Return whether commits are compared; raise UsageError for both kinds, or one commit."""
     if any(commits) or comparison:
         if any(commands) or conditions_text:
             what = "commits and commands: one of them"
@@ -175,10 +176,10 @@ def compares_commits(
 
 
 def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, str]:
-    """The commands by their names, the first one first.
+    """Parse the commands by name, in their order.
 
     Raises:
-        UsageError: there are too few or too many, or one that has no name of its own.
+        UsageError: there are too few or too many, or a name is missing or repeated.
     """
     fix = "pass --arm NAME='CMD' twice or more, --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT"
     if not texts:
@@ -187,26 +188,26 @@ def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, 
         return {"a": a, "b": b}
     if a or b:
         raise UsageError("--arm, and --a or --b", fix="write --arm a='CMD' instead of --a 'CMD'")
-    found: dict[str, str] = {}
+    arms: dict[str, str] = {}
     for text in texts:
         name, _, command_text = text.partition("=")
-        if not _ARM.fullmatch(text) or name in found:
-            what = "is there twice" if name in found else "is no NAME=CMD"
+        if not _ARM.fullmatch(text) or name in arms:
+            what = "is there twice" if name in arms else "is no NAME=CMD"
             name_fix = "a name is its own, of up to 20 letters, digits, '.', '-', '+' and '_'"
             raise UsageError(f"{one_line(text, 60)!r} {what}", where="--arm", fix=name_fix)
-        found[name] = command_text
-    if not 1 < len(found) <= MAX_ARMS:
-        raise UsageError(f"{len(found)} arms, expected 2 to {MAX_ARMS}", where="--arm", fix=fix)
-    return found
+        arms[name] = command_text
+    if not 1 < len(arms) <= MAX_ARMS:
+        raise UsageError(f"{len(arms)} arms, expected 2 to {MAX_ARMS}", where="--arm", fix=fix)
+    return arms
 
 
 def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """Parse `--condition`: names and values of each; without any, one that sets nothing.
+    """Parse `--condition` to names and values; without texts, one condition without names.
 
     Raises:
-        UsageError: it is no NAME=VALUE, or the same as another one.
+        UsageError: a text is no NAME=VALUE, or is repeated.
     """
-    found: list[dict[str, str]] = []
+    conditions: list[dict[str, str]] = []
     fix = "write NAME=VALUE, several of one condition in quotes: 'steps=4 batch=2'"
     for text in texts:
         condition: dict[str, str] = {}
@@ -219,28 +220,28 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
             if not equals or not _NAME.fullmatch(name) or name in condition:
                 raise UsageError(f"no condition: {text!r}", where="--condition", fix=fix)
             condition[name] = value
-        if not condition or condition in found:
+        if not condition or condition in conditions:
             what = "is there twice" if condition else "is empty"
             raise UsageError(f"{text!r} {what}", where="--condition", fix=fix)
-        found.append(condition)
-    return tuple(found) or ({},)
+        conditions.append(condition)
+    return tuple(conditions) or ({},)
 
 
 def parse_seconds(text: str) -> float:
-    """600 for "10m". Raises UsageError for what is no time."""
+    """Parse a time > 0 such as "10m"; raise UsageError for any other text."""
     from ciguard.config.sections import seconds  # noqa: PLC0415  # pydantic: not for --help
 
     try:
-        found = seconds(text)
+        value_s = seconds(text)
     except ValueError as error:
         raise UsageError(f"{error}, found {text!r}", where="--budget") from None
-    if not isinstance(found, float) or found <= 0:
+    if not isinstance(value_s, float) or value_s <= 0:
         raise UsageError(f"expected more than 0, found {text!r}", where="--budget")
-    return found
+    return value_s
 
 
 def substitute(text: str, condition: Mapping[str, str]) -> str:
-    """The command with `{name}` replaced; `${name}` is the shell's, which has it as a variable."""
+    """Replace `{name}` in a command; the shell replaces `${name}`, which is a variable as well."""
     for name, value in condition.items():
         text = re.sub(rf"(?<!\$)\{{{name}\}}", lambda _, v=value: shlex.quote(v), text)  # type: ignore[misc]
     return text
@@ -255,10 +256,9 @@ def _run_experiment(
         condition = design.conditions[step.condition]
         shell = ("sh", "-c", substitute(commands[step.arm], condition))
         environ = {**invocation.environ, **condition}
-        found = legs.run(step, ("--", *shell), invocation.folder, environ, _read)
-        name = view.step_text(step, design)
-        console.err(f"{name}: {view.measurement_text(found)}")
-        return found
+        run = legs.run(step, ("--", *shell), invocation.folder, environ, _read)
+        console.err(f"{view.step_text(step, design)}: {view.measurement_text(run)}")
+        return run
 
     done: list[Measurement] = []
     began_s = process.now_s()
@@ -280,21 +280,21 @@ def _run_experiment(
     )
 
 
-def _read(found: Measurement, record_dir: Path, output_text: str) -> Measurement:
-    """Add the numbers of a run, or how it failed."""
+def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
+    """Add the values of a run, or its failure."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return replace(found, failure=output_text.strip() or "no record")
+        return replace(run, failure=output_text.strip() or "no record")
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
     return replace(
-        found,
+        run,
         values=measurement.values_of(records[0]),
         failure=measurement.failure_of(records[0], log),
-        machine=measurement.machine_use_of(records[0].samples),
+        machine=measurement.machine_load(records[0].samples),
         invalid_metrics=tuple(
-            one.detail for one in records[0].events if one.kind == "unreadable_metric"
+            event.detail for event in records[0].events if event.kind == "unreadable_metric"
         ),
     )
 
@@ -309,9 +309,9 @@ def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) ->
     return plaintext.as_text(blocks, rows=MAX_ROWS)
 
 
-def exit_code(found: Experiment) -> ExitCode:
-    """Return 0 for an experiment that came to its end, for every verdict."""
-    if found.stopped_by:
-        by_hand = found.stopped_by == signal.SIGINT
-        return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED
-    return ExitCode.TESTS_FAILED if found.failed is not None else ExitCode.OK
+def exit_code(experiment: Experiment) -> ExitCode:
+    """Return 0 for a completed experiment, for every verdict."""
+    if experiment.stopped_by:
+        is_interrupt = experiment.stopped_by == signal.SIGINT
+        return ExitCode.INTERRUPTED if is_interrupt else ExitCode.TERMINATED
+    return ExitCode.TESTS_FAILED if experiment.failed is not None else ExitCode.OK

@@ -1,4 +1,4 @@
-"""`ciguard experiment --base --head`: the same units on two commits, in turn, in two worktrees."""
+"""`ciguard experiment --base --head`: the same units on two commits in turn, in two worktrees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def confirm(
     *,
     budget_s: float,
 ) -> Experiment:
-    """Run the units on both commits in turn, and judge them; a comparison is brought up to date."""
+    """Run the units on both commits in turn, judge them, and update the comparison, if any."""
     config = invocation.config()
     comparison, wanted = _request(invocation, units, comparison_file)
     unknown = sorted({unit.suite for unit in wanted.units} - config.suite.keys())
@@ -54,9 +54,10 @@ def confirm(
         raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
     repository = Checkout(invocation.folder, invocation.environ)
     commits = {arm: repository.commit(word) for arm, word in revisions.items()}
-    of = comparison.candidate.sha if comparison is not None else None
-    if of is not None and of != commits["head"]:
-        console.err(f"warning: the comparison is of {of:.10}, and run is {commits['head']:.10}")
+    compared = comparison.candidate.sha if comparison is not None else None
+    head = commits["head"]
+    if compared is not None and compared != head:
+        console.err(f"warning: the comparison is of {compared:.10}, and run is {head:.10}")
     done: list[measurement.Measurement] = []
     why: result.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
@@ -64,22 +65,22 @@ def confirm(
     try:
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
-            places = {
+            checkouts = {
                 arm: _checkout(stack, stopping, repository, folder / arm, commit)
                 for arm, commit in commits.items()
             }
             legs = process.LegRunner(stopping, folder)
-            bench = _CommitRunner(invocation, config, folder, places, wanted, excluded, legs)
-            for arm in places:
-                bench.set_up(arm, stopping)
-            began_s = process.now_s()  # the budget is for runs
+            runner = _CommitRunner(invocation, config, folder, checkouts, wanted, excluded, legs)
+            for arm in checkouts:
+                runner.set_up(arm, stopping)
+            began_s = process.now_s()  # the budget does not contain the set-up
             legs.until_s = began_s + budget_s
             why = result.run_design(
-                design, done, bench.measure, legs.remaining_s, may_stop_early=False
+                design, done, runner.measure, legs.remaining_s, may_stop_early=False
             )
     except process.Interrupted as error:
         stopped_by = error.number
-    found = commit_test.conclude(
+    experiment = commit_test.conclude(
         design,
         done,
         why,
@@ -89,15 +90,15 @@ def confirm(
         wall_s=process.now_s() - began_s,
         stopped_by=stopped_by,
     )
-    if comparison is not None and comparison_file is not None and found.is_complete:
-        _update(invocation, comparison_file, comparison, found)
-    return found
+    if comparison is not None and comparison_file is not None and experiment.is_complete:
+        _update(invocation, comparison_file, comparison, experiment)
+    return experiment
 
 
 def _request(
     invocation: Invocation, units: str, comparison_file: str | None
 ) -> tuple[Comparison | None, commit_test.Request]:
-    """Return the suspects of a comparison where one is given, else the tests of a file."""
+    """Return the suspects of a comparison, if one is given, else the tests of a file."""
     if comparison_file is None:
         where = f"--units {units}"
         try:
@@ -105,14 +106,15 @@ def _request(
         except InputError as error:
             fix = "name a file that lists the tests, one per line"
             raise InputError(error.what, where=where, fix=fix) from error
-        found = inventory_codec.read(io.BytesIO(content), units)
-        if not found.units:
+        listed = inventory_codec.read(io.BytesIO(content), units).units
+        if not listed:
             raise NothingToDo("no unit is listed", where=where)
-        listed = inventory_codec.resolve_suites(found.units, suites_of(invocation.config()), where)
-        return None, commit_test.Request(tuple(unit.key for unit in listed))
+        resolved = inventory_codec.resolve_suites(listed, suites_of(invocation.config()), where)
+        return None, commit_test.Request(tuple(unit.key for unit in resolved))
     content = local.read(invocation.folder / comparison_file)
     comparison = read_comparison(content, comparison_file)
-    wanted = commit_test.request_of((one.key, one.measure) for one in comparison.suspects)
+    suspects = ((suspect.key, suspect.measure) for suspect in comparison.suspects)
+    wanted = commit_test.request_of(suspects)
     if not wanted.units:
         raise NothingToDo("it has no suspects", where=comparison_file)
     return comparison, wanted
@@ -121,7 +123,7 @@ def _request(
 def _checkout(
     stack: ExitStack, stopping: SignalGuard, repository: Checkout, path: Path, commit: str
 ) -> Path:
-    """A worktree that is removed in the end; the folder in it that is ours here."""
+    """Add a worktree that `stack` removes; return its folder for the current folder."""
 
     def remove() -> None:
         with stopping.deferred():
@@ -134,16 +136,15 @@ def _checkout(
 
 
 def _update(invocation: Invocation, name: str, comparison: Comparison, result: Experiment) -> None:
-    now = apply_confirmation(
-        comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.blocks))
-    )
-    local.write(invocation.folder / name, json_text(now).encode("utf-8", "backslashreplace"))
-    console.err(f"{name}: {headline(now).text}")
+    confirmation = Confirmation(commit_test.tiers_of(result.rows), min(result.blocks))
+    updated = apply_confirmation(comparison, confirmation)
+    local.write(invocation.folder / name, json_text(updated).encode("utf-8", "backslashreplace"))
+    console.err(f"{name}: {headline(updated).text}")
 
 
 @dataclass
 class _CommitRunner:
-    """Both checkouts, and the leg that is run in each of them."""
+    """Runner of the units in the checkouts of both commits."""
 
     invocation: Invocation
     config: Config
@@ -161,7 +162,7 @@ class _CommitRunner:
         )
 
     def set_up(self, arm: str, stopping: SignalGuard) -> None:
-        """Make a checkout ready. Raises InputError where the project's command cannot."""
+        """Prepare a checkout by the project's command; raise InputError if the command fails."""
         command = self.config.experiment.setup
         if not command:
             return
@@ -175,35 +176,31 @@ class _CommitRunner:
             raise InputError(what, where="experiment.setup", fix=fix)
 
     def environ(self, arm: str) -> dict[str, str]:
-        """Ours, with the checkout's own programs first on PATH."""
-        own = [self.checkouts[arm] / name for name in self.config.experiment.path]
-        found = [str(path.absolute()) for path in own if path.is_dir()]
-        path = os.pathsep.join([*found, self.invocation.environ.get("PATH", os.defpath)])
+        """Return the environment with the checkout's own programs first on PATH."""
+        folders = [self.checkouts[arm] / name for name in self.config.experiment.path]
+        existing = [str(folder.absolute()) for folder in folders if folder.is_dir()]
+        path = os.pathsep.join([*existing, self.invocation.environ.get("PATH", os.defpath)])
         return {**self.invocation.environ, "PATH": path}
 
     def measure(self, step: Step) -> measurement.Measurement:
-        """One run of all units on one commit."""
+        """Run all units on one commit."""
         plan = str(self.folder / "plan.json")
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
         cwd, environ = self.checkouts[step.arm], self.environ(step.arm)
 
         def read(
-            found: measurement.Measurement, record_dir: Path, output_text: str
+            run: measurement.Measurement, record_dir: Path, output_text: str
         ) -> measurement.Measurement:
             records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
             failure = commit_test.failure_of(records, output_text)
             if failure:
-                return replace(found, failure=failure)
+                return replace(run, failure=failure)
             excluded = commit_test.exclusions(records[0], self.request.units, step.arm)
             self.exclusions.update({**excluded, **self.exclusions})
-            return replace(found, values=commit_test.values_of(records[0]))
+            return replace(run, values=commit_test.values_of(records[0]))
 
-        found = self.legs.run(step, arguments, cwd, environ, read)
-        summary = (
-            f"{len(found.values)} numbers"
-            if found.values
-            else measurement_text(found) or "no number"
-        )
-        name = step_text(step, Design(1))
-        console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
-        return found
+        run = self.legs.run(step, arguments, cwd, environ, read)
+        summary = f"{len(run.values)} numbers" if run.values else ""
+        summary = summary or measurement_text(run) or "no number"
+        console.err(f"{step_text(step, Design(1))}: {summary} in {run.duration_s:.1f} s")
+        return run

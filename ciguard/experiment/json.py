@@ -1,6 +1,6 @@
-"""Both answers of `ciguard experiment` for programs: schema 1 of `--format json`. Pure.
+"""The JSON of experiments with commands and with commits: schema 1 of `--format json`. Pure.
 
-experiment.schema.json describes them; every key is there, and null is what is not known.
+experiment.schema.json describes both; every key is present, and null means unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCHEMA: Final = 1
 
 
 def as_json(experiment: Experiment) -> dict[str, Any]:
-    """Two commands or more."""
+    """Convert an experiment with commands."""
     return {
         "schema": SCHEMA,
         "verdict": experiment.verdict,
@@ -37,28 +37,28 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "rows": [_row(row, experiment.row_verdict(row)) for row in experiment.rows],
         "unpaired": [
             {
-                "arm": one.arm,
-                "missing_on": one.missing_on,
-                "metrics": [_metric(metric) for metric in one.metrics],
+                "arm": unpaired.arm,
+                "missing_on": unpaired.missing_on,
+                "metrics": [_metric(metric) for metric in unpaired.metrics],
             }
-            for one in experiment.unpaired
+            for unpaired in experiment.unpaired
         ],
         "cpu_time": [
             {
-                "condition": one.cpu.condition,
-                "arm": one.cpu.arm,
-                "external_cpu_ratio": one.external_cpu_ratio,
-                **{name: getattr(one.cpu, name) for name in ("n", "ratio", "low", "high", "p")},
-                "verdict": row_verdict(one.cpu),
+                "condition": answer.cpu.condition,
+                "arm": answer.cpu.arm,
+                "external_cpu_ratio": answer.external_cpu_ratio,
+                **{name: getattr(answer.cpu, name) for name in ("n", "ratio", "low", "high", "p")},
+                "verdict": row_verdict(answer.cpu),
             }
-            for one in experiment.cpu_answers
+            for answer in experiment.cpu_answers
         ],
-        "runs": [_run(one) for one in experiment.measurements],
+        "runs": [_run(run) for run in experiment.measurements],
     }
 
 
 def commits_as_json(result: Experiment) -> dict[str, Any]:
-    """Two commits."""
+    """Convert an experiment with two commits."""
     numbers = ("n", "before", "after", "ratio", "low", "high", "p")
     return {
         "schema": SCHEMA,
@@ -82,11 +82,11 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
         "excluded": [
             {
                 "key": key._asdict(),
-                "arm": one.arm,
-                "outcome": one.outcome,
-                "message": one.message,
+                "arm": exclusion.arm,
+                "outcome": exclusion.outcome,
+                "message": exclusion.message,
             }
-            for key, one in result.exclusions.items()
+            for key, exclusion in result.exclusions.items()
         ],
     }
 
@@ -115,16 +115,16 @@ def _metric(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _run(one: Measurement) -> dict[str, Any]:
-    step = one.step
+def _run(run: Measurement) -> dict[str, Any]:
+    step = run.step
     return {
         "condition": step.condition,
         "arm": step.arm,
         "run": step.block + 1,
         "position": step.position + 1,
         "is_warm": step.is_warm,
-        "failure": one.failure or None,
-        "machine": asdict(one.machine),
-        "invalid_metrics": list(one.invalid_metrics),
-        "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
+        "failure": run.failure or None,
+        "machine": asdict(run.machine),
+        "invalid_metrics": list(run.invalid_metrics),
+        "values": [{**_metric(metric), "value": value} for metric, value in run.values.items()],
     }

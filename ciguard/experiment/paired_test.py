@@ -1,10 +1,10 @@
-"""Each arm beside the first, block by block: effect, interval, and what is no chance. Pure.
+"""The comparison of each arm with the first, by pairs of runs: effect, interval, significance.
 
-The two runs of a block give one difference, of logarithms where all values are above 0, so that
-what slows the machine for both of them cancels. Student's t on those. Wall time decides, so its
-rows (arms x conditions) are a family, and all others another one; in each the rate of experiments
-with any false alarm is controlled by Holm's method, which needs nothing of how the rows hang
-together: all rows share the runs of the first arm.
+The two runs of a block give one difference, of logarithms if all values are above 0, so that a
+slowdown of the machine cancels. The test is Student's t on these differences. Wall time decides the
+verdict: its rows (arms x conditions) are one family, all other rows another. In each family Holm's
+method controls the rate of experiments with any false alarm. It allows any dependence of the rows,
+which all share the runs of the first arm. Pure.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ciguard.compare.statistics import Flags, Floats
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
-EQUAL_PAIRS: Final = 4  # of constant values: fewer that agree may be luck
-NEGLIGIBLE: Final = 0.01  # of a value: less is no headline, however sure it is
-NOISY_RATIO: Final = 0.20  # of a value, by which one run differs from the next
-MAX_LOG_RATIO: Final = 50.0  # of a logarithm: larger ratios are all alike
-WIDE_INTERVAL_RATIO: Final = 0.25  # a change of a quarter could hide in the interval
+EQUAL_PAIRS: Final = 4  # pairs of equal values that prove no change: fewer may be chance
+NEGLIGIBLE: Final = 0.01  # of a value: a smaller change is not reported, even if significant
+NOISY_RATIO: Final = 0.20  # of a value: difference of one run from the next
+MAX_LOG_RATIO: Final = 50.0  # of a logarithm, so that no ratio overflows
+WIDE_INTERVAL_RATIO: Final = 0.25  # half width of an interval that may hide a large change
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What is measured no finer, in the metric's unit.
+    """The resolution of a metric, in its unit.
 
-    `ratio` of a value and `resolution` bound the spread from below, as equal values may be luck;
-    `amount` is the least that matters.
+    `ratio` of a value and `resolution` bound the spread from below, because equal values may be
+    chance; `amount` is the smallest change that matters.
     """
 
     ratio: float
@@ -45,19 +45,19 @@ class Resolution:
 
 
 def resolution_of(metric: Metric) -> Resolution:
-    """Of what the leg measures from outside; a program's own number is as fine as it says."""
+    """Return the resolution of a metric; that of a program's own metric is its last digit."""
     if metric in (WALL, CPU):
         return Resolution(0.001, 0.001, 0.002)
     if metric == PEAK:
         return Resolution(0.0, MIB / 16, MIB)
     if metric.name == GPU.name:
-        return Resolution(0.0, MIB, MIB)  # what nvidia-smi says is in MiB
+        return Resolution(0.0, MIB, MIB)  # nvidia-smi reports MiB
     return Resolution(0.001 if metric.unit in TIME_UNITS else 1e-6, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One row's values, block by block: of the first arm, and of the one compared with it."""
+    """One row's values, block by block: of the first arm and of the compared arm."""
 
     condition: int
     arm: str
@@ -71,11 +71,12 @@ class Row:
     """One metric of one arm in one condition, compared with the first arm; `n` runs of each.
 
     Attributes:
-        before, after: geometric means; plain ones where a value is 0 or below.
-        ratio: the change, 0.25 is +25 %; None of 0. `low`, `high`: its 95 % interval.
-        p: that chance alone does this, two-sided; None where it cannot be told.
-        noise: by what share one run differs from the next, the arm aside.
-        differs: it is no chance, and large enough to matter.
+        before, after: geometric means; arithmetic ones if a value is 0 or below.
+        ratio: the change, 0.25 is +25 %; None from 0.
+        low, high: 95 % interval of `ratio`.
+        p: two-sided p-value; None if unknown.
+        noise: relative difference of one run of an arm from the next.
+        differs: the change is significant, and large enough to matter.
     """
 
     condition: int
@@ -93,24 +94,24 @@ class Row:
 
     @property
     def is_time(self) -> bool:
-        """Less of it is faster."""
+        """Return whether less of the metric is faster."""
         return self.metric.unit in TIME_UNITS
 
     @property
     def is_memory(self) -> bool:
-        """Less of it is smaller."""
+        """Return whether the metric is a size."""
         return self.metric.unit == "bytes"
 
     @property
     def is_material(self) -> bool:
-        """Say that the change is large enough for a headline, were it sure."""
+        """Return whether the change is large enough to be reported, if significant."""
         amount = abs(self.after - self.before)
         ratio = abs(self.ratio) if self.ratio is not None else float("inf")
         return ratio >= NEGLIGIBLE and amount >= resolution_of(self.metric).amount
 
     @property
     def is_equivalent(self) -> bool:
-        """Say that the whole interval is below what matters."""
+        """Return whether the whole interval is too small to matter."""
         if self.low is None or self.high is None:
             return self.before == self.after and self.n >= EQUAL_PAIRS
         widest = max(abs(self.low), abs(self.high))
@@ -118,22 +119,22 @@ class Row:
 
     @property
     def interval_width(self) -> float:
-        """Of the change, as a ratio; infinite without an interval."""
+        """Return the width of the interval, as a ratio; infinite without an interval."""
         return float("inf") if self.low is None or self.high is None else self.high - self.low
 
     @property
     def is_noisy(self) -> bool:
-        """Say that its runs swing so much that much could hide."""
+        """Return whether the runs vary so much that a large change may stay hidden."""
         if self.noise is None or self.low is None or self.high is None:
             return False
         return self.noise > NOISY_RATIO and (self.high - self.low) / 2 > WIDE_INTERVAL_RATIO
 
 
 def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
-    """Each row with its test.
+    """Test each series.
 
     Args:
-        level: share of experiments without a difference that may have one, in each family.
+        level: share of experiments without a difference that may report one, in each family.
     """
     rows = [replace(row, differs=row.is_material) for row in map(_tested, series)]
     families = [
@@ -146,7 +147,7 @@ def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
 def keep_significant(
     rows: Sequence[Row], select: Callable[[Sequence[float], float], Flags], level: float
 ) -> tuple[Row, ...]:
-    """The rows of one family; `differs` stays only where it is no chance, over all of them."""
+    """Return the rows of one family; `differs` remains only if significant in the family."""
     selected = iter(select([row.p for row in rows if row.p is not None], level).tolist())
     return tuple(
         replace(row, differs=row.p is not None and next(selected) and row.differs) for row in rows
@@ -165,23 +166,23 @@ def _tested(series: Series) -> Row:
     if n < MIN_PAIRS:
         return row
     fine = resolution_of(series.metric)
-    finest = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
-    return _fitted(row, y - x, finest, in_logs=in_logs)
+    least = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
+    return _fit_interval(row, y - x, least, in_logs=in_logs)
 
 
 def _ratio(before: float, after: float) -> float | None:
     return after / before - 1 if before > 0 else None
 
 
-def _fitted(row: Row, difference: Floats, finest: float, *, in_logs: bool) -> Row:
-    """The row with its interval."""
-    spread = max(float(difference.std(ddof=1)), finest)
+def _fit_interval(row: Row, difference: Floats, least_spread: float, *, in_logs: bool) -> Row:
+    """Add interval and noise to a row."""
+    spread = max(float(difference.std(ddof=1)), least_spread)
 
     def as_ratio(value: float) -> float | None:
         return _as_ratio(value, row.before, in_logs=in_logs)
 
-    found = with_interval(row, float(difference.mean()), spread, row.n - 1, as_ratio)
-    return replace(found, noise=as_ratio(spread / np.sqrt(2)))
+    fitted = with_interval(row, float(difference.mean()), spread, row.n - 1, as_ratio)
+    return replace(fitted, noise=as_ratio(spread / np.sqrt(2)))
 
 
 def with_interval(
@@ -191,12 +192,12 @@ def with_interval(
     degrees: int,
     as_ratio: Callable[[float], float | None],
 ) -> Row:
-    """The row with Student's t on the mean of its differences.
+    """Add Student's t on the mean of the differences to a row.
 
     Args:
         center: that mean.
         spread: of one difference, with its degrees of freedom.
-        as_ratio: what such a difference is of the value before.
+        as_ratio: converts a difference to a ratio of the value before.
     """
     error = spread / float(np.sqrt(row.n))
     p = student_p(center / error, degrees) if error else float(center == 0)

@@ -1,7 +1,7 @@
-"""Runs programs one after the other, and ends them with us, whenever that is.
+"""Processes of an experiment: run one after the other, and ended with ciguard by any signal.
 
-Meanwhile the kernel counts the time of all processors, and what a hypervisor takes from them
-(proc(5), /proc/stat). Less what we and our children had, this is the load of others. Only on Linux.
+The load of other programs during a run is the busy time of all processors, with the time that a
+hypervisor takes (proc(5), /proc/stat), minus the time of ciguard and its children. Only on Linux.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     Read = Callable[[Measurement, Path, str], Measurement]
 
 STAT: Final = "/proc/stat"
-# Fields of the first line: user nice system idle iowait irq softirq steal, then guests, whose time
-# is in `user` already.
+# Fields of the first line: user nice system idle iowait irq softirq steal; then guests, whose time
+# `user` includes.
 FIELDS: Final = 8
 IDLE, IOWAIT = 3, 4
 
 
 def parse_stat(content: bytes) -> tuple[int, int] | None:
-    """Clock ticks in which processors worked, and all that they had; None if it says neither."""
+    """Return the busy and the total clock ticks of all processors; None if malformed."""
     words = content.split(b"\n", 1)[0].split()[1 : FIELDS + 1]
     if not content.startswith(b"cpu ") or not all(word.isdigit() for word in words):
         return None
@@ -46,16 +46,16 @@ def parse_stat(content: bytes) -> tuple[int, int] | None:
 
 
 class LoadMeter:
-    """Measures from its creation on."""
+    """Meter of the machine's load since the meter's creation."""
 
     def __init__(self, path: str = STAT) -> None:
         self._path = path
         self._began = self._read()
 
     def external_cpu_ratio(self) -> float | None:
-        """Share of the machine's CPU time that others used; None where that is not known.
+        """Return the share of the machine's CPU time that other programs used; None if unknown.
 
-        Of children only those count as ours that were waited for.
+        Only children that were waited for count as ciguard's own.
         """
         began, now = self._began, self._read()
         if began is None or now is None or now[1] <= began[1]:
@@ -67,21 +67,21 @@ class LoadMeter:
         content = b""
         with contextlib.suppress(OSError), open(self._path, "rb") as stream:  # noqa: PTH123
             content = stream.read()
-        found = parse_stat(content)
-        if found is None:
+        ticks = parse_stat(content)
+        if ticks is None:
             return None
         times = os.times()
         own_s = times.user + times.system + times.children_user + times.children_system
-        return found[0], found[1], own_s * os.sysconf("SC_CLK_TCK")
+        return *ticks, own_s * os.sysconf("SC_CLK_TCK")
 
 
-# `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
+# `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ciguard.
 LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
-GRACE_S: Final = 20.0  # a leg that was told to end has 4 s for its tests, and some for its record
+GRACE_S: Final = 20.0  # after SIGINT a leg has 4 s to end its tests, and some to write its record
 
 
 class Interrupted(Exception):
-    """The signal by which the program shall end."""
+    """A signal that ends the program."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -89,7 +89,7 @@ class Interrupted(Exception):
 
 
 class SignalGuard:
-    """Within it SIGINT and SIGTERM raise `Interrupted`, so that what was made is removed."""
+    """A context in which SIGINT and SIGTERM raise `Interrupted`, so that clean-up runs."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -115,7 +115,7 @@ class SignalGuard:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Defer a signal that comes within it to its end."""
+        """Defer a signal to the end of the context."""
         self._deferred += 1
         try:
             yield
@@ -125,7 +125,7 @@ class SignalGuard:
 
     @contextlib.contextmanager
     def private_folder(self) -> Iterator[Path]:
-        """Make a folder for records, which is removed in every case."""
+        """Make a folder for records, which is always removed."""
         folder = None
         try:
             with self.deferred():
@@ -139,12 +139,13 @@ class SignalGuard:
     def run(
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_s: float
     ) -> tuple[int | None, str]:
-        """Run a program; its exit code (None: it was ended, as no time was left), and what it said.
+        """Run a program; return its exit code (None after `timeout_s`) and its output.
 
-        In a session of its own: what is typed at the terminal reaches it through us, once.
+        The program has its own session, so that a signal of the terminal reaches it only once,
+        through ciguard.
 
         Raises:
-            Interrupted: by a signal; the program has ended by then.
+            Interrupted: by a signal, after the end of the program.
         """
         process = None
         with tempfile.TemporaryFile() as output_file:
@@ -172,7 +173,7 @@ class SignalGuard:
 
 
 class LegRunner:
-    """Runs legs in turn, each with a record of its own, until its budget is spent."""
+    """Runner of legs, one after the other, each with its own record, until the budget is spent."""
 
     def __init__(self, guard: SignalGuard, folder: Path, until_s: float = float("inf")) -> None:
         self.until_s = until_s
@@ -193,32 +194,33 @@ class LegRunner:
         """Run a leg.
 
         Args:
-            read: adds the numbers, or the failure, from the record's folder and the output.
+            read: adds values, or the failure, from the record's folder and the output.
 
         Raises:
-            Interrupted: by a signal; the leg has ended by then.
+            Interrupted: by a signal, after the end of the leg.
         """
         self._runs += 1
         record_dir = self._folder / f"{self._runs:04}"
         load, began_s = LoadMeter(), now_s()
         argv = (*LEG, "--record", str(record_dir), *arguments)
         code, output_text = self._guard.run(argv, cwd, environ, self.remaining_s())
-        found = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
-        if found.hit_budget:
-            return found
+        measured = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
+        if measured.hit_budget:
+            return measured
         external_cpu_ratio = load.external_cpu_ratio()
-        found = read(found, record_dir, output_text)
-        machine = replace(found.machine, external_cpu_ratio=external_cpu_ratio)
-        return replace(found, values={} if found.failure else found.values, machine=machine)
+        measured = read(measured, record_dir, output_text)
+        machine = replace(measured.machine, external_cpu_ratio=external_cpu_ratio)
+        values = {} if measured.failure else measured.values
+        return replace(measured, values=values, machine=machine)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have it end as at a terminal, and take away what it leaves of its group.
+    """End a process as by Ctrl-C at a terminal, then kill the rest of its group.
 
-    A leg ends its tests, which are in groups of their own; if it is killed, their keepers do.
+    A leg ends its tests, which are in other groups; if the leg is killed, their reapers do.
     """
     if process.poll() is None:
-        if sys.platform == "win32":  # no groups; what a leg started goes with its job object
+        if sys.platform == "win32":  # no groups; the job object of a leg ends its processes
             process.kill()
         else:
             _signal(process, signal.SIGINT)
@@ -236,7 +238,7 @@ if sys.platform != "win32":
 
 
 def tail(path: Path, length: int) -> bytes:
-    """The end of a file; nothing where there is none."""
+    """Return the end of a file; empty without a file."""
     with contextlib.suppress(OSError), path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - length))
         return stream.read()
@@ -244,5 +246,5 @@ def tail(path: Path, length: int) -> bytes:
 
 
 def now_s() -> float:
-    """On the clock that cannot be set back."""
+    """Return the time of the monotonic clock."""
     return time.monotonic()

@@ -1,8 +1,8 @@
-"""An experiment from its first run to its verdict. Pure: who measures is handed in.
+"""An experiment from its first run to its verdict. Pure: the function that measures is a parameter.
 
-It is over when all runs were made, when it is clear, when the next block would not fit in what is
-left of the budget, or when a run fails: a failing program does less, or other things. Wall time
-decides the verdict on an arm; its other numbers have verdicts of their own.
+An experiment ends when all runs are done, when an analysis is conclusive, when the next block would
+exceed the budget, or when a run fails, because a failing program does other work. Wall time decides
+the verdict on an arm; its other metrics have their own verdicts.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Verdict = Literal[
 ]
 RowVerdict = Verdict | Literal["higher", "lower"]
 StopReason = Literal["all runs", "conclusive", "budget", "failed", "interrupted"]
-LOADED_RATIO: Final = 0.10  # of the machine's CPU time, used by others: then they are in the way
-# An interval of CPU time that is not even half as wide as wall time's may be so by luck.
+LOADED_RATIO: Final = 0.10  # of the machine's CPU time: more, used by others, disturbs wall time
+# CPU time decides only if its interval is at most half as wide as that of wall time.
 NARROW_RATIO: Final = 0.5
-TIME_MARGIN: Final = 1.1  # of the longest run so far: the next one may take a little longer
+TIME_MARGIN: Final = 1.1  # x the longest run so far: the next one may take a little longer
 
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Metrics that have no row: the first arm has them and another one has not, or vice versa."""
+    """Metrics without a row, because only the first arm or only another arm has them."""
 
     arm: str
     missing_on: str
@@ -50,10 +50,10 @@ class Unpaired:
 
 @dataclass(frozen=True, slots=True)
 class CpuAnswer:
-    """What CPU time says where other programs make wall time too noisy to say anything.
+    """A comparison by CPU time, if other programs make wall time too noisy.
 
     Attributes:
-        external_cpu_ratio: share of the machine's CPU time that those used meanwhile.
+        external_cpu_ratio: share of the machine's CPU time that these programs used meanwhile.
     """
 
     wall: Row
@@ -63,7 +63,7 @@ class CpuAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Why a case has no numbers: how it ended on an arm; None without a result."""
+    """The reason why a case is not judged: its outcome on an arm; None without a result."""
 
     arm: str
     outcome: Outcome | None = None
@@ -72,21 +72,21 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The answer.
+    """The result of an experiment with commands or commits.
 
     Attributes:
-        verdicts: on each arm but the first, compared with it.
-        arms: the command, or the commit, of each by its name.
-        blocks: whole ones, by condition.
-        level: share of experiments without a difference that may report one, in wall time, and in
-            the other rows; of commits, of the false discoveries.
-        is_complete: of commands, it came to its end by itself; of commits, nothing stopped it, and
-            enough was run to judge by.
-        failed: the run that stopped it.
-        unpaired, cpu_answers, measurements: of commands.
-        exclusions: of commits, why a case has no row.
-        units: of commits, how many were asked for.
-        stopped_by: the signal that interrupted it; 0 if none did.
+        verdicts: on each arm but the first, compared with the first.
+        arms: the command, or the commit, by name of the arm.
+        blocks: number of complete blocks, by condition.
+        level: for commands, share of experiments without a difference that may report one, in wall
+            time and in the other rows; for commits, expected share of false discoveries.
+        is_complete: no signal stopped the experiment; for commits, it also has enough runs for a
+            verdict.
+        failed: the run whose failure ended the experiment.
+        unpaired, cpu_answers, measurements: for commands.
+        exclusions: for commits, why a case has no row.
+        units: for commits, number of requested units.
+        stopped_by: the signal that interrupted the experiment; 0 for none.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -108,12 +108,12 @@ class Experiment:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Of two arms the verdict on the second; None of more: each has its own."""
+        """Return the verdict on the second of two arms; None with more arms."""
         return next(iter(self.verdicts.values())) if len(self.verdicts) == 1 else None
 
     def row_verdict(self, row: Row) -> RowVerdict:
-        """Return the verdict on a row; wall time that only CPU time decides is too noisy."""
-        undecided = any(one.wall == row for one in self.cpu_answers)
+        """Return the verdict on a row; wall time that CPU time replaces is too noisy."""
+        undecided = any(answer.wall == row for answer in self.cpu_answers)
         return "too noisy" if undecided else row_verdict(row)
 
 
@@ -128,9 +128,9 @@ def run_design(
     """Make one run after the other.
 
     Args:
-        done: takes in what was measured, also where `measure` raises.
-        remaining_s: what is left of the budget.
-        may_stop_early: whether it may be over early because it is clear.
+        done: collects the measurements, also before `measure` raises.
+        remaining_s: returns the rest of the budget.
+        may_stop_early: a conclusive analysis ends the experiment.
     """
     levels = interim_analyses(design.runs) if may_stop_early else {}
     for step in steps(design):
@@ -150,62 +150,61 @@ def run_design(
 
 
 def alpha_of(design: Design, why: StopReason, done: Sequence[Measurement]) -> float:
-    """The level at which the rows are judged when it is over."""
-    levels = interim_analyses(design.runs)
+    """Return the level of the last analysis."""
     if why != "conclusive":
         return final_alpha(design.runs)
-    return levels[max(one.step.block for one in done if not one.step.is_warm) + 1]
+    blocks = max(run.step.block for run in done if not run.step.is_warm) + 1
+    return interim_analyses(design.runs)[blocks]
 
 
 def is_conclusive(done: Sequence[Measurement], arms: Sequence[str], level: float) -> bool:
-    """Say that every row differs, or does not differ by anything that matters."""
+    """Return whether every row differs, or is equivalent."""
     rows = evaluate_rows(series_of(done, arms), level)
     return bool(rows) and all(row.differs or row.is_equivalent for row in rows)
 
 
 def series_of(done: Iterable[Measurement], arms: Sequence[str]) -> list[Series]:
-    """The rows: each metric of each condition and arm, from the blocks in which both have it.
+    """Pair the values of each metric by condition and arm, from blocks in which both arms have it.
 
-    By condition, then metric in the order of their first appearance, then arm.
+    Sorted by condition, then metric in the order of first appearance, then arm.
     """
     first, *others = arms
     blocks: dict[tuple[int, int], dict[str, Measurement]] = {}
-    for one in done:
-        if not one.step.is_warm:
-            blocks.setdefault((one.step.condition, one.step.block), {})[one.step.arm] = one
-    cells: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
-    place: dict[Metric, int] = {}
+    for run in done:
+        if not run.step.is_warm:
+            blocks.setdefault((run.step.condition, run.step.block), {})[run.step.arm] = run
+    pairs: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    metric_index: dict[Metric, int] = {}
     for (condition, _), block in sorted(blocks.items()):
         baseline = block[first].values if first in block else {}
         for metric, before in baseline.items():
-            at = place.setdefault(metric, len(place))
+            index = metric_index.setdefault(metric, len(metric_index))
             for number, arm in enumerate(others):
                 if arm in block and metric in block[arm].values:
                     pair = (before, block[arm].values[metric])
-                    cells.setdefault((condition, at, number), []).append(pair)
-    metrics = list(place)
-    found = []
-    for (condition, at, number), values in sorted(cells.items()):
-        before_, after_ = np.array(values).T
-        found.append(Series(condition, others[number], metrics[at], before_, after_))
-    return found
+                    pairs.setdefault((condition, index, number), []).append(pair)
+    metrics = list(metric_index)
+    return [
+        Series(condition, others[number], metrics[index], *np.array(values).T)
+        for (condition, index, number), values in sorted(pairs.items())
+    ]
 
 
 def blocks_of(done: Iterable[Measurement], design: Design) -> tuple[int, ...]:
-    """Count the whole blocks of each condition."""
+    """Count the complete blocks of each condition."""
     runs = [0] * len(design.conditions)
-    for one in done:
-        if not one.step.is_warm and one.values:
-            runs[one.step.condition] += 1
+    for run in done:
+        if not run.step.is_warm and run.values:
+            runs[run.step.condition] += 1
     return tuple(number // len(design.arms) for number in runs)
 
 
 def _next_block_s(done: Sequence[Measurement], condition: int) -> float:
-    longest: dict[str, float] = {}
-    for one in done:
-        if one.step.condition == condition:
-            longest[one.step.arm] = max(one.duration_s, longest.get(one.step.arm, 0.0))
-    return TIME_MARGIN * sum(longest.values())
+    longest_s: dict[str, float] = {}
+    for run in done:
+        if run.step.condition == condition:
+            longest_s[run.step.arm] = max(run.duration_s, longest_s.get(run.step.arm, 0.0))
+    return TIME_MARGIN * sum(longest_s.values())
 
 
 def conclude(
@@ -217,15 +216,15 @@ def conclude(
     wall_s: float = 0.0,
     stopped_by: int = 0,
 ) -> Experiment:
-    """Judge what was measured."""
+    """Judge the measurements of commands."""
     level = alpha_of(design, why, done)
     rows = evaluate_rows(series_of(done, design.arms), level)
-    failed = next((one for one in done if one.failure), None)
+    failed = next((run for run in done if run.failure), None)
     cpu_answers = tuple(_cpu_answers(rows, design, done)) if failed is None else ()
     verdicts: dict[str, Verdict] = {}
     for arm in design.arms[1:]:
         verdict = verdict_of(rows, arm, len(design.conditions))
-        undecided = any(one.wall.arm == arm for one in cpu_answers)
+        undecided = any(answer.wall.arm == arm for answer in cpu_answers)
         if verdict == "no significant difference" and undecided:
             verdict = "too noisy"
         verdicts[arm] = verdict if failed is None else "not enough data"
@@ -248,7 +247,7 @@ def conclude(
 
 
 def row_verdict(row: Row) -> RowVerdict:
-    """Return the verdict on a row, or "higher", "lower" of a number that is neither."""
+    """Return the verdict on a row; "higher" or "lower" if it is neither a time nor a size."""
     if row.n < MIN_PAIRS:
         return "not enough data"
     if not row.differs:
@@ -264,44 +263,44 @@ def row_verdict(row: Row) -> RowVerdict:
 
 
 def verdict_of(rows: Sequence[Row], arm: str, conditions: int) -> Verdict:
-    """The verdict on an arm, by its wall time in all conditions; "mixed" if these disagree."""
-    found = [row_verdict(row) for row in rows if row.arm == arm and row.metric == WALL]
-    if "faster" in found and "slower" in found:
+    """Return the verdict on an arm by its wall time; "mixed" if conditions disagree."""
+    verdicts = [row_verdict(row) for row in rows if row.arm == arm and row.metric == WALL]
+    if "faster" in verdicts and "slower" in verdicts:
         return "mixed"
-    if "faster" in found or "slower" in found:
-        return "faster" if "faster" in found else "slower"
-    if len(found) < conditions or "not enough data" in found:
+    if "faster" in verdicts or "slower" in verdicts:
+        return "faster" if "faster" in verdicts else "slower"
+    if len(verdicts) < conditions or "not enough data" in verdicts:
         return "not enough data"
-    return "too noisy" if "too noisy" in found else "no significant difference"
+    return "too noisy" if "too noisy" in verdicts else "no significant difference"
 
 
 def _cpu_answers(
     rows: Sequence[Row], design: Design, done: Sequence[Measurement]
 ) -> Iterator[CpuAnswer]:
-    """Yield the CPU times that decide where wall time does not, under load by others."""
+    """Yield comparisons by CPU time for undecided wall times under load by other programs."""
     for wall in (row for row in rows if row.metric == WALL and row.n >= MIN_PAIRS):
         name = (wall.condition, wall.arm, CPU)
         cpu = next((row for row in rows if (row.condition, row.arm, row.metric) == name), None)
-        is_open = not (wall.differs or wall.is_equivalent)
-        if cpu is None or not is_open:
+        is_undecided = not (wall.differs or wall.is_equivalent)
+        if cpu is None or not is_undecided:
             continue
-        # That CPU time is the same says more than wall time only where that says nothing.
+        # Equivalent CPU times are an answer only if wall time is too noisy.
         if not (cpu.differs or (cpu.is_equivalent and wall.is_noisy)):
             continue
-        pair = (design.arms[0], wall.arm)
-        load = external_cpu_ratio(one for one in done if one.step.condition == wall.condition
-                            and one.step.arm in pair)  # fmt: skip
+        arms = (design.arms[0], wall.arm)
+        in_condition = (run for run in done if run.step.condition == wall.condition)
+        load = external_cpu_ratio(run for run in in_condition if run.step.arm in arms)
         is_narrow = cpu.interval_width <= NARROW_RATIO * wall.interval_width
         if is_narrow and load is not None and load >= LOADED_RATIO:
             yield CpuAnswer(wall, cpu, load)
 
 
 def external_cpu_ratio(runs: Iterable[Measurement]) -> float | None:
-    """Share of the machine's CPU time that others used during these runs, warm ones aside."""
+    """Return the share of CPU time that other programs used during these runs, without warm-ups."""
     known = [
-        (one.machine.external_cpu_ratio, one.duration_s)
-        for one in runs
-        if one.machine.external_cpu_ratio is not None and not one.step.is_warm
+        (run.machine.external_cpu_ratio, run.duration_s)
+        for run in runs
+        if run.machine.external_cpu_ratio is not None and not run.step.is_warm
     ]
     total_s = sum(duration_s for _, duration_s in known)
     return sum(ratio * duration_s for ratio, duration_s in known) / total_s if total_s else None
@@ -309,8 +308,8 @@ def external_cpu_ratio(runs: Iterable[Measurement]) -> float | None:
 
 def _unpaired(arms: Sequence[str], done: Iterable[Measurement]) -> Iterator[Unpaired]:
     by_arm: dict[str, set[Metric]] = {arm: set() for arm in arms}
-    for one in done:
-        by_arm[one.step.arm].update(one.values)
+    for run in done:
+        by_arm[run.step.arm].update(run.values)
     first = arms[0]
     for other in arms[1:]:
         for arm, missing_on in ((first, other), (other, first)):

@@ -1,8 +1,8 @@
-"""Which run comes next, and with how much evidence it is clear. Pure.
+"""The order of an experiment's runs, and the evidence at which it may end early. Pure.
 
-Every arm runs once in a block. The order within a block is random, and the next block has it the
-other way round (A C B, B C A): a machine that warms up, or that others begin to use, does the same
-to all arms, and of a steady drift nothing is left after each second block.
+An arm is one of the compared commands or commits. Every arm runs once in a block. The order within
+a block is random, and the next block reverses it (A C B, B C A): a machine that warms up, or gets
+busy, affects all arms equally, and a steady drift cancels after each second block.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# How many of 100 experiments without any difference may tell of one, all looks together: each look
-# has its share, and shares add up however the looks depend on each other (Bonferroni).
+# Share of experiments without any difference that may report one, over all analyses: each analysis
+# has a part of it, and the parts add up for any dependence of the analyses (Bonferroni).
 ALPHA: Final = 0.04
-INTERIM_ALPHA: Final = 0.01  # of it, for all looks before the end
+INTERIM_ALPHA: Final = 0.01  # of it, for all analyses before the end
 NAME_WIDTH: Final = 60  # of a condition
-FIRST_INTERIM: Final = 4  # blocks: before, the spread itself is a guess
+FIRST_INTERIM: Final = 4  # blocks: before, the estimate of the spread is too uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Design:
     """The runs of an experiment.
 
     Attributes:
-        runs: of each arm in each condition, at most.
-        warm: of each arm before them, which are kept apart.
-        conditions: names with their values; one without any by default.
-        arms: their names, at least two; each is compared with the first.
+        runs: largest number of runs of each arm in each condition.
+        warm: number of warm-up runs of each arm before, which do not count.
+        conditions: names with their values; by default one condition without names.
+        arms: names, at least two; each arm is compared with the first.
         seed: of the order within blocks.
     """
 
@@ -43,14 +43,14 @@ class Design:
     seed: int = 0
 
     def condition_text(self, condition: int) -> str:
-        """ "batch=2 steps=4"; "" of the one that sets nothing."""
+        """Return the text of a condition: "batch=2 steps=4", or "" without names."""
         named = self.conditions[condition].items()
         return one_line(" ".join(f"{name}={value}" for name, value in named), NAME_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run. `block` counts from 0 in each condition, warm runs and others each by themselves.
+    """One run. `block` counts from 0 in each condition, separately for warm-up runs and others.
 
     Attributes:
         position: in its block, from 0.
@@ -64,7 +64,7 @@ class Step:
 
 
 def steps(design: Design) -> Iterator[Step]:
-    """All runs in their order. Conditions take turns, too: none has the machine's best hour."""
+    """Yield all runs in their order; conditions alternate, too."""
     for is_warm, blocks in ((True, design.warm), (False, design.runs)):
         for block in range(blocks):
             for condition in range(len(design.conditions)):
@@ -73,28 +73,29 @@ def steps(design: Design) -> Iterator[Step]:
 
 
 def _order(design: Design, condition: int, block: int) -> list[str]:
-    """The arms of a block: random in each even one, the odd one after it is its reverse.
+    """Return the arms of a block: random in even blocks, reversed in the odd one after each.
 
-    By digests and not by a generator, whose numbers another version may change.
+    The order comes from digests: another Python version may change the numbers of a generator.
     """
-    drawn = f"{design.seed} {condition} {block // 2}"
-    found = sorted(design.arms, key=lambda arm: sha256(f"{drawn} {arm}".encode()).digest())
-    return found[::-1] if block % 2 else found
+    seed = f"{design.seed} {condition} {block // 2}"
+    order = sorted(design.arms, key=lambda arm: sha256(f"{seed} {arm}".encode()).digest())
+    return order[::-1] if block % 2 else order
 
 
 def interim_analyses(runs: int) -> Mapping[int, float]:
-    """Return the numbers of blocks after which the result may be clear, with their levels.
+    """Return the numbers of blocks after which an analysis may end the experiment, with levels.
 
-    Only where each order was had both ways, and ever more rarely: a look costs evidence.
+    Only even numbers, so that each order also ran reversed. The distances grow, because each
+    analysis uses up a part of the level.
     """
-    found = []
+    analyses = []
     blocks = FIRST_INTERIM
     while blocks < runs:
-        found.append(blocks)
+        analyses.append(blocks)
         blocks += max(2, blocks // 4 * 2)
-    return dict.fromkeys(found, INTERIM_ALPHA / len(found)) if found else {}
+    return dict.fromkeys(analyses, INTERIM_ALPHA / len(analyses)) if analyses else {}
 
 
 def final_alpha(runs: int) -> float:
-    """The level of the look at the end, wherever that comes."""
+    """Return the level of the final analysis."""
     return ALPHA - INTERIM_ALPHA if interim_analyses(runs) else ALPHA

@@ -1,4 +1,4 @@
-"""What `ciguard experiment` shows, of commands and of two commits: values -> blocks. Pure."""
+"""What `ciguard experiment` shows, for commands and for two commits, as blocks. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
 
-MAX_NAMED: Final = 3  # metrics that another arm has not
-MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
-SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
+MAX_NAMED: Final = 3  # named metrics that only one arm has
+MAX_SHOWN_RATIO: Final = 100.0  # of the first arm: larger ends of an interval are "more"
+SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, during the experiment
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
     "conclusive": "; stopped early: conclusive",
@@ -57,26 +57,26 @@ COMMIT_ERROR_RATE: Final = (
 
 
 def document(experiment: Experiment) -> tuple[Block, ...]:
-    """Commands; the last line is the verdict, of several arms the last lines are."""
+    """Return the blocks of an experiment with commands; the verdicts are last."""
     design = experiment.design
     rows: list[tuple[str, Content]] = [
         (arm, Code(command)) for arm, command in experiment.arms.items()
     ]
     rows.append(("runs", coverage_text(experiment)))
-    unpaired = tuple(Item(unpaired_text(one)) for one in experiment.unpaired)
+    unpaired = tuple(Item(unpaired_text(each)) for each in experiment.unpaired)
     return (
         Headline(headline_text(experiment)),
         Facts(tuple(rows)),
         *(
             _condition(
-                f"condition_{at}",
-                design.condition_text(at),
+                f"condition_{number}",
+                design.condition_text(number),
                 experiment,
-                [row for row in experiment.rows if row.condition == at],
+                [row for row in experiment.rows if row.condition == number],
             )
-            for at in range(len(design.conditions))
+            for number in range(len(design.conditions))
         ),
-        *(Paragraph(cpu_answer_text(one, design)) for one in experiment.cpu_answers),
+        *(Paragraph(cpu_answer_text(answer, design)) for answer in experiment.cpu_answers),
         *_failure(experiment.failed, design),
         *_machine(experiment),
         Bullets(unpaired, "note"),
@@ -87,7 +87,7 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
 
 
 def headline_text(experiment: Experiment) -> str:
-    """ "b compared with a: faster", "compared with a: b faster, c mixed"."""
+    """Return "b compared with a: faster", "compared with a: b faster, c mixed"."""
     (first, *_), verdicts = experiment.design.arms, experiment.verdicts
     if len(verdicts) == 1:
         ((arm, verdict),) = verdicts.items()
@@ -97,21 +97,21 @@ def headline_text(experiment: Experiment) -> str:
 
 
 def verdict_lines(experiment: Experiment) -> tuple[str, ...]:
-    """The verdict; of several arms "NAME: VERDICT" each."""
+    """Return the verdict; with more than two arms a line "NAME: VERDICT" each."""
     if experiment.verdict is not None:
         return (experiment.verdict,)
     return tuple(f"{arm}: {verdict}" for arm, verdict in experiment.verdicts.items())
 
 
 def commit_document(result: Experiment) -> tuple[Block, ...]:
-    """Two commits; the last line is the verdict."""
+    """Return the blocks of an experiment with two commits; the last one is the verdict."""
     rows: list[tuple[str, Content]] = [(arm, Code(commit)) for arm, commit in result.arms.items()]
     rows.append(("runs", commit_coverage_text(result)))
     columns = (Column("test"), *_columns("base", "head"))
     cells = tuple(_commit_row(row) for row in result.rows)
     excluded = tuple(
-        Item((identifier(case_name(key)), ": ", exclusion_text(one)))
-        for key, one in result.exclusions.items()
+        Item((identifier(case_name(key)), ": ", exclusion_text(exclusion)))
+        for key, exclusion in result.exclusions.items()
     )
     return (
         Headline(headline_text(result)),
@@ -125,18 +125,18 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
 
 
 def _condition(name: str, title: str, experiment: Experiment, rows: list[Row]) -> Section:
-    """A table of the rows; of more than two arms a column says which arm a row is about."""
+    """Return the table of a condition; with more than two arms it has a column for the arm."""
     first, *others = experiment.design.arms
-    named = len(others) > 1
+    has_arm_column = len(others) > 1
     columns = (
         Column("metric"),
-        *((Column("arm"),) if named else ()),
-        *_columns(first, "value" if named else others[0]),
+        *((Column("arm"),) if has_arm_column else ()),
+        *_columns(first, "value" if has_arm_column else others[0]),
     )
     cells = tuple(
         (
             one_line(metric_text(row.metric), 200),
-            *((row.arm,) if named else ()),
+            *((row.arm,) if has_arm_column else ()),
             *_row(row, experiment.row_verdict(row)),
         )
         for row in rows
@@ -157,7 +157,7 @@ def _columns(before: str, after: str) -> tuple[Column, ...]:
 
 
 def _row(row: Row, verdict: str) -> Cells:
-    """The numbers of a row, and what they come to; "-" without a difference."""
+    """Return the numbers of a row and its verdict; "-" without a difference."""
     return (
         value_text(row.metric, row.before),
         value_text(row.metric, row.after),
@@ -174,18 +174,19 @@ def _commit_row(row: Row) -> Cells:
     return ((name, *measure), *_row(row, row_verdict_of(row)))
 
 
-def cpu_answer_text(one: CpuAnswer, design: Design) -> str:
-    """ "b: wall time is not decided under load by other programs (61 % of ...). CPU time ..."."""
-    where = f"{one.wall.arm}{_condition_suffix(design, one.wall.condition)}"
+def cpu_answer_text(answer: CpuAnswer, design: Design) -> str:
+    """Return "b: wall time is not decided under load by other programs (61 % of ...). CPU ..."."""
+    where = f"{answer.wall.arm}{_condition_suffix(design, answer.wall.condition)}"
+    load = f"{100 * answer.external_cpu_ratio:.0f} % of the machine's CPU time"
     return (
         f"{where}: wall time is not decided under load by other programs "
-        f"({100 * one.external_cpu_ratio:.0f} % of the machine's CPU time): {_change(one.wall)}. "
-        f"CPU time says {_change(one.cpu)}; it does not contain waiting."
+        f"({load}): {_change(answer.wall)}. "
+        f"CPU time says {_change(answer.cpu)}; it does not contain waiting."
     )
 
 
 def _change(row: Row) -> str:
-    """ "+5.1 % (95 % CI +4.6..+5.6, n=10)"."""
+    """Return "+5.1 % (95 % CI +4.6..+5.6, n=10)"."""
     change = "-" if row.ratio is None else percent(row.ratio)
     return f"{change} (95 % CI {interval_text(row)}, n={row.n})"
 
@@ -201,11 +202,11 @@ def _machine(experiment: Experiment) -> tuple[Block, ...]:
     )
     rows = []
     for arm in experiment.design.arms:
-        runs = [one for one in experiment.measurements if one.step.arm == arm]
-        uses = [one.machine for one in runs]
-        available = _known(use.least_available_bytes for use in uses)
-        swap = _known(use.swap_growth_bytes for use in uses)
-        stalled = _known(use.stalled_s for use in uses)
+        runs = [run for run in experiment.measurements if run.step.arm == arm]
+        loads = [run.machine for run in runs]
+        available = _known(load.least_available_bytes for load in loads)
+        swap = _known(load.swap_growth_bytes for load in loads)
+        stalled = _known(load.stalled_s for load in loads)
         others = external_cpu_ratio(runs)
         if available or swap or stalled or others is not None:
             rows.append((
@@ -216,9 +217,9 @@ def _machine(experiment: Experiment) -> tuple[Block, ...]:
                 "-" if others is None else f"{100 * others:.0f} %",
             ))  # fmt: skip
     swapped = tuple(
-        Item(f"{step_text(one.step, experiment.design)}: {measurement_text(one)}")
-        for one in experiment.measurements
-        if has_swapped(one)
+        Item(f"{step_text(run.step, experiment.design)}: {measurement_text(run)}")
+        for run in experiment.measurements
+        if has_swapped(run)
     )
     if not rows:
         return ()
@@ -230,15 +231,15 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def has_swapped(one: Measurement) -> bool:
-    """Say that the machine put memory of a notable size on disk during a run."""
-    return (one.machine.swap_growth_bytes or 0) >= SWAPPED_BYTES
+def has_swapped(run: Measurement) -> bool:
+    """Return whether the machine swapped a notable amount of memory during a run."""
+    return (run.machine.swap_growth_bytes or 0) >= SWAPPED_BYTES
 
 
 def invalid_metric_texts(experiment: Experiment) -> tuple[str, ...]:
-    """ "warning: b: a metric that is no number is absent: process-001.jsonl:17: x = NaN"."""
+    """Return "warning: b: a metric that is no number is absent: process-001.jsonl:17: x = NaN"."""
     runs = Counter(
-        (one.step.arm, text) for one in experiment.measurements for text in one.invalid_metrics
+        (run.step.arm, text) for run in experiment.measurements for text in run.invalid_metrics
     )
     return tuple(
         f"warning: {arm}: a metric that is no number is absent: {text} ({count_of(number, 'run')})"
@@ -247,7 +248,7 @@ def invalid_metric_texts(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _failure(failed: Measurement | None, design: Design) -> tuple[Block, ...]:
-    """The run that failed, with its last output."""
+    """Return the failed run with its last output."""
     if failed is None:
         return ()
     first, *output = failed.failure.splitlines()
@@ -258,7 +259,7 @@ def _failure(failed: Measurement | None, design: Design) -> tuple[Block, ...]:
 
 
 def step_text(step: Step, design: Design) -> str:
-    """ "b, run 3", "base, warm run 1", "b, run 3 (steps=4)"."""
+    """Return "b, run 3", "base, warm run 1", "b, run 3 (steps=4)"."""
     run = "warm run" if step.is_warm else "run"
     text = f"{step.arm}, {run} {step.block + 1}"
     return text + _condition_suffix(design, step.condition)
@@ -269,29 +270,28 @@ def _condition_suffix(design: Design, condition: int) -> str:
     return f" ({design.condition_text(condition)})" if several else ""
 
 
-def measurement_text(one: Measurement) -> str:
-    """ "12.1 s, 204 MiB"; how it failed."""
-    if one.hit_budget:
+def measurement_text(run: Measurement) -> str:
+    """Return "12.1 s, 204 MiB", or the failure."""
+    if run.hit_budget:
         return "stopped: the budget is spent"
-    if one.failure:
-        return f"failed: {one.failure.partition(chr(10))[0]}"
-    found = [
-        value_text(metric, one.values[metric]) for metric in SHOWN_METRICS if metric in one.values
-    ]
-    if has_swapped(one):
-        found.append(f"swap grew by {size(one.machine.swap_growth_bytes)}")
-    return ", ".join(found)
+    if run.failure:
+        return f"failed: {run.failure.partition(chr(10))[0]}"
+    shown = [metric for metric in SHOWN_METRICS if metric in run.values]
+    texts = [value_text(metric, run.values[metric]) for metric in shown]
+    if has_swapped(run):
+        texts.append(f"swap grew by {size(run.machine.swap_growth_bytes)}")
+    return ", ".join(texts)
 
 
 def metric_text(metric: Metric) -> str:
-    """ "step (size=4, warm)"."""
+    """Return "step (size=4, warm)"."""
     parts = [f"{name}={value}" for name, value in metric.key]
     parts += [metric.iteration_kind] if metric.iteration_kind else []
     return f"{metric.name} ({', '.join(parts)})" if parts else metric.name
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """ "12.1 s", "512 MiB", "0.25 tokens/s"."""
+    """Return "12.1 s", "512 MiB", "0.25 tokens/s"."""
     if math.isnan(value):
         return "-"
     if metric.unit == "bytes":
@@ -302,32 +302,32 @@ def value_text(metric: Metric, value: float) -> str:
 
 
 def interval_text(row: Row) -> str:
-    """ "+8..+12", in percent of a."""
+    """Return "+8..+12", in percent of the first arm."""
     if row.low is None or row.high is None:
         return "-"
     return percents(row.low, row.high, most=MAX_SHOWN_RATIO)
 
 
-def unpaired_text(one: Unpaired) -> str:
-    """ "Measured only on a and not on b, not compared: score"."""
-    names = [metric_text(metric) for metric in one.metrics]
+def unpaired_text(unpaired: Unpaired) -> str:
+    """Return "Measured only on a and not on b, not compared: score"."""
+    names = [metric_text(metric) for metric in unpaired.metrics]
     named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
-    return f"Measured on {one.arm} and not on {one.missing_on}, not compared: {named}."
+    return f"Measured on {unpaired.arm} and not on {unpaired.missing_on}, not compared: {named}."
 
 
-def exclusion_text(one: Exclusion) -> str:
-    """ "failed on head: no such table", "no result on base"."""
-    what = f"{one.outcome or 'no result'} on {one.arm}"
-    return f"{what}: {one.message}" if one.message else what
+def exclusion_text(exclusion: Exclusion) -> str:
+    """Return "failed on head: no such table", "no result on base"."""
+    what = f"{exclusion.outcome or 'no result'} on {exclusion.arm}"
+    return f"{what}: {exclusion.message}" if exclusion.message else what
 
 
 def coverage_text(experiment: Experiment) -> str:
-    """ "10 of each arm, in 4 min 02 s", and why there are not more."""
+    """Return "10 of each arm, in 4 min 02 s", with the reason of an early stop."""
     least, most = min(experiment.blocks), max(experiment.blocks)
     conditions = len(experiment.design.conditions)
     text = f"{most} of each arm" if least == most else f"{least} to {most} of each arm"
     text += " in each condition" * (conditions > 1)
-    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
+    warm = sum(run.step.is_warm and bool(run.values) for run in experiment.measurements)
     return _coverage(
         text,
         warm // (len(experiment.design.arms) * conditions),
@@ -337,7 +337,7 @@ def coverage_text(experiment: Experiment) -> str:
 
 
 def commit_coverage_text(result: Experiment) -> str:
-    """ "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", and why not more."""
+    """Return "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", with the reason."""
     text = f"{min(result.blocks)} of each commit with {count_of(result.units, 'test')}"
     return _coverage(text, result.design.warm, result.wall_s, result.stopped_because)
 

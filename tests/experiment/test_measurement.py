@@ -13,10 +13,10 @@ from ciguard.experiment.measurement import (
     GPU,
     PEAK,
     WALL,
-    MachineUse,
+    MachineLoad,
     Metric,
     failure_of,
-    machine_use_of,
+    machine_load,
     values_of,
 )
 from ciguard.experiment.view import metric_text
@@ -85,8 +85,8 @@ def test_machine_use_is_the_least_memory_and_the_growth_of_swap() -> None:
         SampleLine(3.0, available_bytes=200, swap_used_bytes=80, stalled_s=1.5),
         SampleLine(4.0, available_bytes=700, swap_used_bytes=20, stalled_s=1.5),
     ]
-    assert machine_use_of(samples) == MachineUse(200, 30, 1.5)
-    assert machine_use_of(samples[1:2]) == machine_use_of([]) == MachineUse()
+    assert machine_load(samples) == MachineLoad(200, 30, 1.5)
+    assert machine_load(samples[1:2]) == machine_load([]) == MachineLoad()
 
 
 def test_unmeasured_values_are_absent() -> None:

@@ -11,7 +11,7 @@ from compare.test_calibration import at_most
 from experiment.simulated_programs import Program
 
 from ciguard.experiment.json import as_json
-from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineUse, Measurement, Metric
+from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineLoad, Measurement, Metric
 from ciguard.experiment.result import (
     Unpaired,
     conclude,
@@ -269,7 +269,7 @@ def test_a_run_that_swapped_says_so_beside_its_times() -> None:
 
     def measure(step: Step) -> Measurement:
         swapped = 120 * MIB if (step.arm, step.block) == ("b", 1) else 0
-        machine = MachineUse(3000 * MIB - swapped, swapped, swapped / (80 * MIB), 0.25)
+        machine = MachineLoad(3000 * MIB - swapped, swapped, swapped / (80 * MIB), 0.25)
         values = {WALL: 12.3 + step.block, PEAK: 300.0 * MIB}
         return Measurement(step, values, duration_s=1.0, machine=machine)
 
