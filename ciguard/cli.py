@@ -1,7 +1,7 @@
-"""The command line: finds the verb, hands it the environment, prints what went wrong, exits.
+"""The command line: run the command of a verb, print its errors, and exit with its code.
 
-Imports only the chosen verb's command: `plan` must not pay for an HTTP client, nor `--help` for
-numpy (0.1-0.2 s each).
+Only the chosen verb's command is imported: `plan` needs no HTTP client, and `--help` no numpy
+(0.1-0.2 s each).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from ciguard import __version__, console
 from ciguard.config.invocation import Invocation
 from ciguard.errors import CiguardError, ExitCode
 
-# Verb -> what it is for, in the order of the loop. The module is ciguard.<verb>.command, but for
-# those that share another verb's arithmetic.
+# Purpose of each verb, in the order of use. The module of a verb is ciguard.<verb>.command.
 VERBS: Final = {
     "init": "write ciguard.toml and the workflow",
     "doctor": "check configuration, tools and permissions",
@@ -65,7 +64,7 @@ def _verb(arguments: list[str]) -> str:
 
 
 def run(arguments: list[str]) -> int:
-    """Do what a command line says in this process; prints what went wrong, exits nothing."""
+    """Run a command line in this process; print errors and return the exit code."""
     try:
         code = cli.main(
             args=arguments,
@@ -85,20 +84,20 @@ def run(arguments: list[str]) -> int:
         console.err(f"{_verb(arguments)}: {error}")
         return int(error.exit_code)
     except BrokenPipeError:
-        # The reader of our answer has gone (`ciguard plan | head`); nobody is left to tell.
+        # The reader of the output has ended (`ciguard plan | head`), which is no error.
         return int(ExitCode.OK)
     return int(code or 0)
 
 
 def main() -> None:
-    """Entry point of the `ciguard` script; the one place that exits."""
-    # One process that keeps what it reads: looking for cycles in millions of values costs up to a
+    """Run the `ciguard` script; no other function exits the process."""
+    # A command keeps all that it reads: searching for cycles in millions of values costs up to a
     # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
     gc.disable()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except OSError:
-        # A closed pipe or a full disk, told already where it can be; Python would try once more.
+        # A closed pipe or a full disk, already reported; Python would flush once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

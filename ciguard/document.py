@@ -1,8 +1,8 @@
-"""What a verb shows, before it has a format: blocks that hold spans.
+"""Documents independent of a format: blocks that contain spans.
 
-A verb's `view.py` makes blocks from values; `render/` turns them into text, Markdown or HTML. A
-string is always shown as it is: every renderer escapes it, and markup comes from the types alone,
-so that a test's name or message can never become markup.
+A verb's `view.py` makes blocks from values; `render/` converts them to text, Markdown or HTML.
+Every renderer escapes strings, and only types make markup: the name or message of a test can never
+become markup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Format = Literal["text", "markdown", "html"]
 Align = Literal["left", "right"]
 
 LISTED_WIDTH: Final = 500  # characters of a line
-SENTENCE_WIDTH: Final = 6000  # with a few ids in it
+SENTENCE_WIDTH: Final = 6000  # with a few ids
 NAME_WIDTH: Final = 200  # characters of a name or a first line, unless a span says otherwise
 
 
@@ -47,7 +47,7 @@ class Strong:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words that lead to an address; without an address, or with an unsafe one, the words alone."""
+    """A link; without an address, or with an unsafe one, its text alone."""
 
     content: str | Code
     url: str | None
@@ -55,7 +55,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A long text behind its first line, where the format can fold; else the first line alone."""
+    """A long text, folded to its first line; a format without folding shows only this line."""
 
     text: str
 
@@ -74,10 +74,10 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence or a few.
+    """One sentence or more.
 
     Attributes:
-        is_note: shown smaller, as a footer is.
+        is_note: shown smaller, as a footer.
     """
 
     content: Content
@@ -101,7 +101,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list; `noun` counts entries that do not fit, as in "and 3 more warnings"."""
+    """A list; `noun` names omitted entries, as in "and 3 more warnings"."""
 
     items: tuple[Item, ...]
     noun: str = "entry"
@@ -112,7 +112,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-        drop: where a line would be too long, columns with a larger number go first; 0 stays.
+        drop: in a line that is too long, columns with the largest number are dropped first; a
+            column with 0 stays.
     """
 
     title: str
@@ -122,7 +123,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is sorted by a number: what a page shows is not what it sorts by."""
+    """A cell that a page sorts by a number instead of its text."""
 
     content: Content
     value: float | None
@@ -137,8 +138,8 @@ class Table:
 
     Attributes:
         rows: as many cells each as there are columns.
-        noun: of one row; counts rows that do not fit.
-        max_rows: rows shown at most, in every format; None: as many as the format allows.
+        noun: of one row; names omitted rows.
+        max_rows: largest number of shown rows in every format; None for the format's limit.
         total: a last row, always shown.
     """
 
@@ -151,12 +152,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture. A format without pictures shows nothing; the numbers stand in a table as well.
+    """A chart. A format without charts omits it; a table also has the numbers.
 
     Attributes:
         kind: the macro of `templates/charts.html.j2` that draws `data`.
         data: geometry for that macro.
-        mermaid: the same as a Mermaid block of Markdown; "" for none. It holds no foreign text.
+        mermaid: the chart as a Mermaid block of Markdown, without foreign text; "" for none.
     """
 
     kind: str
@@ -166,10 +167,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lines of a file or of a difference, as they are.
+    """Unchanged lines of a file or of a difference.
 
     Attributes:
-        language: how Markdown colours them.
+        language: of Markdown's syntax colours.
     """
 
     text: str
@@ -177,13 +178,13 @@ class Listing:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What cannot be seen is spelled out."""
+        """Return the lines with invisible characters spelled out."""
         return tuple(one_line(line, LISTED_WIDTH) for line in self.text.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks behind a summary, where the format can fold."""
+    """Blocks that are folded to a summary, if the format can fold."""
 
     summary: Content
     blocks: tuple[Block, ...]
@@ -191,15 +192,16 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks that are shown, or left out, together.
+    """Blocks that are shown or omitted together.
 
     Attributes:
         name: unique in a document.
         title: "" for none.
-        folded: Markdown shows the title, and the blocks once a reader asks for them.
-        size: how much it holds, and of what: (12, "failure"). Says what was left out.
-        drop: where a text is too long, sections with a larger number go first; 0 stays.
-        formats: where it is shown at all.
+        folded: Markdown shows the title, and the blocks when a reader unfolds them.
+        size: number and noun of the contents, such as (12, "failure"), named if omitted.
+        drop: in a text that is too long, sections with the largest number are dropped first; a
+            section with 0 stays.
+        formats: the formats that show the section.
     """
 
     name: str
@@ -215,32 +217,32 @@ Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Listing | Detai
 
 
 def identifier(text: str) -> Code:
-    """An id to copy, in full."""
+    """Make a span of an id to copy, in full."""
     return Code(text, ID_WIDTH, is_id=True)
 
 
 def spans(content: Content) -> tuple[Span, ...]:
-    """The spans of a content, in order."""
+    """Return the spans of a content, in order."""
     return content if isinstance(content, tuple) else (content,)
 
 
 def cell_content(cell: Content | Cell) -> Content:
-    """What a cell shows."""
+    """Return the shown content of a cell."""
     return cell.content if isinstance(cell, Cell) else cell
 
 
 def join(contents: Sequence[Content], separator: str = ", ") -> tuple[Span, ...]:
-    """Contents one after the other, with a separator between two."""
-    found: list[Span] = []
+    """Join contents with a separator."""
+    joined: list[Span] = []
     for number, content in enumerate(contents):
         if number:
-            found.append(separator)
-        found.extend(spans(content))
-    return tuple(found)
+            joined.append(separator)
+        joined.extend(spans(content))
+    return tuple(joined)
 
 
 def plain(content: Content) -> str:
-    """The words alone, on one line."""
+    """Return the text without markup, on one line."""
     return "".join(_span_text(span) for span in spans(content))
 
 
@@ -255,24 +257,21 @@ def _span_text(span: Span) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that is not blank, without its margins."""
+    """Return the first line that is not blank, stripped."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def visible(blocks: Sequence[Block], shape: Format) -> tuple[Block, ...]:
-    """The blocks that a format shows, without empty tables, lists and sections."""
-    found: list[Block] = []
+    """Return the blocks that a format shows, without empty tables, lists and sections."""
+    shown: list[Block] = []
     for block in blocks:
-        if isinstance(block, Section):
+        if isinstance(block, Section | Details):
             inner = visible(block.blocks, shape)
-            if shape in block.formats and inner:
-                found.append(replace(block, blocks=inner))
-        elif isinstance(block, Details):
-            if inner := visible(block.blocks, shape):
-                found.append(replace(block, blocks=inner))
+            if inner and (isinstance(block, Details) or shape in block.formats):
+                shown.append(replace(block, blocks=inner))
         elif not _is_empty(block, shape):
-            found.append(block)
-    return tuple(found)
+            shown.append(block)
+    return tuple(shown)
 
 
 def _is_empty(block: Block, shape: Format) -> bool:
@@ -285,6 +284,6 @@ def _is_empty(block: Block, shape: Format) -> bool:
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):
-        shown = {"text": None, "markdown": block.mermaid or None, "html": block.data}
-        return shown[shape] is None
+        content = {"text": None, "markdown": block.mermaid or None, "html": block.data}
+        return content[shape] is None
     return False

@@ -1,13 +1,13 @@
 """The one exception tree, and the exit codes that other programs rely on.
 
-    CiguardError            the user can act on it: printed as what / where / fix, never a traceback
+    CiguardError            an error that the user can fix, printed without a traceback
     ├── UsageError          2   command line or configuration
     ├── InputError          3   an input is missing, malformed or contradicts another
     ├── RemoteError         4   GitHub or the history could not be reached, or refused
     └── NothingToDo         5   there is nothing to work on
 
 Verdicts (10 and up) are answers of a command, never exceptions. Standard library only, Python
-3.8+: this file travels in the leg.
+3.8+: this file is part of the program of a leg.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import ClassVar, Sequence
 
 
 class ExitCode(enum.IntEnum):
-    """What the process says when it ends; the README table is compared with this by a test."""
+    """Exit codes of the process; a test compares them with the table in the README."""
 
     OK = 0
     BUG = 1
@@ -35,12 +35,12 @@ class ExitCode(enum.IntEnum):
 
 
 class CiguardError(Exception):
-    """Base: the user can act on it, so it is printed without a traceback.
+    """Base of errors that the user can fix; printed as what / where / fix, without a traceback.
 
     Args:
-        what: what is wrong, with the value seen.
-        where: file:line, URL, key or test id; "" where there is none.
-        fix: what to do about it; "" where only the reader can know.
+        what: the fault, with the value found.
+        where: file:line, URL, key or test id; "" for none.
+        fix: the remedy; "" if unknown.
     """
 
     exit_code: ClassVar[ExitCode]
@@ -52,27 +52,27 @@ class CiguardError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        advice = f"\n  fix: {self.fix}" if self.fix else ""
-        return f"{place}{self.what}{advice}"
+        where = f"{self.where}: " if self.where else ""
+        fix = f"\n  fix: {self.fix}" if self.fix else ""
+        return f"{where}{self.what}{fix}"
 
 
 class UsageError(CiguardError):
-    """The command line or the configuration says something that cannot be meant."""
+    """The command line or the configuration is invalid."""
 
     exit_code = ExitCode.USAGE
 
 
 class InputError(CiguardError):
-    """A file that was given is missing, malformed, of a newer schema, or contradicts another."""
+    """An input file is missing, malformed, of a newer schema, or contradicts another."""
 
     exit_code = ExitCode.INPUT
 
 
 class RemoteError(CiguardError):
-    """GitHub or the history's store could not be reached, or said no.
+    """GitHub or the history's store could not be reached, or refused.
 
-    `is_lasting`: the next call of the same kind would not do better.
+    `is_lasting`: a retry would fail, too.
     """
 
     exit_code = ExitCode.REMOTE
@@ -80,16 +80,16 @@ class RemoteError(CiguardError):
 
 
 class NothingToDo(CiguardError):
-    """There is nothing to work on, and that is worth knowing (an empty inventory)."""
+    """There is nothing to work on, such as an empty inventory, which the caller must notice."""
 
     exit_code = ExitCode.NOTHING_TO_DO
 
 
 def combine(errors: Sequence[CiguardError]) -> CiguardError:
-    """Join mistakes found in one pass, so that they are mended in one pass.
+    """Join errors of one pass, so that the user can fix all of them at once.
 
     Args:
-        errors: at least one; the first decides the class and so the exit code.
+        errors: at least one; the first decides the class and therefore the exit code.
     """
     if len(errors) == 1:
         return errors[0]

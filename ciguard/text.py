@@ -1,6 +1,6 @@
 """Numbers and foreign names as text for people: terminal, Markdown, annotations. Pure.
 
-Names and messages come from pull requests, so nothing of them may be taken for markup.
+Names and messages may come from pull requests: no part of them may become markup.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-# All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
-# makes an address a link only before a slash.
+# All characters that Markdown may read as markup within a line: "_" not inside a word, ":" only
+# before a slash, which makes an address a link.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
-FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much; "+41,234 %" tells nobody "413 times"
-ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
-ID_WIDTH: Final = 1000  # of an id, which readers copy: only one made to do harm is longer
-_RULER: Final = "=!-_*# "  # what frameworks draw around a line
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # a line may hold nothing else, as Maven's last one
+FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much: "413 times" is clearer than "+41,234 %"
+ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
+ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
+_RULER: Final = "=!-_*# "  # characters that frameworks draw around a line
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # Maven's last line contains nothing else
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9:-]{1,50})?")
 
@@ -31,20 +31,20 @@ SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def size(value_bytes: float | None) -> str:
-    """Bytes for people, three digits: "512 MiB", "1.50 GiB"; "-" where nothing was measured."""
+    """Format bytes with three digits: "512 MiB", "1.50 GiB"; "-" if not measured."""
     if value_bytes is None:
         return "-"
     value, unit = float(value_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if abs(value) < 1000:  # noqa: PLR2004  # four digits read worse than a larger unit
+    for larger_unit in ("KiB", "MiB", "GiB"):
+        if abs(value) < 1000:  # noqa: PLR2004  # four digits are less readable than a larger unit
             break
-        value, unit = value / 1024, larger
+        value, unit = value / 1024, larger_unit
     digits = 0 if unit == "B" or abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2  # noqa: PLR2004
     return f"{value:.{digits}f} {unit}"
 
 
 def duration(value_s: float | None) -> str:
-    """Seconds for people: "0.41 s", "12 s", "3 min 05 s", "1 h 02 min"; "-" where not measured."""
+    """Format seconds: "0.41 s", "12 s", "3 min 05 s", "1 h 02 min"; "-" if not measured."""
     if value_s is None:
         return "-"
     if abs(value_s) < 9.995:  # noqa: PLR2004  # would be rounded to 10.00
@@ -59,14 +59,14 @@ def duration(value_s: float | None) -> str:
 
 
 def price(value_usd: float | None) -> str:
-    """ "0.096 USD", "12.48 USD"; "-" where a pool has no price."""
+    """Format a price: "0.096 USD", "12.48 USD"; "-" if unknown."""
     if value_usd is None:
         return "-"
     return f"{value_usd:,.{2 if value_usd >= ROUND_FROM_USD else 3}f} USD"
 
 
 def percent(ratio: float) -> str:
-    """ "+25 %", "-3.0 %", "13 times"; a change from 0 has no percentage."""
+    """Format a change: "+25 %", "-3.0 %", "13 times"; infinity is a change from 0."""
     if ratio == float("inf"):
         return "from nothing"
     if ratio >= FACTOR_FROM_RATIO:
@@ -77,10 +77,10 @@ def percent(ratio: float) -> str:
 
 
 def change_text(difference: float, ratio: float | None, show: Callable[[float], str]) -> str:
-    """ "-59.57 % (-10.5 MiB)": two decimals, as people quote them; from nothing the amount alone.
+    """Format a change with two decimals, "-59.57 % (-10.5 MiB)"; from 0 the amount alone.
 
     Args:
-        show: an amount, >= 0.
+        show: formats an amount >= 0.
     """
     sign = "-" if difference < 0 else "+" if difference else ""
     amount = f"{sign}{show(abs(difference))}"
@@ -88,7 +88,7 @@ def change_text(difference: float, ratio: float | None, show: Callable[[float], 
 
 
 def percents(low: float, high: float, most: float = float("inf")) -> str:
-    """An interval of changes in percent, "+8..+12", or "1.5..13 times"; above `most` is "more"."""
+    """Format an interval of changes: "+8..+12" (percent), "1.5..13 times"; "more" above `most`."""
     if high >= FACTOR_FROM_RATIO:
         return f"{_factor(low)}..{f'{_factor(high)} times' if high < most else 'more'}"
     digits = 0 if high - low >= NARROW_INTERVAL else 1
@@ -101,9 +101,12 @@ def _factor(ratio: float) -> str:
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """One line of at most `width` characters: what cannot be seen (line ends, marks of direction)
-    is spelled out, and a long text loses its middle, where ids differ least."""
-    if len(text) > 2 * width:  # a cut before the work; another one behind it
+    """Format a text as one line of at most `width` characters.
+
+    Invisible characters (line ends, marks of direction) are spelled out. A long text loses its
+    middle, where ids differ least.
+    """
+    if len(text) > 2 * width:  # cut before the conversion, which is slow, and again after it
         text = f"{text[:width]}{text[-width:]}"
     plain = text if text.isprintable() else "".join(map(_visible, text))
     if len(plain) <= width:
@@ -119,105 +122,105 @@ def _visible(character: str) -> str:
 
 
 def distinct_lines(texts: Sequence[str], width: int) -> list[str]:
-    """Each text as `one_line` has it, but no two that differ look the same.
+    """Format each text as `one_line` does, with different lines for different texts.
 
-    Where they would, their common begin gives way to what follows it; where that is not enough,
-    they are numbered. Texts that are equal stay equal.
+    If lines would be equal, their common prefix is replaced by "..."; lines that are still equal
+    are numbered.
 
     Args:
         width: characters of a line, >= 12.
     """
-    shown = {text: one_line(text, width) for text in texts}
-    for group in _alike(shown):
+    lines = {text: one_line(text, width) for text in texts}
+    for group in _equal_lines(lines):
         first, last = min(group), max(group)
         same = next((n for n, (a, b) in enumerate(zip(first, last)) if a != b), 0)  # noqa: B905
-        shown.update({text: one_line(f"...{text[same:]}", width) for text in group})
-    for group in _alike(shown):
+        lines.update({text: one_line(f"...{text[same:]}", width) for text in group})
+    for group in _equal_lines(lines):
         for number, text in enumerate(group, 1):
-            mark = f" #{number}"
-            shown[text] = one_line(text, width - len(mark)) + mark
-    return [shown[text] for text in texts]
+            suffix = f" #{number}"
+            lines[text] = one_line(text, width - len(suffix)) + suffix
+    return [lines[text] for text in texts]
 
 
-def _alike(shown: Mapping[str, str]) -> list[list[str]]:
-    """Different texts that are shown alike, by line."""
+def _equal_lines(lines: Mapping[str, str]) -> list[list[str]]:
+    """Group different texts with equal lines."""
     groups: dict[str, list[str]] = {}
-    for text, line in shown.items():
+    for text, line in lines.items():
         groups.setdefault(line, []).append(text)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def count_of(number: int, noun: str) -> str:
-    """ "1 unit", "1,040 units", "2 processes"."""
+    """Format a count: "1 unit", "1,040 units", "2 processes"."""
     ending = "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def whole_name(key: UnitKey) -> str:
-    """The unit as it is, with its suite and variant where it has them."""
-    way = "/".join(part for part in key[:2] if part)
-    return f"[{way}] {key.unit}" if way else key.unit
+    """Format a unit with its suite and variant, if any, in full."""
+    suite_key = "/".join(part for part in key[:2] if part)
+    return f"[{suite_key}] {key.unit}" if suite_key else key.unit
 
 
 def unit_name(key: UnitKey, width: int = ID_WIDTH) -> str:
-    """The unit in one line, with its suite and variant where it has them."""
+    """Format a unit with its suite and variant, if any, as one line."""
     return one_line(whole_name(key), width)
 
 
 def case_name(key: CaseKey, width: int = ID_WIDTH) -> str:
-    """The case in one line, with its unit, suite and variant where those say more."""
+    """Format a case with its suite and variant, and its unit unless the case contains its name."""
     name = key.case if key.unit in key.case else f"{key.unit} {key.case}"
     return unit_name(UnitKey(key.suite, key.variant, name), width)
 
 
 def _entities(text: str) -> str:
-    """Every mark as a character reference, so that nothing is markup, a table's edge or HTML."""
+    """Replace characters of markup, of tables and of HTML by character references."""
     return _MARK.sub(lambda mark: f"&#{ord(mark[0])};", text)
 
 
 def escaped(text: str, width: int = 2000) -> str:
-    """A text that Markdown and HTML show as it is, in one line, in a table cell too.
+    """Escape a text for Markdown and HTML, as one line, also for a table cell.
 
-    GitHub looks for mentions and issue numbers in what it has rendered, and for addresses before:
-    an invisible space (U+200B) behind their marks keeps it from finding any.
+    GitHub searches rendered text for mentions and issue numbers, and source text for addresses. An
+    invisible space (U+200B) after their first characters prevents links.
     """
-    found = _entities(one_line(text, width))
-    return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", found)
+    escaped_text = _entities(one_line(text, width))
+    return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", escaped_text)
 
 
 def safe_url(url: str | None) -> str:
-    """The address where it is a plain one; "" for all else, which no page may link to."""
+    """Return a plain address; "" for any other text, which must not become a link."""
     return url if url and _ADDRESS.fullmatch(url) else ""
 
 
 def linked(shown: str, url: str | None) -> str:
-    """Markdown that is a link; as it is where the address is no plain one."""
+    """Return a Markdown link; `shown` alone if the address is not plain."""
     return f"[{shown}]({url})" if safe_url(url) else shown
 
 
 def code(text: str, width: int = 200) -> str:
-    """A foreign name as it can be copied: GitHub looks for nothing inside `<code>`."""
+    """Format a foreign name to copy: GitHub makes no links inside `<code>`."""
     return f"<code>{_entities(one_line(text, width))}</code>"
 
 
 def _lines(text: str) -> list[str]:
     bare = (line.strip().strip(_RULER) for line in _COLOURS.sub("", text).splitlines())
-    # "E   ValueError: no": how an error's own lines are marked in a longer report.
+    # "E   ValueError: no": pytest's prefix of the lines of an error.
     return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, without what is drawn around it."""
+    """Return the last line with words, without rulers."""
     return "".join(_lines(text)[-1:])
 
 
 def error_lines(text: str) -> list[str]:
-    """The lines that speak of an error, without what is drawn around them."""
+    """Return the lines with a word for an error, without rulers."""
     return [line for line in _lines(text) if _ERROR_WORDS.search(line)]
 
 
 def last_error_line(text: str) -> str:
-    """The last line, and before it the last one that speaks of an error, in one line."""
+    """Return the last line with a word for an error and the last line, joined as one line."""
     return " / ".join(dict.fromkeys([*error_lines(text)[-1:], *_lines(text)[-1:]])) or "nothing"
 
 
@@ -229,7 +232,7 @@ def annotation(
     line: int | None = None,
     title: str = "",
 ) -> str:
-    """Spell an annotation as the workflow command that the runner of GitHub Actions obeys.
+    """Format an annotation as a workflow command of GitHub Actions.
 
     The escapes are those of the runner's own toolkit.
 
@@ -242,14 +245,9 @@ def annotation(
 
 
 def _command_text(text: str) -> str:
-    # Marks that a terminal or a browser obeys are spelled out; line ends have their own escapes.
-    text = "".join(
-        character
-        if character.isprintable() or character in "\r\n"
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-    # The percent sign first, else it would escape the escapes.
+    # Control characters are spelled out; line ends have their own escapes.
+    text = "".join(each if each in "\r\n" else _visible(each) for each in text)
+    # The percent sign first, because the other escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -258,21 +256,21 @@ def _command_property(text: str) -> str:
 
 
 def step_outputs(values: Mapping[str, str]) -> str:
-    """Spell outputs for `$GITHUB_OUTPUT`, in their order, in the form that holds any value.
+    """Format outputs for `$GITHUB_OUTPUT`, in their order, with delimiters for any value.
 
     The delimiter is the first of a fixed series that the value does not contain: the same value
     gives the same bytes, and no value can end its own text early to set another output.
     """
-    written = []
+    outputs = []
     for name, value in values.items():
-        marks = itertools.chain(["ciguard_end"], (f"ciguard_end_{n}" for n in itertools.count(2)))
-        delimiter = next(mark for mark in marks if mark not in value)
-        written.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
-    return "".join(written)
+        series = itertools.chain(["ciguard_end"], (f"ciguard_end_{n}" for n in itertools.count(2)))
+        delimiter = next(candidate for candidate in series if candidate not in value)
+        outputs.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    return "".join(outputs)
 
 
 def parse_seconds(text: str) -> float:
-    """5400.0 for "1h30m" or "1.5h"; raises ValueError for a text without units, or of others."""
+    """Parse "1h30m" or "1.5h" to 5400.0; raise ValueError for missing or unknown units."""
     if not re.fullmatch(r"(\d+(\.\d+)?[smh])+", text):
         raise ValueError('expected a time like "45m", "1h30m" or "90s"')
     parts = re.findall(r"([\d.]+)([smh])", text)

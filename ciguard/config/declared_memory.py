@@ -1,11 +1,11 @@
-"""What a test is declared to need before it ever ran: expressions of sizes, and whose they are.
+"""Declared needs of tests that never ran: expressions of sizes, and the units that they apply to.
 
     4GiB + checkpointed(28, 150MiB, 2)
     sharded(22GiB, 4)
 
 `checkpointed(n, bytes, k)` is activation checkpointing of n layers with k checkpoints (Chen et al.
-2016, arXiv:1604.06174): k layers' activations stay, and ceil(n/k) are held while one segment is
-computed again. `sharded(bytes, devices)` is the part of one device. Pure.
+2016, arXiv:1604.06174): the activations of k layers stay, and ceil(n/k) more are held while one
+segment is computed again. `sharded(bytes, devices)` is the part of one device. Pure.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 BYTES_BY_UNIT: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
 }  # fmt: skip
-MAX_LENGTH: Final = 200  # characters: the parser recurses by parentheses
-MAX_BYTES: Final = 1 << 50  # more than any machine has, and exact in JSON
+MAX_LENGTH: Final = 200  # characters: limits the recursion of the parser
+MAX_BYTES: Final = 1 << 50  # more than the memory of any machine, and exact in JSON
 NUMBER_DIGITS: Final = 15
 _TOKEN: Final = re.compile(r"\s*(?:(\d+(?:\.\d+)?)(?: ?([A-Za-z]+))?|([A-Za-z_]+)|(\S))")
 _FUNCTIONS: Final = {"checkpointed": ("n", "bytes", "k"), "sharded": ("bytes", "devices")}
@@ -40,30 +40,30 @@ class Checkpointing:
 
     @property
     def held(self) -> int:
-        """Layers whose activations are in memory at the worst moment; 0 of 0 layers."""
+        """Return the largest number of layers with activations in memory; 0 without layers."""
         if not self.layers:
             return 0
         return self.stored + math.ceil(Fraction(self.layers, self.checkpoints))
 
     @property
     def stored(self) -> int:
-        """Layers whose activations stay."""
+        """Return the number of layers whose activations stay."""
         return min(self.checkpoints, self.layers)
 
     @property
     def recomputed(self) -> int:
-        """Layers that are computed again, because their activations were not stored."""
+        """Return the number of layers that are computed again."""
         return self.layers - self.stored
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSize:
-    """A value of an expression.
+    """The value of an expression.
 
     Attributes:
-        bytes: rounded up; of one device, where it is sharded.
+        bytes: rounded up; of one device, if sharded.
         plain_bytes: the same without checkpointing.
-        devices: number of devices that need as much.
+        devices: number of devices that each need `bytes`.
         text: the expression.
     """
 
@@ -76,40 +76,40 @@ class DeclaredSize:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What the units of a pattern need: `memory` above their process, `gpu` of a device."""
+    """Needs of the units of a pattern: `memory` above that of their process, `gpu` of a device."""
 
     units: str
     memory: DeclaredSize | None = None
     gpu: DeclaredSize | None = None
 
     def matches(self, unit: str) -> bool:
-        """Whether a unit is meant, as a pattern of `exclude` means one."""
+        """Return whether the pattern matches a unit, by the rule of `exclude`."""
         return self.units == unit or fnmatch.fnmatchcase(unit, self.units)
 
 
 def match_needs(
     units: Iterable[tuple[str, str, str]], needs: Mapping[str, Iterable[Need]]
 ) -> dict[int, Need]:
-    """By position, what is declared for a unit: the first entry of its suite that matches.
+    """Return by position the first need of its suite that matches a unit.
 
     Args:
         units: suite, variant and id of each.
         needs: by suite.
     """
     by_suite = {suite: tuple(entries) for suite, entries in needs.items()}
-    found = {}
+    matches = {}
     for position, (suite, _, unit) in enumerate(units if any(by_suite.values()) else ()):
-        need = next((one for one in by_suite.get(suite, ()) if one.matches(unit)), None)
+        need = next((each for each in by_suite.get(suite, ()) if each.matches(unit)), None)
         if need is not None:
-            found[position] = need
-    return found
+            matches[position] = need
+    return matches
 
 
 def parse_size(text: str) -> DeclaredSize:
-    """Read an expression.
+    """Parse an expression.
 
     Raises:
-        ValueError: what is wrong, and at which character, from 1.
+        ValueError: with the mistake and its character, from 1.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"expected at most {MAX_LENGTH} characters")
@@ -122,7 +122,7 @@ def parse_size(text: str) -> DeclaredSize:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An intermediate value; `is_size`: it has a unit, and is no count."""
+    """An intermediate value; `is_size`: it has a unit and is not a count."""
 
     bytes: Fraction
     plain: Fraction
@@ -131,7 +131,7 @@ class _Value:
     devices: int = 1
 
     def combine(self, other: _Value, operator: Callable[[Fraction, Fraction], Fraction]) -> _Value:
-        """The sum or product of two values."""
+        """Return the sum or product of two values."""
         return _Value(
             operator(self.bytes, other.bytes),
             operator(self.plain, other.plain),
@@ -142,7 +142,7 @@ class _Value:
 
 
 class _Parser:
-    """Recursive descent: a sum of products of numbers, sizes, calls and parentheses."""
+    """Recursive descent parser: sums of products of numbers, sizes, calls and parentheses."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_TOKEN.finditer(text))
@@ -156,14 +156,14 @@ class _Parser:
         return value
 
     def _next(self) -> str:
-        """The next token without its unit; "" at the end."""
+        """Return the next token without its unit; "" at the end."""
         if self._place == len(self._tokens):
             return ""
         token = self._tokens[self._place]
         return token[1] or token[3] or token[4]
 
     def _at(self) -> int:
-        """The character at which the next token begins, from 1."""
+        """Return the position of the next token's first character, from 1."""
         if self._place == len(self._tokens):
             return self._end
         token = self._tokens[self._place]
@@ -228,15 +228,15 @@ class _Parser:
     def _call(self, name: str) -> _Value:
         self._require("(")
         arguments: dict[str, _Value] = {}
-        places: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for argument in _FUNCTIONS[name]:
             if arguments:
                 self._require(",")
-            places[argument] = self._at()
+            positions[argument] = self._at()
             arguments[argument] = self._sum()
         self._require(")")
         counts = {
-            argument: _count(value, argument, places[argument], least=int(argument != "n"))
+            argument: _count(value, argument, positions[argument], least=int(argument != "n"))
             for argument, value in arguments.items()
             if argument != "bytes"
         }
@@ -250,13 +250,13 @@ def _count(value: _Value, name: str, at: int, least: int) -> int:
 
 
 def _checkpointed(layer: _Value, counts: Mapping[str, int]) -> _Value:
-    one = Checkpointing(counts["n"], counts["k"])
+    checkpointing = Checkpointing(counts["n"], counts["k"])
     return replace(
         layer,
-        bytes=layer.bytes * one.held,
-        plain=layer.plain * one.layers,
+        bytes=layer.bytes * checkpointing.held,
+        plain=layer.plain * checkpointing.layers,
         is_size=True,
-        checkpointing=(*layer.checkpointing, one),
+        checkpointing=(*layer.checkpointing, checkpointing),
     )
 
 

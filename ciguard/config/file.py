@@ -1,7 +1,7 @@
-"""`ciguard.toml` or `[tool.ciguard]` of pyproject.toml, then CIGUARD_* of the environment.
+"""The configuration of `ciguard.toml` or pyproject.toml ([tool.ciguard]) and CIGUARD_* variables.
 
-Unknown keys are errors with a suggestion, and all mistakes are told together. A command's flags
-come on top of what is read here.
+Unknown keys are errors with a suggestion, and all mistakes are reported together. The flags of a
+command override the configuration.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from ciguard.logs.pattern import LogPattern
 
 FILE: Final = "ciguard.toml"
-FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
+FILES: Final = (FILE, "pyproject.toml")  # the first existing one counts
 
-# The validator's words for types are Python's; who writes TOML or flags has others.
+# The validator names Python's types; these are the words of TOML and of flags.
 _EXPECTED: Final = {
     "tuple_type": "expected a list",
     "dict_type": "expected a table",
@@ -67,7 +67,7 @@ _EXPECTED: Final = {
 
 
 class Config(Section):
-    """The whole file."""
+    """All sections of the configuration."""
 
     install: str = Field(
         "",
@@ -89,32 +89,32 @@ class Config(Section):
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
 
 
-# Environment variables that set a key; more on request of somebody who needs them.
+# Environment variables that set a key; others are added on request.
 ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
     "CIGUARD_INSTALL": ("install",),
     **{f"CIGUARD_PLAN_{key.upper()}": ("plan", key) for key in PlanConfig.model_fields},
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
     "CIGUARD_HISTORY_STORE": ("history", "store"),
 }
-# Read where they are needed, and in no file.
+# Variables that their users read; no file may contain their values.
 SECRETS: Final = frozenset({"CIGUARD_HISTORY_TOKEN"})
 _SECTIONS: Final = ("CIGUARD_PLAN_", "CIGUARD_POLICY_", "CIGUARD_HISTORY_")
 
 
 def load(folder: Path, environ: Mapping[str, str]) -> Config:
-    """Read the configuration of a folder; without a file, the defaults.
+    """Read the configuration of a folder; without a file, return the defaults.
 
     Raises:
-        UsageError: every mistake of the file and of the environment, each with where and a fix.
+        UsageError: with every mistake of the file and of the environment.
     """
     return parse(_read(folder), environ)
 
 
 def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
-    """Read the configuration out of `FILES` by name; what is not there is left out.
+    """Read the configuration from contents of `FILES`, by name; missing files are left out.
 
     Raises:
-        UsageError: as `load`.
+        UsageError: as in `load`.
     """
     source, content = _content(texts)
     known = {*ENVIRONMENT, *SECRETS}
@@ -134,44 +134,44 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
 
 
 def log_patterns(config: Config) -> tuple[LogPattern, ...]:
-    """The table of log patterns, with the rows that a configuration adds."""
+    """Return the log patterns of the table and of the configuration."""
     return (
         *PATTERNS,
         *(
             user_pattern(
-                name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
+                name, row.pattern, unit=row.unit, key=row.key, better=row.better, exact=row.exact
             )
-            for name, one in config.metrics.patterns.items()
-            if one.pattern
+            for name, row in config.metrics.patterns.items()
+            if row.pattern
         ),
     )
 
 
 def metric_directions(config: Config) -> dict[str, Direction]:
-    """How metrics are judged, by name: of the table, and as configured."""
-    own = {
-        name: Direction(one.better, one.exact)
-        for name, one in config.metrics.patterns.items()
-        if not one.pattern
+    """Return by name how metrics are judged: of the table, and as configured."""
+    configured = {
+        name: Direction(row.better, row.exact)
+        for name, row in config.metrics.patterns.items()
+        if not row.pattern
     }
-    return {**directions(log_patterns(config)), **own}
+    return {**directions(log_patterns(config)), **configured}
 
 
 def process_log_reader(config: Config) -> ProcessLogs | None:
-    """What reads the logs of processes for metrics that the history keeps; None if it keeps none.
+    """Return a reader of process logs, if the history keeps metrics; else None.
 
-    A run with 128 shards prints gigabytes: they are read where somebody wants numbers of them.
+    A run with 128 shards prints gigabytes, which are read only for configured metrics.
     """
     return ProcessLogs(log_patterns(config)) if config.metrics.keep else None
 
 
 def configured_by(folder: Path) -> str:
-    """Which of `FILES` configures a folder; "" where none does.
+    """Return which of `FILES` configures a folder; "" for none.
 
-    A pyproject.toml does with a table [tool.ciguard].
+    A pyproject.toml counts if it has a table [tool.ciguard].
 
     Raises:
-        UsageError: it cannot be read, or is no TOML.
+        UsageError: the file cannot be read, or is no TOML.
     """
     texts = _read(folder)
     _, content = _content(texts)
@@ -179,7 +179,7 @@ def configured_by(folder: Path) -> str:
 
 
 def _read(folder: Path) -> dict[str, bytes]:
-    """The first of `FILES` that is there."""
+    """Read the first existing file of `FILES`."""
     for path in (folder / name for name in FILES):
         try:
             if path.is_file():
@@ -193,7 +193,7 @@ def _content(texts: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
     name = next((name for name in FILES if name in texts), FILE)
     try:
         content = tomllib.loads(texts.get(name, b"").decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also of 5,000 digits
+    except (ValueError, RecursionError) as error:  # ValueError: also for 5,000 digits
         raise UsageError(str(error), where=name, fix="fix the file") from error
     if name == FILE:
         return FILE, content
@@ -211,9 +211,9 @@ def _unknown_variable(name: str) -> CiguardError:
 def _set(content: Any, keys: tuple[str, ...], text: str) -> None:
     for key in keys[:-1]:
         content = content.setdefault(key, {}) if isinstance(content, dict) else None
-    listed = keys == ("policy", "fail_on")
-    if isinstance(content, dict):  # another value is refused with the rest of the file
-        content[keys[-1]] = [word for word in text.split(",") if word] if listed else text
+    is_list = keys == ("policy", "fail_on")
+    if isinstance(content, dict):  # validation of the file refuses any other value
+        content[keys[-1]] = [word for word in text.split(",") if word] if is_list else text
 
 
 def _mistakes(
@@ -232,7 +232,7 @@ def _mistakes(
 
 
 def _metrics_fix(name: str, value: object) -> str:
-    """What to do about a table of [metrics] that is a list, or the other way round."""
+    """Return the fix for a table of [metrics] that is a list, or a list that is a table."""
     if name not in MetricsConfig.model_fields:
         keys = " and ".join(MetricsConfig.model_fields)
         return f"the keys are {keys}; a pattern is a table [metrics.{name}]"
@@ -242,16 +242,16 @@ def _metrics_fix(name: str, value: object) -> str:
 
 
 def _suggestion(location: tuple[str, ...]) -> str:
-    """The key that was probably meant; else all that there are."""
+    """Suggest the most similar key; else list all keys."""
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:
         field = section.model_fields.get(part)
         section = field.annotation if field is not None else MetricConfig  # [metrics.NAME]
-        if named := get_args(section):  # sections by a name of the user's, or in a list
-            section = next(one for one in named[::-1] if one is not Ellipsis)
+        if type_arguments := get_args(section):  # sections by a user's name, or in a list
+            section = next(each for each in type_arguments[::-1] if each is not Ellipsis)
             next(parts, None)
-    known = [one.alias or name for name, one in section.model_fields.items()]
+    known = [field.alias or name for name, field in section.model_fields.items()]
     close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
 
@@ -312,7 +312,7 @@ def _checked(config: Config, source: str) -> Config:
 
 
 def describe_mistake(detail: ErrorDetails) -> str:
-    """What a validator found, in words: what is expected, and what stands there."""
+    """Describe a mistake: the expected value and the value found."""
     message = detail["msg"].removeprefix("Value error, ")
     form = _EXPECTED.get(detail["type"])
     text = form.format(**detail.get("ctx", {})) if form else message[:1].lower() + message[1:]

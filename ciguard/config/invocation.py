@@ -1,4 +1,4 @@
-"""What every command is handed: the environment, and the configuration once it asks for it."""
+"""The argument of every command: environment, folder, and the configuration on request."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of `ciguard`. `environ` is a copy: nobody changes the process's own."""
+    """One call of `ciguard`. `environ` is a copy of the process's environment, never changed."""
 
     environ: Mapping[str, str]
     folder: Path = Path()
 
     def config(self) -> Config:
-        """The configuration of the current folder; reads the file at each call.
+        """Read the configuration of the current folder, at each call.
 
         Raises:
-            UsageError: all its mistakes, together.
+            UsageError: with all mistakes of the configuration.
         """
-        # Imported here: pydantic and tomllib cost 0.1 s that --help need not pay.
+        # Imported here: pydantic and tomllib cost 0.1 s, which --help does not need.
         from ciguard.config.file import load  # noqa: PLC0415
 
         return load(self.folder, self.environ)

@@ -1,4 +1,4 @@
-"""The sections of the configuration: their keys, types, defaults and what they mean."""
+"""The sections of the configuration: keys, types, defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_EXIT_CODE: Final = 255
 
 
 def seconds(value: object) -> object:
-    """ "10m", "1h30m", "90s" or a number of seconds, as a float; anything else unchanged."""
+    """Convert "10m", "1h30m", "90s" or a number of seconds to a float; else return the value."""
     if isinstance(value, str):
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value)
@@ -25,7 +25,7 @@ def seconds(value: object) -> object:
 
 
 def size_bytes(value: object) -> object:
-    """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
+    """Convert "16GB", "500MiB" or a number of bytes to an int; else return the value."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?) ?([A-Za-z]*)", value)
         if match and match[2] in BYTES_BY_UNIT:
@@ -35,7 +35,7 @@ def size_bytes(value: object) -> object:
 
 
 def size_expression(value: object) -> object:
-    """A size, or an expression of sizes, as text; anything else unchanged."""
+    """Check a size, or an expression of sizes, and return it as text; else return the value."""
     text = str(value) if type(value) is int else value
     if isinstance(text, str):
         parse_size(text)
@@ -43,16 +43,16 @@ def size_expression(value: object) -> object:
 
 
 def exit_codes(value: object) -> object:
-    """8 or "8", or a range such as "1-255", as text."""
+    """Check an exit code, 8 or "8", or a range such as "1-255", and return it as text."""
     text = str(value) if type(value) is int else value
-    found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text) if isinstance(text, str) else None
-    if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]) <= MAX_EXIT_CODE:
+    match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text) if isinstance(text, str) else None
+    if match is None or not 0 < int(match[1]) <= int(match[2] or match[1]) <= MAX_EXIT_CODE:
         raise ValueError('expected an exit code from 1 to 255, or a range like "1-255"')
     return text
 
 
 def variable_name(value: object) -> object:
-    """The name of an environment variable; anything else than text unchanged."""
+    """Check the name of an environment variable; return a value that is not text."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of an environment variable")
     return value
@@ -67,7 +67,7 @@ VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]
 
 
 class Section(BaseModel):
-    """Frozen; unknown keys are errors."""
+    """A frozen section; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
@@ -82,7 +82,7 @@ class VariantConfig(Section):
 
 
 class NeedsConfig(Section):
-    """[[suite.NAME.needs]]: what tests without measurements need."""
+    """[[suite.NAME.needs]]: needs of tests without measurements."""
 
     units: str = Field(
         min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"
@@ -161,7 +161,7 @@ class SuiteConfig(Section):
 
 
 class PoolConfig(Section):
-    """[pool.NAME]: where legs run."""
+    """[pool.NAME]: a kind of runner for jobs."""
 
     runs_on: Any = Field(
         "ubuntu-latest",
@@ -241,7 +241,7 @@ class PlanConfig(Section):
 
 
 class PolicyConfig(Section):
-    """[policy]: what a leg may do, and what fails a run."""
+    """[policy]: retries and guard rail of a leg, and findings that fail a run."""
 
     fail_on: tuple[FailCondition, ...] = Field(
         ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
@@ -263,7 +263,7 @@ class PolicyConfig(Section):
 
 
 class GuardConfig(Section):
-    """[guard]: what makes a run incomplete, and what does not fail it."""
+    """[guard]: conditions of an incomplete run, and failures that are excused."""
 
     max_drop: float = Field(
         0.01,
@@ -292,7 +292,7 @@ class GuardConfig(Section):
 
 
 class HistoryConfig(Section):
-    """[history]: where past runs are kept."""
+    """[history]: the store of past runs."""
 
     store: str = Field(
         "branch:ciguard-history",
@@ -301,17 +301,17 @@ class HistoryConfig(Section):
 
     @property
     def in_branch(self) -> bool:
-        """Return whether a job of the workflow writes it, and the next machine reads it there."""
+        """Return whether the store is a branch, which a job of the workflow writes."""
         return self.store.startswith("branch:")
 
     @property
     def in_service(self) -> bool:
-        """Return whether a service writes it, and a job reads it there."""
+        """Return whether the store is a service, which alone writes it."""
         return self.store.startswith("https:")
 
 
 class ReportConfig(Section):
-    """[report]: what `ciguard report` shows."""
+    """[report]: options of `ciguard report`."""
 
     by: Literal["workflow", "service"] = Field(
         "workflow",
@@ -355,7 +355,7 @@ class MetricConfig(Section):
 
 
 class MetricsConfig(Section):
-    """[metrics]: what the history keeps of metrics; each table in it is a pattern of a log line."""
+    """[metrics]: metrics that the history keeps; each table in it is a pattern of a log line."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, MetricConfig] = Field(init=False)
@@ -377,12 +377,12 @@ class MetricsConfig(Section):
 
     @property
     def patterns(self) -> dict[str, MetricConfig]:
-        """The tables [metrics.NAME], by name."""
+        """Return the tables [metrics.NAME], by name."""
         return self.__pydantic_extra__
 
 
 class ExperimentConfig(Section):
-    """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
+    """[experiment]: preparation of a checkout by `ciguard experiment --base --head`."""
 
     setup: str = Field(
         "",
@@ -397,7 +397,7 @@ class ExperimentConfig(Section):
 
 
 class InitConfig(Section):
-    """[init]: what `ciguard init --into` needs to know."""
+    """[init]: options of `ciguard init --into`."""
 
     actions: str = Field(
         "",
@@ -410,7 +410,7 @@ class InitConfig(Section):
 
 
 class WorkflowConfig(Section):
-    """[workflow]: what `ciguard init` writes."""
+    """[workflow]: contents of the workflow that `ciguard init` writes."""
 
     setup: str = Field(
         "", description="steps (YAML) that every job runs before its tests; copied unchanged"

@@ -1,9 +1,9 @@
-"""Configuration -> suites and pools of a plan, and what is known of GitHub's hosted runners. Pure.
+"""Suites and pools of a plan from the configuration, and facts of GitHub's hosted runners. Pure.
 
 Facts of 2026-11. Memory and cores of the standard runners are those of a private repository (the
-smaller ones): a budget too small costs time, one too large costs the shard. Prices in USD a minute,
-each job rounded up to whole minutes. Source: docs.github.com, "GitHub-hosted runners" and "Actions
-runner pricing".
+smaller ones): a budget that is too small costs time, one that is too large costs the shard. Prices
+in USD a minute, each job rounded up to whole minutes. Source: docs.github.com, "GitHub-hosted
+runners" and "Actions runner pricing".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.config.declared_memory import Need, parse_size
+from ciguard.config.declared_memory import DeclaredSize, Need, parse_size
 from ciguard.config.file import Config
 from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
@@ -30,7 +30,7 @@ GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class HostedRunner:
-    """A machine that GitHub rents out."""
+    """A runner that GitHub hosts."""
 
     cpus: int
     memory_bytes: int
@@ -58,12 +58,12 @@ HOSTED: Final[dict[str, HostedRunner]] = {
 
 
 def with_inventory_suites(config: Config, units: Sequence[InventoryUnit]) -> Config:
-    """Where no suite is configured, those that an inventory names are run as the default one is."""
+    """Without a configured suite, add those of an inventory, with the settings of the default."""
     suite_keys = {(unit.suite, unit.variant) for unit in units}
     if "suite" in config.model_fields_set or suite_keys <= {("", "")}:
         return config
     (default,) = config.suite.values()
-    found = {
+    suites = {
         name: default.model_copy(
             update={
                 "variant": {
@@ -75,46 +75,46 @@ def with_inventory_suites(config: Config, units: Sequence[InventoryUnit]) -> Con
         )
         for name in sorted({suite for suite, _ in suite_keys})
     }
-    return config.model_copy(update={"suite": found})
+    return config.model_copy(update={"suite": suites})
 
 
 def with_tool(config: Config, units: Sequence[InventoryUnit], tool: str) -> Config:
-    """As above, for suites that somebody's own job runs with this tool, such as "go test"."""
+    """Add suites as `with_inventory_suites` does, which a job runs with a tool, as "go test"."""
     if "suite" in config.model_fields_set:
         return config
     own: dict[str, Any] = {"framework": "command", "command": tuple(tool.split())}
     update = {"framework": tool} if tool in FRAMEWORKS else own
     suites = with_inventory_suites(config, units).suite
-    found = {name: suite.model_copy(update=update) for name, suite in suites.items()}
-    return config.model_copy(update={"suite": found})
+    suites = {name: suite.model_copy(update=update) for name, suite in suites.items()}
+    return config.model_copy(update={"suite": suites})
 
 
 def configured_suites(config: Config) -> dict[str, Suite] | None:
-    """The suites that somebody configured; None where they are the default or an inventory's."""
+    """Return the configured suites; None if there are only defaults."""
     return suites_of(config) if "suite" in config.model_fields_set else None
 
 
 def suites_of(config: Config) -> dict[str, Suite]:
-    """The suites of a plan, by name.
+    """Return the suites of a plan, by name.
 
     Raises:
-        UsageError: a framework that has no command of its own was given none.
+        UsageError: a framework without a default command has none configured.
     """
-    found, needs = {}, needs_of(config)
+    suites, needs = {}, needs_of(config)
     for name, entry in sorted(config.suite.items()):
         adapter = framework(entry.framework)
-        command_ = entry.command or adapter.default_command
-        if not command_:
+        command = entry.command or adapter.default_command
+        if not command:
             what = f"framework {entry.framework} has no command of its own"
             fix = 'set command = ["program", "{units_file}", ...]'
             raise UsageError(what, where=f"suite.{name}", fix=fix)
-        found[name] = Suite(
+        suites[name] = Suite(
             framework=entry.framework,
-            command=command_,
+            command=command,
             cwd=entry.cwd,
             args=entry.args,
             env=entry.env,
-            variants={key: Variant(one.args, one.env) for key, one in entry.variant.items()}
+            variants={key: Variant(each.args, each.env) for key, each in entry.variant.items()}
             or {"": Variant()},
             list_command=entry.list_command,
             exclude=entry.exclude,
@@ -123,16 +123,16 @@ def suites_of(config: Config) -> dict[str, Suite]:
             failed_exit_codes=entry.failed_exit_codes,
             closes_units=entry.closes_units or adapter.closes_units,
             declared_peaks=tuple(
-                DeclaredPeak(one.units, one.memory.bytes if one.memory else None)
-                for one in needs[name]
+                DeclaredPeak(need.units, need.memory.bytes if need.memory else None)
+                for need in needs[name]
             ),
         )
-    return found
+    return suites
 
 
 def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
-    """The pools that may be used, the first one first."""
-    found = {}
+    """Return the named pools, the preferred one first; all pools without names."""
+    pools = {}
     for name in names or config.pool:
         if name not in config.pool:
             fix = f"the configuration has: {', '.join(sorted(config.pool))}"
@@ -140,7 +140,7 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
         entry = config.pool[name]
         hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
         price = hosted.usd_per_minute if hosted and entry.price is None else entry.price
-        found[name] = Pool(
+        pools[name] = Pool(
             runs_on=entry.runs_on,
             cpus=entry.cpus or (hosted.cpus if hosted else None),
             memory_bytes=entry.memory or (hosted.memory_bytes if hosted else None),
@@ -150,31 +150,32 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             concurrency=entry.concurrency,
             setup_s=entry.setup,
         )
-    return found
+    return pools
 
 
 def needs_of(config: Config) -> dict[str, tuple[Need, ...]]:
-    """What tests are declared to need, by suite."""
+    """Return the declared needs of tests, by suite."""
+
+    def size(text: str | None) -> DeclaredSize | None:
+        return parse_size(text) if text else None
+
     return {
-        name: tuple(
-            Need(one.units, *(parse_size(text) if text else None for text in (one.memory, one.gpu)))
-            for one in entry.needs
-        )
+        name: tuple(Need(each.units, size(each.memory), size(each.gpu)) for each in entry.needs)
         for name, entry in config.suite.items()
     }
 
 
 def gpu_bytes_of(config: Config, pools: Iterable[str]) -> dict[str, int]:
-    """Memory of one GPU of each of these pools that have any."""
+    """Return the memory of one GPU, by pool with a GPU."""
     sizes = {name: config.pool[name].gpu_memory for name in pools if name in config.pool}
     return {name: size for name, size in sizes.items() if size}
 
 
 def config_of_suite(config: Config, name: str) -> Config:
-    """The configuration with this suite alone; with all of the defaults where it has none at all.
+    """Return the configuration with this suite alone, which has defaults if none is configured.
 
     Raises:
-        UsageError: only others are configured.
+        UsageError: only other suites are configured.
     """
     if name not in config.suite:
         if "suite" in config.model_fields_set:
@@ -188,28 +189,28 @@ def config_of_suite(config: Config, name: str) -> Config:
 def with_combinations(
     suites: Mapping[str, Suite], pools: Mapping[str, Pool], combinations: Sequence[Combination]
 ) -> dict[str, Suite]:
-    """The suites with a variant for each combination of a job's matrix.
+    """Add to suites a variant for each combination of a job's matrix.
 
     A combination runs in the pool whose runner it names: one of `pools`, else GitHub's own.
 
     Raises:
-        UsageError: a suite has variants of its own.
+        UsageError: a suite has its own variants.
     """
-    found = {}
+    combined = {}
     for name, suite in suites.items():
         if set(suite.variants) != {""}:
             fix = "leave [suite.NAME.variant] out: the matrix says how the suite is run"
             raise UsageError("has variants of its own", where=f"suite.{name}", fix=fix)
         variants = {
-            one.label: Variant(matrix=one.values, pool=_pool_of_values(one.values, pools))
-            for one in combinations
+            each.label: Variant(matrix=each.values, pool=_pool_of_values(each.values, pools))
+            for each in combinations
         }
-        found[name] = replace(suite, variants=variants)
-    return found
+        combined[name] = replace(suite, variants=variants)
+    return combined
 
 
 def _pool_of_values(values: Mapping[str, Any], pools: Mapping[str, Pool]) -> str:
-    """The pool whose runner is among the values of a combination; "" where none is."""
+    """Return the pool whose runner is among the values of a combination; "" for none."""
     named = {pool.runs_on: name for name, pool in pools.items() if isinstance(pool.runs_on, str)}
     labels = [text for text in texts_of(values) if text in named or text in HOSTED]
     return named.get(labels[0], labels[0]) if labels else ""
@@ -218,40 +219,42 @@ def _pool_of_values(values: Mapping[str, Any], pools: Mapping[str, Pool]) -> str
 def in_each_combination(
     units: Iterable[InventoryUnit], combinations: Sequence[Combination]
 ) -> tuple[InventoryUnit, ...]:
-    """The units, once as the variant of each combination."""
+    """Repeat the units as a variant for each combination."""
     listed = tuple(units)
-    return tuple(replace(unit, variant=one.label) for one in combinations for unit in listed)
+    return tuple(replace(unit, variant=each.label) for each in combinations for unit in listed)
 
 
 def with_hosted_pools(pools: Mapping[str, Pool], suites: Mapping[str, Suite]) -> dict[str, Pool]:
-    """The pools, and one for each of GitHub's runners that a combination names besides."""
-    named = {one.pool for suite in suites.values() for one in suite.variants.values()}
-    hosted = {name: PoolConfig(runs_on=name) for name in sorted(named - pools.keys() - {""})}
-    return {**pools, **(pools_of(Config(pool=hosted), ()) if hosted else {})}
+    """Add a pool for each of GitHub's runners that only a combination names."""
+    variants = (variant for suite in suites.values() for variant in suite.variants.values())
+    return _with_pools(pools, {variant.pool for variant in variants})
+
+
+def _with_pools(pools: Mapping[str, Pool], runners: set[str]) -> dict[str, Pool]:
+    new = {name: PoolConfig(runs_on=name) for name in sorted(runners - {*pools, ""})}
+    return {**pools, **(pools_of(Config(pool=new), ()) if new else {})}
 
 
 def with_runner_pools(
     pools: Mapping[str, Pool], runners: Iterable[str]
 ) -> tuple[dict[str, Pool], dict[str, str]]:
-    """The pools with one for each other runner that jobs name, and by runner the pool's name.
+    """Add a pool for each other runner that jobs name; also return the pool of each runner.
 
-    The first pool is that of jobs whose runner is not known.
+    The first pool is that of jobs with an unknown runner.
     """
     known = {pool.runs_on: name for name, pool in pools.items() if isinstance(pool.runs_on, str)}
     names = {runner: known.get(runner, runner) for runner in runners}
-    new = {name: PoolConfig(runs_on=name) for name in sorted({*names.values()} - {*pools, ""})}
-    found = {**pools, **(pools_of(Config(pool=new), ()) if new else {})}
-    return found, {**names, "": next(iter(pools))}
+    return _with_pools(pools, {*names.values()}), {**names, "": next(iter(pools))}
 
 
 def prices_of(config: Config) -> dict[str, float]:
-    """What a minute costs, in USD, by pool, where that is known."""
+    """Return the known prices of a minute in USD, by pool."""
     pools = pools_of(config, ())
     return {name: p.usd_per_minute for name, p in pools.items() if p.usd_per_minute is not None}
 
 
 def pool_of_suites(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
-    """By suite: its own pool where that may be used, else the first one."""
+    """Return the pool of each suite: its own if it is chosen, else the first one."""
     first = next(iter(chosen))
     return {
         name: entry.pool if entry.pool is not None and entry.pool in chosen else first

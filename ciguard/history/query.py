@@ -208,11 +208,15 @@ def _is_base(run: HistoryRun, query: BaseQuery) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BaseUnitCount:
-    """The numbers of units that a run of the base planned, and the run's position."""
+    """The numbers of units that a run of the base branch planned, and the run's position.
+
+    `files`: files, or classes, with a unit in that run, as far as ids name them.
+    """
 
     planned: tuple[UnitCount, ...]
     run: HistoryRun
     position: int
+    files: frozenset[str] = frozenset()
 
     @property
     def source(self) -> str:

@@ -39,7 +39,6 @@ from ciguard.history.stores import load_optional
 from ciguard.model import LegPolicy, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
-from ciguard.plan.block_registration import register, service_address, without_foreign_token
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
@@ -444,6 +443,9 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
     """
     if not effective.claims:
         return ""
+    # Imported here: httpx takes 0.2 s, which a plan without claims does not need.
+    from ciguard.plan.block_registration import service_address  # noqa: PLC0415
+
     address = service_address(effective.claims)
     if static is not None or scope.lists_in_legs or scope.given is not None:
         what = "tests can move only where the plan lists them and chooses their shards"
@@ -454,6 +456,12 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
 
 def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None:
     """Register the plan's blocks at the service; without it each shard runs its planned tests."""
+    from ciguard.plan.block_registration import (  # noqa: PLC0415  # httpx, as above
+        register,
+        service_address,
+        without_foreign_token,
+    )
+
     config = invocation.config()
     address = service_address(url or config.plan.claims)
     run, plan_ = _current_run(invocation.environ), local.read_plan(invocation.folder / path)

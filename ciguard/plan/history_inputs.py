@@ -20,6 +20,7 @@ from ciguard.codec.results.matching import match_units
 from ciguard.history.file import History, is_unmeasured
 from ciguard.history.query import (
     BaseQuery,
+    BaseUnitCount,
     all_legs,
     base_runs,
     cases_of_run,
@@ -46,7 +47,7 @@ from ciguard.plan.estimates import (
     no_observations,
     upper_or_measured,
 )
-from ciguard.plan.inventory import BaseCount, Inventory, base_count_of_history, group_by_suite_key
+from ciguard.plan.inventory import Inventory, base_count_with_files, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
@@ -314,7 +315,7 @@ class Past:
     inputs: PlanInputs
     observations: Observations
     history_json: Mapping[str, Any]
-    base_count: BaseCount | None
+    base_count: BaseUnitCount | None
     notes: tuple[PlanNote, ...]
 
 
@@ -384,7 +385,7 @@ def read_past(
             candidate_sets(history, inventory, mapping.unit_of_key),
         )
         setups_s = max_fixture_s(history)
-        base_count = base_count_of_history(history, query, suites)
+        base_count = base_count_with_files(history, query, suites)
     notes += contradiction_notes(inventory.keys, rows, declared)
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
     estimates = with_declared_peaks(estimates, rows, declared)

@@ -17,8 +17,8 @@ from posixpath import dirname, join, normpath, splitext
 from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
-from ciguard.history.query import BaseQuery, base_unit_count, cases_of_run
-from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, Suite, UnitCount, UnitKey
+from ciguard.history.query import BaseQuery, BaseUnitCount, base_unit_count, cases_of_run
+from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, Suite, UnitKey
 from ciguard.model.plan import exclusion_rule
 from ciguard.run.frameworks.registry import framework
 from ciguard.text import one_line
@@ -244,22 +244,10 @@ def file_of(unit: InventoryUnit) -> str | None:
     return head if separator and head else None
 
 
-@dataclass(frozen=True, slots=True)
-class BaseCount:
-    """Numbers of units in the plan of a run of the base branch, `source`.
-
-    `files`: files, or classes, with a unit in that run, as far as ids name them.
-    """
-
-    planned: tuple[UnitCount, ...]
-    source: str
-    files: frozenset[str] = frozenset()
-
-
-def base_count_of_history(
+def base_count_with_files(
     history: History, query: BaseQuery, suites: Mapping[str, Suite]
-) -> BaseCount | None:
-    """Return the counts of the base's newest run before the planned one; None if unknown.
+) -> BaseUnitCount | None:
+    """Return the counts and files of the base's newest run before the planned one, if known.
 
     Args:
         suites: by name; ids of units name files relative to the suite's working folder.
@@ -273,7 +261,7 @@ def base_count_of_history(
         for suite, unit in {(key.suite, key.unit) for key in keys}
         if suite in suites
     }
-    return BaseCount(count.planned, count.source, files=frozenset(files))
+    return replace(count, files=frozenset(files))
 
 
 def _file_or_class(suite: Suite, unit: str) -> str:
@@ -288,7 +276,7 @@ def _names(file: str) -> set[str]:
     return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
 
 
-def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
+def with_base_counts(inventory: InventorySummary, base: BaseUnitCount | None) -> InventorySummary:
     """Add the base's counts, and the files that lost all their units since."""
     if base is None:
         return inventory

@@ -32,7 +32,7 @@ from ciguard.plan.allocation import (
     walls_of,
 )
 from ciguard.plan.declared_needs import gpu_notes
-from ciguard.plan.inventory import BaseCount, with_base_counts
+from ciguard.plan.inventory import with_base_counts
 from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability, plan_memory_risk
@@ -41,6 +41,7 @@ from ciguard.plan.warnings import plan_warnings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ciguard.history.query import BaseUnitCount
     from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
 
 DIGITS: Final = 6
@@ -59,7 +60,7 @@ class Provenance:
     workflow: str | None = None
     head_sha: str | None = None
     notes: tuple[PlanNote, ...] = ()
-    base: BaseCount | None = None
+    base: BaseUnitCount | None = None
 
 
 @dataclass(frozen=True, slots=True)

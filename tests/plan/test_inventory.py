@@ -13,12 +13,11 @@ from ciguard.errors import InputError, NothingToDo
 from ciguard.guard.inventory_checks import base_findings
 from ciguard.guard.verdict import Policy
 from ciguard.history.file import History
-from ciguard.history.query import BaseQuery
+from ciguard.history.query import BaseQuery, BaseUnitCount
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, UnitCount
 from ciguard.plan.inventory import (
-    BaseCount,
-    base_count_of_history,
+    base_count_with_files,
     file_of,
     inventory,
     name_some,
@@ -154,11 +153,11 @@ def test_base_count_comes_from_the_history() -> None:
     keys = (CaseKey("", "", "b.py::T::t", "b.py::T::t"), CaseKey("", "", "t00", "t00"))
     known = History(history([("b.py::T::t", 0, 1.0), ("t00", 0, 1.0)]).values, runs, keys)
     suites = {"": replace(suite(), cwd="sub/.")}
-    count = base_count_of_history(known, BaseQuery("main", run_id=8), suites)
+    count = base_count_with_files(known, BaseQuery("main", run_id=8), suites)
     files = frozenset({"sub/b.py", "t00"})
-    assert count == BaseCount((UnitCount(3),), "run 7 of main", files=files)
+    assert count == BaseUnitCount((UnitCount(3),), runs[0], 0, files)
     mine = BaseQuery("main", run_id=7)
-    assert base_count_of_history(known, mine, suites) is None, "it is the asker itself"
+    assert base_count_with_files(known, mine, suites) is None, "it is the asker itself"
     found = planned(WALLS_S, shards=4, origin=Provenance(base=count)).plan.inventory
     assert (found.base_units, found.base_source) == ((UnitCount(3),), "run 7 of main")
     assert planned(WALLS_S, shards=4).plan.inventory.base_units == ()
@@ -171,7 +170,7 @@ def test_suite_that_has_no_unit_any_more_is_a_loss_and_one_not_configured_is_tol
     counts = tuple(UnitCount(5, name) for name in (*suites, "removed"))
     units = [(InventoryUnit(f"t{number}", "one"), 1.0) for number in range(5)]
     pool_of = dict.fromkeys(suites, "linux")
-    origin = Provenance(base=BaseCount(counts, "run 7"))
+    origin = Provenance(base=BaseUnitCount(counts, HistoryRun(7), 0))
     found = planned(units, suites=suites, pool_of=pool_of, shards=1, origin=origin).plan
     keys = {unit.key for unit in found.shards[0].units}
     fewer, gone = base_findings(found, Policy(), keys)
