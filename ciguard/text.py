@@ -205,7 +205,7 @@ def code(text: str, width: int = 200) -> str:
 
 def _lines(text: str) -> list[str]:
     bare = (line.strip().strip(_RULER) for line in _COLOURS.sub("", text).splitlines())
-    # "E   ValueError: no": pytest's prefix of the lines of an error.
+    # "E   ValueError: no": the prefix of an error's own lines in a longer report.
     return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
 
 

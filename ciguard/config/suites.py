@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.config.declared_memory import DeclaredSize, Need, parse_size
+from ciguard.config.declared_memory import Need, parse_size
 from ciguard.config.file import Config
 from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
@@ -155,12 +155,11 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
 
 def needs_of(config: Config) -> dict[str, tuple[Need, ...]]:
     """Return the declared needs of tests, by suite."""
-
-    def size(text: str | None) -> DeclaredSize | None:
-        return parse_size(text) if text else None
-
     return {
-        name: tuple(Need(each.units, size(each.memory), size(each.gpu)) for each in entry.needs)
+        name: tuple(
+            Need(row.units, *(parse_size(text) if text else None for text in (row.memory, row.gpu)))
+            for row in entry.needs
+        )
         for name, entry in config.suite.items()
     }
 

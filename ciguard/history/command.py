@@ -163,10 +163,7 @@ def add(
     for added in addition.runs if plan is not None else ():
         if not added.complete:
             console.err(f"warning: {incomplete_run(added)}")
-    store = open_writable_store(
-        _configured_location(invocation, location), invocation.folder, invocation.environ
-    )
-    code = _add(store, addition)
+    code = _add(open_writable_store(*_store_arguments(invocation, location)), addition)
     if github:
         local.append_output(invocation.environ, step_outputs({"added": str(len(addition.values))}))
     return code
@@ -205,9 +202,7 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
     The plan runs code of the tests, so the token that reads the history stays in this step. A
     history that cannot be read is no error here: the plan names the reason, and goes on.
     """
-    store = open_store(
-        _configured_location(invocation, location), invocation.folder, invocation.environ
-    )
+    store = open_store(*_store_arguments(invocation, location))
     problem = stores.copy_to(invocation.folder / path, store)
     console.out(f"{store.location}: {problem or 'copied'}")
     return ExitCode.OK
@@ -323,8 +318,11 @@ def _check_runs(addition: History, paths: Sequence[str]) -> None:
         check_is_merged(run.event, f"run {run.run_id}", " ".join(paths))
 
 
-def _configured_location(invocation: Invocation, location: str | None) -> str:
-    return location if location is not None else invocation.config().history.store
+def _store_arguments(
+    invocation: Invocation, location: str | None
+) -> tuple[str, Path, Mapping[str, str]]:
+    location = location if location is not None else invocation.config().history.store
+    return location, invocation.folder, invocation.environ
 
 
 def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStore:
@@ -356,9 +354,7 @@ def _add(store: HistoryStore, addition: History) -> int:
 
 
 def _load_known(invocation: Invocation, location: str | None) -> tuple[History, int]:
-    store = open_store(
-        _configured_location(invocation, location), invocation.folder, invocation.environ
-    )
+    store = open_store(*_store_arguments(invocation, location))
     loaded = load(store)
     if not loaded.exists:
         raise _nothing_yet(store)

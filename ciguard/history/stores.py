@@ -168,9 +168,8 @@ class LoadedHistory(NamedTuple):
     Attributes:
         history: None if the store is empty, or unusable because of `problem`.
         location: of the original, if a copy was read.
-        problem: why there is no history; "" if the store is empty, unless `load_or_explain` says
-            so.
-        is_new: the store is empty, as `load_or_explain` reports.
+        problem: why there is no history; for an empty store only from `load_or_explain`.
+        is_new: the store is empty; only from `load_or_explain`.
     """
 
     history: History | None

@@ -50,7 +50,6 @@ from ciguard.model.record import (
 )
 from ciguard.model.types import (
     BAD_OUTCOMES,
-    CONCLUSIVE_ENDINGS,
     ENDINGS,
     FAIL_CONDITIONS,
     MEASURED_BY,
@@ -70,7 +69,6 @@ from ciguard.model.types import (
 
 __all__ = [
     "BAD_OUTCOMES",
-    "CONCLUSIVE_ENDINGS",
     "ENDINGS",
     "FAIL_CONDITIONS",
     "GUARD_RAILS",

@@ -403,8 +403,7 @@ class Plan:
         """Yield reason, file and number of the tests that the suites' frameworks left out."""
         for suite in self.suites.values():
             for reason, files in suite.omitted.items():
-                for file, count in files.items():
-                    yield reason, file, count
+                yield from ((reason, file, count) for file, count in files.items())
 
     @property
     def is_static(self) -> bool:

@@ -456,14 +456,10 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
 
 def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None:
     """Register the plan's blocks at the service; without it each shard runs its planned tests."""
-    from ciguard.plan.block_registration import (  # noqa: PLC0415  # httpx, as above
-        register,
-        service_address,
-        without_foreign_token,
-    )
+    from ciguard.plan import block_registration as blocks  # noqa: PLC0415  # httpx, as above
 
     config = invocation.config()
-    address = service_address(url or config.plan.claims)
+    address = blocks.service_address(url or config.plan.claims)
     run, plan_ = _current_run(invocation.environ), local.read_plan(invocation.folder / path)
     if run is None or not any(shard.blocks for shard in plan_.shards):
         return
@@ -471,8 +467,8 @@ def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None
         console.err("no test moves in the run of a fork, which the service cannot know by a token")
         return
     try:
-        environ = without_foreign_token(invocation.environ, config.history.store, address)
-        token = register(plan_, run, environ, address)
+        environ = blocks.without_foreign_token(invocation.environ, config.history.store, address)
+        token = blocks.register(plan_, run, environ, address)
     except RemoteError as error:
         warning = f"no test moves during this run: {error}"
         console.workflow_command(annotation("warning", warning, title="ciguard plan"))

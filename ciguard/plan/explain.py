@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ciguard.config.declared_memory import DeclaredSize, Need
-    from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
+    from ciguard.model import Plan, PlannedUnit, Shard
     from ciguard.plan.problem import PlanInputs
 
     Rows = Iterator[tuple[str, Content]]
@@ -67,7 +67,7 @@ def find_unit(basis: PlanInputs, text: str) -> int:
         InputError: no unit or several match; names similar ones.
     """
     keys = basis.inventory.keys
-    names = [_name(key) for key in keys]
+    names = [unit_name(key, NAME_WIDTH) for key in keys]
     ends = (f":{text}", f".{text}", f"/{text}")
     rules: tuple[Callable[[int], bool], ...] = (
         lambda position: text in (keys[position].unit, names[position]),
@@ -92,10 +92,6 @@ def find_unit(basis: PlanInputs, text: str) -> int:
     advice = "did you mean" if close else "pass the name of a test, such as"
     fix = f"{advice} {', '.join(suggestions)}"
     raise InputError(f"no planned test matches {text!r:.100}", where="--explain", fix=fix)
-
-
-def _name(key: UnitKey) -> str:
-    return unit_name(key, NAME_WIDTH)
 
 
 def explanation(case: Explained) -> tuple[Block, ...]:

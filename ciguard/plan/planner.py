@@ -85,13 +85,13 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     shards = _number_shards(allocations)
     spreads = [spread for allocation in allocations for spread in allocation.spreads]
     draft = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
-
+    memory_risk = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
     draft = replace(
         draft,
         alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),
         shard_count_limited_by=_limiting_notes(allocations),
         culprit_candidates=_culprit_candidates(basis, shards),
-        memory_risk=_memory_risk(basis, shards),
+        memory_risk=None if memory_risk is None else round(memory_risk, RISK_DIGITS),
     )
     wanted = options.shards
     if wanted is not None and options.per_combination:
@@ -105,11 +105,6 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     notes = plan_warnings(draft, spreads, target_wall_s, options.risk, floor_s)
     notes = chain(notes, gpu_notes(basis.inventory.keys, shards, basis.declared))
     return encode_plan(draft, notes, _split_names(works, allocations))
-
-
-def _memory_risk(basis: PlanInputs, shards: Sequence[Shard]) -> float | None:
-    risk = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
-    return None if risk is None else round(risk, RISK_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,26 +32,12 @@ if TYPE_CHECKING:
     from ciguard.model.moved_units import MovedBlock
 
 UNITS = {"01": ("a", "b"), "02": ("c", "d"), "03": ("e", "f")}  # the second is a block
-PLAN = Plan(
-    "p",
-    {},
-    {},
-    LegPolicy(),
-    tuple(
-        Shard(
-            key,
-            "default",
-            tuple(PlannedUnit(unit) for unit in units),
-            Prediction(2.0, 2.0),
-            blocks=(Block(1, 1.0),),
-        )
-        for key, units in UNITS.items()
-    ),
-    2.0,
-    0.0,
-    InventorySummary(6, {}, ""),
-    claims="https://ci.example",
+PREDICTED, INVENTORY = Prediction(2.0, 2.0), InventorySummary(6, {}, "")
+SHARDS = tuple(
+    Shard(key, "default", tuple(map(PlannedUnit, units)), PREDICTED, blocks=(Block(1, 1.0),))
+    for key, units in UNITS.items()
 )
+PLAN = Plan("p", {}, {}, LegPolicy(), SHARDS, 2.0, 0.0, INVENTORY, claims="https://ci.example")
 BLOCK = "01.1"
 UNIT = "b"
 
