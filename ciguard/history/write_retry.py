@@ -45,7 +45,7 @@ class _ConcurrentWriteError(Exception):
 def update(
     store: HistoryStore, addition: History, tries: int = TRIES, wait_s: float = WAIT_S
 ) -> Update:
-    """Add runs to a store, after a lost race again.
+    """Add runs to a store; try again after each lost race.
 
     Raises:
         RemoteError: every try lost its race.

@@ -138,7 +138,7 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
             for shard in group
             if shard.key in newest
         }
-        by_shard = {key: found for key, found in optional_listings.items() if found is not None}
+        by_shard = {key: each for key, each in optional_listings.items() if each is not None}
         listed_shards.update(by_shard)
         disagreements.extend(_disagreement(suite_key, by_shard))
         complete = next((listing for listing in by_shard.values() if listing.names_all), None)

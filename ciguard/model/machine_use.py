@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
 
 from ciguard.model.types import SLOTS, UnitKey
@@ -145,7 +146,8 @@ def _stalls(
 
 def _increases(counter: Sequence[float]) -> list[float]:
     """Return the increase of each value; a leg that continues in a new step counts from 0 again."""
-    return [now - before if now >= before else now for before, now in zip((0.0, *counter), counter)]
+    pairs = zip((0.0, *counter), counter)
+    return [value - before if value >= before else value for before, value in pairs]
 
 
 def leg_machine_use(record: Record) -> MachineUse:
@@ -166,12 +168,10 @@ def _executions(record: Record) -> Mapping[Execution, tuple[float, float]]:
     """
     process_ends = {line.process: line.at_s for line in record.process_ends}
     # The first start and the last result win.
-    starts = {
-        (one.process, one.suite, one.variant, one.unit): one.at_s
-        for one in reversed(record.starts)
-        if one.at_s is not None
-    }
-    ends = {(one.process, one.suite, one.variant, one.unit): one.at_s for one in record.results}
+    execution = attrgetter("process", "suite", "variant", "unit")
+    lines = reversed(record.starts)
+    starts = {execution(line): line.at_s for line in lines if line.at_s is not None}
+    ends = {execution(line): line.at_s for line in record.results}
     spans = {}
     for key, start_s in starts.items():
         end_s = ends.get(key, process_ends.get(key[0] or 0, math.inf))

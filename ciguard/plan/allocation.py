@@ -62,9 +62,9 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     enough_s = min(aim_s, work.deadline_at_risk_s)
     max_count = min(max_count, work.max_shards)
     cap = max_count if work.concurrency is None else work.concurrency
-    least = _min_shard_count(work, aim_s, cap, max_count)
+    min_count = _min_shard_count(work, aim_s, cap, max_count)
     best: PoolAllocation | None = None
-    for count in range(least, max_count + 1):
+    for count in range(min_count, max_count + 1):
         allocation = allocate_n(work, count, enough_s)
         meets_target = allocation.feasible_makespan_s <= aim_s or count >= cap
         if meets_target and (not work.enforces_deadline or allocation.meets(deadline_s, risk)):
@@ -137,9 +137,9 @@ def apportion(
         return bound_s if gains else 0.0, len(work.positions) / shards, -index
 
     counts = [1] * len(works)
-    most = wanted or [work.max_shards for work in works]
+    max_counts = wanted or [work.max_shards for work in works]
     for _ in range(count - len(counts)):
-        open_works = [index for index in range(len(works)) if counts[index] < most[index]]
+        open_works = [index for index in range(len(works)) if counts[index] < max_counts[index]]
         if not open_works:
             break
         counts[max(open_works, key=rank)] += 1
@@ -187,8 +187,8 @@ def _allocate_for_target(
     works: Sequence[PackingProblem], target_wall_s: float
 ) -> list[PoolAllocation]:
     """Make as many shards as each work needs; if the sum is too large, a part of it."""
-    most = MAX_SHARDS - len(works) + 1
-    allocations = [fewest_shards(work, target_wall_s, most) for work in works]
+    max_count = MAX_SHARDS - len(works) + 1
+    allocations = [fewest_shards(work, target_wall_s, max_count) for work in works]
     wanted = [len(allocation.shards) for allocation in allocations]
     if sum(wanted) <= MAX_SHARDS:
         return allocations
@@ -227,20 +227,20 @@ def allocate_together_or_apart(
         pairs = zip(works, allocations, strict=True)
         bound_s = max(work.bound_s(len(allocation.shards)) for work, allocation in pairs)
         return Allocation(works, allocations, bound_s)
-    together = builder.partition(pools, by_variant=options.policy.lists)
-    works = together
-    allocations = allocate(together, options, has_timings=builder.has_timings)
+    joint = builder.partition(pools, by_variant=options.policy.lists)
+    works = joint
+    allocations = allocate(joint, options, has_timings=builder.has_timings)
     if builder.has_timings and any(
-        sum(work.starts_s) > work.min_process_overhead_s for work in together
+        sum(work.starts_s) > work.min_process_overhead_s for work in joint
     ):
-        apart = builder.partition(pools, by_variant=True)
-        if options.shards is None or len(apart) <= options.shards:
-            other = allocate(apart, options)
-            if _objective(other, options) < _objective(allocations, options, MIN_GAIN):
-                works, allocations = apart, other
+        separate = builder.partition(pools, by_variant=True)
+        if options.shards is None or len(separate) <= options.shards:
+            others = allocate(separate, options)
+            if _objective(others, options) < _objective(allocations, options, MIN_GAIN):
+                works, allocations = separate, others
     # The bound is of units together: a bound of the parts would hold for this partition only.
-    counts = apportion(together, sum(len(allocation.shards) for allocation in allocations))
-    bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
+    counts = apportion(joint, sum(len(allocation.shards) for allocation in allocations))
+    bound_s = max(work.bound_s(count) for work, count in zip(joint, counts, strict=True))
     return Allocation(works, allocations, bound_s)
 
 

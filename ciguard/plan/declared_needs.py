@@ -90,14 +90,14 @@ def contradiction_notes(
     declared = needs.memory_bytes
     if not declared:
         return
-    least, most = peak_bounds(observations, len(keys))
+    lower_bytes, upper_bytes = peak_bounds(observations, len(keys))
     tests_by_need: dict[Need, dict[str, int]] = defaultdict(dict)
     for position, size in declared.items():
         low, high = (1 - TOLERANCE_RATIO) * size, (1 + TOLERANCE_RATIO) * size
-        if least[position] > high:
-            tests_by_need[needs.needs[position]][keys[position].unit] = int(least[position])
-        elif most[position] < low:
-            tests_by_need[needs.needs[position]][keys[position].unit] = int(most[position])
+        if lower_bytes[position] > high:
+            tests_by_need[needs.needs[position]][keys[position].unit] = int(lower_bytes[position])
+        elif upper_bytes[position] < low:
+            tests_by_need[needs.needs[position]][keys[position].unit] = int(upper_bytes[position])
     for need, tests in tests_by_need.items():
         if need.memory is not None:
             facts = {"declared_bytes": need.memory.bytes, "tests_bytes": tests}

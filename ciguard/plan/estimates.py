@@ -203,16 +203,16 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
     largest lower bound.
     """
     exact = observations.peak_delta_bytes
-    least = (
+    lower = (
         exact
         if observations.lower_bound_bytes is None
         else np.fmax(exact, observations.lower_bound_bytes)
     )
-    (largest,) = _by_unit(_largest, observations.unit, least, _usable(least), count)
+    (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), count)
     if observations.lower_bound_bytes is None and observations.upper_bound_bytes is None:
         return largest, largest
-    most = largest_peaks(observations)
-    (smallest,) = _by_unit(_smallest, observations.unit, most, _usable(most), count)
+    upper = largest_peaks(observations)
+    (smallest,) = _by_unit(_smallest, observations.unit, upper, _usable(upper), count)
     # Without an upper bound, a lower bound below the rules' default counts as unknown.
     planned: Floats = np.fmax(largest, smallest)
     planned[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan

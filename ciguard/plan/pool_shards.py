@@ -61,8 +61,8 @@ class Piece:
     wall_s: float
 
 
-def neighbours(members: Sequence[int], walls_s: Sequence[float], most_s: float) -> Iterator[Piece]:
-    """Cut successive units into pieces of at most `most_s`, or of one unit; O(units).
+def neighbours(members: Sequence[int], walls_s: Sequence[float], limit_s: float) -> Iterator[Piece]:
+    """Cut successive units into pieces of at most `limit_s`, or of one unit; O(units).
 
     Args:
         members: positions, in the order in which they run; not empty.
@@ -71,7 +71,7 @@ def neighbours(members: Sequence[int], walls_s: Sequence[float], most_s: float) 
     piece: list[int] = []
     piece_s = 0.0
     for member in members:
-        if piece and piece_s + walls_s[member] > most_s:
+        if piece and piece_s + walls_s[member] > limit_s:
             yield Piece(tuple(sorted(piece)), piece_s)
             piece, piece_s = [], 0.0
         piece.append(member)
@@ -107,19 +107,19 @@ def cut_shard(
         A shard without blocks if no block would be long enough. O(pieces log pieces).
     """
     total_s = math.fsum(piece.wall_s for piece in pieces)
-    most = float(max_blocks)
+    max_count = float(max_blocks)
     if claim_s > 0:
-        most = min(most, held_back * total_s / (MIN_CLAIMS * claim_s))
+        max_count = min(max_count, held_back * total_s / (MIN_CLAIMS * claim_s))
     if start_s > 0:
-        most = min(most, MAX_STARTS_RATIO * total_s / start_s)
+        max_count = min(max_count, MAX_STARTS_RATIO * total_s / start_s)
     longest_first = sorted(pieces, key=lambda piece: (-piece.wall_s, piece.members))
     ends_s = accumulate(piece.wall_s for piece in longest_first)
     own_s = (1 - held_back) * total_s
     own_count = max(sum(end_s <= own_s for end_s in ends_s), 1)
     rest = longest_first[own_count:]
-    if most < 1 or not rest:
+    if max_count < 1 or not rest:
         return CutShard(_members(pieces))
-    return CutShard(_members(longest_first[:own_count]), tuple(_blocks(rest, int(most))))
+    return CutShard(_members(longest_first[:own_count]), tuple(_blocks(rest, int(max_count))))
 
 
 def _blocks(pieces: Sequence[Piece], count: int) -> list[Piece]:
@@ -280,19 +280,19 @@ def _cut_shard_of(work: PackingProblem, members: Sequence[int]) -> CutShard:
     if not work.moves_blocks or not suspects.isdisjoint(members):
         return CutShard(tuple(members))
     groups = form_groups(work.costs, work.group_key, sorted(members), colocated=work.colocated)
-    most_s = PIECE_RATIO * work.load_s(members)
-    pieces = [piece for group in groups for piece in _pieces(work, group, most_s)]
+    limit_s = PIECE_RATIO * work.load_s(members)
+    pieces = [piece for group in groups for piece in _pieces(work, group, limit_s)]
     return cut_shard(pieces, claim_s=CLAIM_S, start_s=max(work.processes_s(members)))
 
 
-def _pieces(work: PackingProblem, group: Group, most_s: float) -> Iterator[Piece]:
+def _pieces(work: PackingProblem, group: Group, limit_s: float) -> Iterator[Piece]:
     """Yield pieces of a group; one piece if parts of it would be set up or built twice."""
     has_setup = work.setups_s is not None and any(work.setups_s[unit] for unit in group.members)
     if group.indivisible or group.is_folder or has_setup:
         yield Piece(group.members, work.load_s(group.members))
         return
     ordered = sorted(group.members, key=work.run_order.__getitem__)
-    yield from neighbours(ordered, work.walls_s, most_s)
+    yield from neighbours(ordered, work.walls_s, limit_s)
 
 
 def simulate_shard(

@@ -101,10 +101,10 @@ def overrun_probability(
     Returns:
         0..1, falling with the limit. O(shards).
     """
-    own_s = [one.residual_s(wall_s) for one, wall_s in zip(spreads, walls_s, strict=True)]
-    speeds = np.exp(np.multiply.outer(_SPEEDS, max(one.speed_spread for one in spreads)))
-    off = (limit_s / speeds[:, None] - np.array(walls_s)) / np.maximum(own_s, MIN_S)
-    within_limit = np.prod(student_t3(off), axis=1)
+    own_s = [spread.residual_s(wall_s) for spread, wall_s in zip(spreads, walls_s, strict=True)]
+    speeds = np.exp(np.multiply.outer(_SPEEDS, max(spread.speed_spread for spread in spreads)))
+    deviations = (limit_s / speeds[:, None] - np.array(walls_s)) / np.maximum(own_s, MIN_S)
+    within_limit = np.prod(student_t3(deviations), axis=1)
     return float(_WEIGHTS @ (1 - within_limit))
 
 
@@ -149,9 +149,13 @@ def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
     """Yield units that exceed the budget alone in a new process, with the memory they need."""
     for unit in shard.units if shard.budget_bytes is not None else ():
-        need = needed_bytes(unit, suites)
-        if need is not None and shard.budget_bytes is not None and need > shard.budget_bytes:
-            yield unit.unit, need
+        need_bytes = needed_bytes(unit, suites)
+        if (
+            need_bytes is not None
+            and shard.budget_bytes is not None
+            and need_bytes > shard.budget_bytes
+        ):
+            yield unit.unit, need_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
