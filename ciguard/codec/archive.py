@@ -1,9 +1,9 @@
-"""Zip archives that anybody may have made: read in memory, member by member, or refused. Pure.
+"""Zip archives of unknown origin: read in memory, member by member, or refused. Pure.
 
-A pull request decides what its artifacts hold, so everything that an archive says of itself is
-looked at before a byte of it is unpacked, and nothing of it becomes a path. An archive with one
-member that no honest upload has is refused whole: what else it says is not worth believing.
-Source: PKWARE APPNOTE 6.3.10; what `zipfile` checks itself is left to it.
+A pull request decides the content of its artifacts. So the headers of an archive are checked before
+a byte is unpacked, and no name becomes a path. An archive with one member that no honest upload has
+is refused completely: its other members are not trustworthy.
+Source: PKWARE APPNOTE 6.3.10; checks of `zipfile` itself are not repeated.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SIGNATURE: Final = b"PK\x03\x04"
 CHUNK_BYTES: Final = 1 << 16
 MAX_READ_BYTES: Final = 16 << 20  # a list of contents of 20,000 members has 3 MiB
 MAX_NAME_CHARACTERS: Final = 1024
-MAX_PART_BYTES: Final = 255  # what file systems take
+MAX_PART_BYTES: Final = 255  # the limit of file systems
 LOCAL_HEADER_BYTES: Final = 30
 MAX_END_BYTES: Final = (1 << 16) + 98  # the end record with its comment, the ZIP64 ones before it
-IN_ZIP64: Final = 0xFFFF  # a count that stands in the ZIP64 end record
-SMALL_BYTES: Final = 1 << 20  # packs as well as it likes
-# Deflate packs zeros 1,032 times; what tests say of themselves packs 5 to 50 times.
+IN_ZIP64: Final = 0xFFFF  # the count is in the ZIP64 end record
+SMALL_BYTES: Final = 1 << 20  # up to this size, any ratio is allowed
+# Deflate packs zeros 1,032 times; results of tests pack 5 to 50 times.
 MAX_RATIO: Final = 500
 _ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-# What `zipfile` lets through of an archive that is damaged on purpose.
+# Errors that `zipfile` raises for an archive that is damaged on purpose.
 _DAMAGED: Final = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
     *(NotImplementedError, ValueError, OverflowError, IndexError),
@@ -51,27 +51,27 @@ def members(
     *,
     is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield (name with "/", content) of the members that are wanted, in the archive's order.
+    """Yield (name with "/", content) of the wanted members, in the archive's order.
 
     Args:
         stream: can seek.
-        is_wanted: says by its name whether a member is read; all are looked at.
+        is_wanted: predicate on the name; members that are not wanted are checked, too.
 
     Raises:
-        InputError: at `source/member`; what came before it must not be believed either.
+        InputError: at `source/member`; the members before it are not trustworthy either.
     """
     try:
         with zipfile.ZipFile(_Bounded(stream)) as archive:
             infos = archive.infolist()
             _check_count(len(infos), stream)
             _check_all(infos, archive.start_dir, source, limits)
-            left = limits.bytes
+            remaining_bytes = limits.bytes
             for info in infos:
                 if info.is_dir() or not is_wanted(info.filename):
                     continue
                 content = _content(archive, info, source)
-                left -= len(content)
-                if left < 0:
+                remaining_bytes -= len(content)
+                if remaining_bytes < 0:
                     raise _unsafe_archive(f"more than {limits.bytes >> 20} MiB unpacked", source)
                 yield info.filename, content
     except InputError:
@@ -82,10 +82,10 @@ def members(
 
 
 def member_names(stream: IO[bytes], source: str, limits: ArchiveLimits) -> list[str]:
-    """The names of all files, none of which is read.
+    """Return the names of all files without reading them.
 
     Raises:
-        InputError: as of `members`.
+        InputError: as in `members`.
     """
     names: list[str] = []
 
@@ -99,9 +99,9 @@ def member_names(stream: IO[bytes], source: str, limits: ArchiveLimits) -> list[
 
 
 def _check_count(count: int, stream: IO[bytes]) -> None:
-    """Raise BadZipFile where the end record counts more or fewer members than the list has.
+    """Raise BadZipFile if the end record counts more or fewer members than the list has.
 
-    `zipfile` reads members until the list's size is used up, and a wrong size ends it early.
+    `zipfile` reads members up to the declared size of the list, and a wrong size ends it early.
     """
     stream.seek(max(0, stream.seek(0, io.SEEK_END) - MAX_END_BYTES))
     end = stream.read(MAX_END_BYTES)
@@ -113,8 +113,9 @@ def _check_count(count: int, stream: IO[bytes]) -> None:
 
 
 class _Bounded:
-    """A stream that refuses a huge read: `zipfile` takes the list of contents in one piece, and
-    makes 600 bytes of each 46.
+    """A stream that refuses a huge read.
+
+    `zipfile` reads the list of contents in one piece, and needs 600 bytes for each 46 of it.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -131,7 +132,7 @@ class _Bounded:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> bytes:
-    """A member; of one that unpacks to more or less than it says, an error."""
+    """Read a member; raise InputError if its size differs from the declared one."""
     pieces, size = [], 0
     with archive.open(info) as stream:
         while piece := stream.read(CHUNK_BYTES):
@@ -146,10 +147,10 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> by
 def _check_all(
     infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: ArchiveLimits
 ) -> None:
-    """Raise InputError for the first thing that no honest upload has.
+    """Raise InputError for the first member that no honest upload has.
 
     Args:
-        end: where the list of contents begins.
+        end: position at which the list of contents begins.
     """
     if len(infos) > limits.members:
         raise _unsafe_archive(f"{len(infos):,} members, {limits.members:,} are allowed", source)
@@ -173,14 +174,14 @@ def _check_all(
             above = above.rpartition("/")[0]
     begins = sorted(infos, key=lambda info: info.header_offset)
     for info, next_at in zip(
-        begins, [*(one.header_offset for one in begins[1:]), end], strict=True
+        begins, [*(info.header_offset for info in begins[1:]), end], strict=True
     ):
         if info.header_offset + LOCAL_HEADER_BYTES + info.compress_size > next_at:
             raise _unsafe_archive("overlaps another", source, info.filename)
 
 
 def _problem(info: zipfile.ZipInfo, limits: ArchiveLimits) -> str:
-    """What is wrong with one member; "" for nothing."""
+    """Return the problem of a member; "" for none."""
     kind = stat.S_IFMT(info.external_attr >> 16)
     if problem := _name_problem(info.orig_filename):
         return problem
@@ -202,7 +203,7 @@ def _problem(info: zipfile.ZipInfo, limits: ArchiveLimits) -> str:
 
 
 def _name_problem(name: str) -> str:
-    """Why a name cannot be one below a folder; "" where it can."""
+    """Return the reason why a name is no path below a folder; "" for none."""
     parts = name.removesuffix("/").split("/")
     if len(name) > MAX_NAME_CHARACTERS or any(
         len(part.encode("utf-8", "surrogatepass")) > MAX_PART_BYTES for part in parts

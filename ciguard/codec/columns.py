@@ -1,8 +1,8 @@
 """Columns of integers, flags and texts <-> named, compressed sections of bytes.
 
-What `history/file.py` is made of; knows nothing of tests. Sections come from files nobody trusts:
-a declared size is checked against what the compressed bytes could hold before anything is
-allocated, and whatever is wrong is a `CorruptData`.
+`history/file.py` is made of such sections. Files are not trusted: a declared size is checked
+against the most that the compressed bytes can hold before memory is allocated, and every error is a
+`CorruptData`.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
 
 MAX_RAW_BYTES: Final = 1 << 31  # of one section
 MAX_RATIO: Final = 1100  # deflate reaches 1032: a section that claims more is an attack
-LARGEST: Final = 1 << 53  # what float64, and so every column in memory, holds exactly
-BLOCK: Final = 1 << 16  # values that are decoded at once: all that it takes stays in the cache
+LARGEST: Final = 1 << 53  # up to it, float64, and so every column in memory, is exact
+BLOCK: Final = 1 << 16  # values that are decoded at once, so that they stay in the cache
 _SAMPLE: Final = 64
 
 
 class CorruptData(ValueError):
-    """The bytes are not what a section of this kind can be."""
+    """Bytes that are no section of the requested kind."""
 
 
 def _common_divisor(values: Integers) -> int:
-    """The largest integer that divides all values; 1 where they are all 0."""
-    if np.gcd.reduce(values[:_SAMPLE]) == 1:  # mostly so: then the others need no look
+    """Return the largest integer that divides all values; 1 if all values are 0."""
+    if np.gcd.reduce(values[:_SAMPLE]) == 1:  # the usual case, which needs no other values
         return 1
     return max(int(np.gcd.reduce(values)), 1)
 
 
 def _differences(values: Integers, series_starts: Integers) -> Integers:
-    """Each value minus the one before it, from 0 again at each of `series_starts`."""
+    """Return each value minus the previous one, which is 0 at each of `series_starts`."""
     result: Integers = np.diff(values, prepend=0)
     result[series_starts] = values[series_starts]
     return result
 
 
 def _sums(differences: Integers, series_starts: Integers) -> Integers:
-    """The inverse of `_differences`; wraps silently, so that its caller checks the range."""
+    """Invert `_differences`; wraps silently, so the caller must check the range."""
     total: Integers = np.cumsum(differences)
     before: Integers = np.where(series_starts > 0, total[series_starts - 1], 0)
     return total - np.repeat(before, np.diff(series_starts, append=differences.size))
 
 
 def _to_planes(values: Integers) -> tuple[int, bytes]:
-    """Small numbers of both signs to bytes, all lowest bytes first: (bytes a value, bytes)."""
+    """Return (bytes a value, bytes) of small numbers of both signs, all lowest bytes first."""
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     width = max(1, (int(folded.max()).bit_length() + 7) // 8)
     planes = folded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].T
@@ -65,8 +65,8 @@ def _to_planes(values: Integers) -> tuple[int, bytes]:
 
 def _from_planes(planes: NDArray[np.uint8]) -> Integers:
     wide = np.zeros((planes.shape[1], 8), np.uint8)
-    for place, plane in enumerate(planes):
-        wide[:, place] = plane
+    for byte, plane in enumerate(planes):
+        wide[:, byte] = plane
     folded = wide.reshape(-1).view("<u8").astype(np.uint64, copy=False)
     values: Integers = (folded >> np.uint64(1)).view(np.int64)
     values ^= -(folded & np.uint64(1)).view(np.int64)
@@ -74,7 +74,7 @@ def _from_planes(planes: NDArray[np.uint8]) -> Integers:
 
 
 def _blocks(count: int, series_starts: Integers | None) -> Iterator[tuple[int, int]]:
-    """Where blocks of about `BLOCK` values begin and end; a series is in one of them."""
+    """Yield (begin, end) of blocks of about `BLOCK` values; no series is divided."""
     ends = np.arange(BLOCK, count, BLOCK)
     if series_starts is not None:
         ends = np.append(series_starts, count)[np.searchsorted(series_starts, ends)]
@@ -90,7 +90,7 @@ def _compress(raw: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Gathers sections; `index` says what each one is, `body` holds their bytes in that order."""
+    """Writer of sections: `index` describes them, `body` holds their bytes in the same order."""
 
     index: list[dict[str, Any]] = field(default_factory=list)
     body: list[bytes] = field(default_factory=list)
@@ -105,8 +105,8 @@ class Writer:
         Args:
             name: of the section.
             values: the column.
-            series_starts: ascending positions, the first one 0, where a series begins: inside one,
-                the differences are stored, which are small where a series is steady.
+            series_starts: ascending positions at which a series begins, the first one 0: in a
+                series, the differences are stored, which are small in a steady series.
         """
         if not values.size or (values == values[0]).all():
             self.index.append({"name": name, "all": int(values[0]) if values.size else 0})
@@ -119,7 +119,7 @@ class Writer:
         self._put(name, _compress(raw), len(raw), width=width, divisor=divisor)
 
     def flags(self, name: str, values: Flags) -> None:
-        """Add a column of yes and no, a bit each."""
+        """Add a column of flags, a bit each."""
         raw = np.packbits(values).tobytes()
         self._put(name, _compress(raw), len(raw))
 
@@ -129,7 +129,7 @@ class Writer:
         self.blob(name, "".join(values).encode("utf-8", "surrogatepass"))
 
     def optional_texts(self, name: str, values: Sequence[str | None]) -> None:
-        """Add a column of texts where most are None, at a bit each."""
+        """Add a column of texts and None, which takes a bit."""
         present = np.array([value is not None for value in values], np.bool_)
         self.flags(f"{name}.present", present)
         self.texts(name, [value for value in values if value is not None])
@@ -141,7 +141,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Sections by name; every method raises `CorruptData`."""
+    """Reader of sections by name; every method raises `CorruptData`."""
 
     sections: Mapping[str, tuple[Mapping[str, Any], bytes | memoryview]]
 
@@ -157,7 +157,7 @@ class Reader:
         return value
 
     def blob(self, name: str, expected: int | None = None) -> bytes:
-        """The section's bytes; `expected` is how many there must be."""
+        """Return the bytes of a section, `expected` many if given."""
         squeezed = self._entry(name)[1]
         raw_bytes = self._number(name, "raw", min(MAX_RAW_BYTES, MAX_RATIO * len(squeezed)))
         if expected is not None and raw_bytes != expected:
@@ -172,7 +172,7 @@ class Reader:
         return raw
 
     def integers(self, name: str, count: int, series_starts: Integers | None = None) -> Integers:
-        """A column of `count` integers within +-`LARGEST`."""
+        """Return a column of `count` integers within +-`LARGEST`."""
         return self.column(name, count, series_starts, lambda values: values).copy()
 
     def column(
@@ -182,13 +182,13 @@ class Reader:
         series_starts: Integers | None,
         converted: Callable[[Integers], NDArray[Any]],
     ) -> NDArray[Any]:
-        """The same in another type: 20,000,000 values are never there as int64 as well.
+        """Return a column of `count` integers in another type, without a copy of all as int64.
 
         Args:
-            converted: what becomes of a part of the column, by value.
+            converted: converts the values of a part of the column.
 
         Returns:
-            In no memory, and not to be written to, where all values are the same.
+            A read-only broadcast without memory if all values are equal.
         """
         constant = self._entry(name)[0].get("all")
         if constant is not None:
@@ -213,12 +213,12 @@ class Reader:
         return result
 
     def flags(self, name: str, count: int) -> Flags:
-        """A column of `count` yes and no."""
+        """Return a column of `count` flags."""
         raw = self.blob(name, (count + 7) // 8)
         return np.unpackbits(np.frombuffer(raw, np.uint8), count=count).astype(np.bool_)
 
     def texts(self, name: str, count: int) -> list[str]:
-        """A column of `count` texts."""
+        """Return a column of `count` texts."""
         lengths = self.integers(f"{name}.lengths", count)
         try:
             joined = self.blob(name).decode("utf-8", "surrogatepass")
@@ -226,7 +226,7 @@ class Reader:
             raise CorruptData(f"section {name}: {error}") from None
         if count and int(lengths.min()) < 0:
             raise CorruptData(f"section {name}: a negative length")
-        # Summed as floats first: hostile lengths must not wrap round to the right total.
+        # Summed as floats: hostile lengths must not wrap round to the right total.
         if float(lengths.sum(dtype=np.float64)) != len(joined):
             raise CorruptData(f"section {name}: the lengths do not add up")
         ends = np.cumsum(lengths)
@@ -236,15 +236,15 @@ class Reader:
         ]
 
     def optional_texts(self, name: str, count: int) -> list[str | None]:
-        """A column of `count` texts or None."""
+        """Return a column of `count` texts or None."""
         present = self.flags(f"{name}.present", count)
         texts = iter(self.texts(name, int(present.sum())))
         if not present.any():
             return [None] * count
-        return [next(texts) if there else None for there in present.tolist()]
+        return [next(texts) if is_present else None for is_present in present.tolist()]
 
     def json(self, name: str) -> Any:
-        """The section as JSON."""
+        """Return a section as JSON."""
         try:
             return json.loads(self.blob(name))
         except (ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
-"""An inventory file: the units that exist, one a line or as JSON -> values. Pure.
+"""An inventory file: the units (tests) that exist, one a line or as JSON -> values. Pure.
 
-A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
-`{"unit", "suite", "variant", "file", "categories", "traits", "timeout_ms", "group", "shard"}`, of
-which `unit` alone is needed, and may be called `id`; or a JSON object of such lists, by shard:
-`{"03": ["a.py::t", ...]}`. Gzip as well. An id with an end of line in it can only be given in JSON.
+A line is a unit's id or a JSON object. A whole file may be a JSON list of ids or objects `{"unit",
+"suite", "variant", "file", "categories", "traits", "timeout_ms", "group", "shard"}`, of which only
+`unit` is required, and may be called `id`; or a JSON object of such lists, by shard:
+`{"03": ["a.py::t", ...]}`. The file may be gzipped. An id with a line break requires JSON.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ MAX_BYTES: Final = 1 << 30
 MAX_NAME: Final = 100  # of a shard
 
 
-# Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
+# Not frozen, although never changed: a million frozen values take 0.7 s longer to make.
 @dataclass(slots=True, unsafe_hash=True)
 class InventoryUnit:
     """A unit that exists.
 
     Attributes:
-        categories: None where the listing gives none, not even an empty list.
-        timeout_ms: its own limit, in place of the suite's `timeout`; 0: it has none.
+        categories: None if the listing gives no list, not even an empty one.
+        timeout_ms: limit of the unit in place of the suite's `timeout`; 0 for no limit.
+        group: its units run in one shard.
+        shard: to which the listing assigns the unit; None for no shard.
     """
 
     unit: str
@@ -42,20 +44,22 @@ class InventoryUnit:
     categories: tuple[str, ...] | None = None
     traits: Mapping[str, str] | None = None
     timeout_ms: int | None = None
-    group: str | None = None  # of the suite's own: its units run in one shard
-    shard: str | None = None  # in which somebody else has put it
+    group: str | None = None
+    shard: str | None = None
 
     @property
     def key(self) -> UnitKey:
-        """Where it belongs."""
+        """Suite, variant and id of the unit."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Units in the file's order, each once in a shard; `repeated` are those that stood there again.
+    """Units in the file's order, each once in a shard.
 
-    `empty` are shards that have none.
+    Attributes:
+        repeated: units that the file lists again.
+        empty: shards without a unit.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -67,12 +71,11 @@ _UNIT: Final = LineSchema(InventoryUnit, CHECKS)
 
 
 def read(stream: IO[bytes], source: str) -> Inventory:
-    """Read an inventory; an empty one is an answer, not an error.
-
-    Of a unit that is listed twice the first entry counts.
+    """Read an inventory, which may be empty; the first entry of a repeated unit counts.
 
     Raises:
-        InputError: no UTF-8, no JSON where it begins as such, or an entry without a unit.
+        InputError: no UTF-8, malformed JSON in a file that begins like JSON, an entry without a
+            unit.
     """
     content = read_limited(stream, source, MAX_BYTES)
     try:
@@ -81,32 +84,34 @@ def read(stream: IO[bytes], source: str) -> Inventory:
         raise InputError(f"no UTF-8: {error}", where=source) from None
     begin = text.lstrip()[:1]
     if begin == "{" and (by_shard := _by_shard(text)) is not None:
-        found = _deduplicated(_of_shards(by_shard, source))
-        return replace(found, empty=tuple(shard for shard, units in by_shard.items() if not units))
+        inventory = _deduplicated(_of_shards(by_shard, source))
+        return replace(
+            inventory, empty=tuple(shard for shard, units in by_shard.items() if not units)
+        )
     return _deduplicated(_of_json(text, source) if begin == "[" else _of_lines(text, source))
 
 
 def resolve_suites(
     units: Iterable[InventoryUnit], suites: Mapping[str, Suite], where: str
 ) -> tuple[InventoryUnit, ...]:
-    """Units of a listing with their suite and variant, which it may leave out where there is one.
+    """Complete the suite and variant of units, which may be absent if there is only one.
 
     Raises:
-        InputError: a suite or variant that is not configured; names those that are.
+        InputError: a suite or variant that is not configured; lists the configured ones.
     """
     suite_keys: dict[tuple[str, str], tuple[str, str]] = {}
-    found = []
+    resolved = []
     for unit in units:
         given_key = (unit.suite, unit.variant)
         suite_key = suite_keys.get(given_key)
         if suite_key is None:
             suite_key = suite_keys[given_key] = _suite_key(*given_key, suites, where)
-        found.append(
+        resolved.append(
             unit
             if suite_key == given_key
             else replace(unit, suite=suite_key[0], variant=suite_key[1])
         )
-    return tuple(found)
+    return tuple(resolved)
 
 
 def _suite_key(
@@ -130,12 +135,12 @@ def _list_names(names: Iterable[str]) -> str:
 
 
 def _by_shard(text: str) -> dict[str, list[Any]] | None:
-    """Lists by shard, where that is what the whole text is: lines of objects are none."""
+    """Return the lists by shard; None if the text is not one JSON object of lists."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    lists = isinstance(content, dict) and all(isinstance(one, list) for one in content.values())
+    lists = isinstance(content, dict) and all(isinstance(items, list) for items in content.values())
     return content if lists and content else None
 
 
@@ -147,7 +152,7 @@ def _of_shards(by_shard: dict[str, list[Any]], source: str) -> Iterator[Inventor
 
 
 def _shard(name: str, where: str) -> str:
-    """A shard's name stands in tables and in names of folders."""
+    """Check the name of a shard, which is shown in tables and used in names of folders."""
     if not name or len(name) > MAX_NAME or not name.isprintable() or "/" in name:
         fix = f"a shard's name is 1 to {MAX_NAME} characters that can be printed, and no slash"
         raise InputError(f"no name of a shard: {name!r:.120}", where=where, fix=fix)
@@ -196,7 +201,7 @@ def _unit(item: Any, where: str) -> InventoryUnit:
 
 def _deduplicated(listed: Iterable[InventoryUnit]) -> Inventory:
     units = tuple(listed)
-    if len({unit.unit for unit in units}) == len(units):  # without a key for each: mostly so
+    if len({unit.unit for unit in units}) == len(units):  # the usual case, without keys
         return Inventory(units)
     first: dict[tuple[UnitKey, str | None], InventoryUnit] = {}
     repeated = [

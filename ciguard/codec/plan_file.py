@@ -1,8 +1,8 @@
-"""A plan file: JSON <-> `model.Plan`. The one reader and the one writer; plan.schema.json.
+"""A plan file: JSON <-> `model.Plan`. The only reader and the only writer; plan.schema.json.
 
-The units of a shard are a list of objects, or, in a large plan, one object of lists (a column a
-key, all of one length): a fifth of the size, and read ten times faster. Both forms mean the same
-and both are read. Pure; standard library only, Python 3.8+ (travels in the leg).
+The units (tests) of a shard are a list of objects, or, in a large plan, one object of lists (a
+column a key, all of one length): a fifth of the size, and read ten times faster. Both forms are
+read. Pure; standard library only, Python 3.8+, as the program that runs a shard contains it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from ciguard.model import (
     Variant,
 )
 
-COLUMNS_FROM: Final = 20_000  # units in a plan; below, a person may want to read the file
+COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
 
 
 def _plain(value: Any) -> Any:
-    """A value of the model as JSON; every key is written, null for what is not known."""
+    """Return a value of the model as JSON; every key is written, null if not known."""
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
@@ -99,41 +99,41 @@ def _hash(dumped: str) -> str:
 
 
 def encode(plan: Plan) -> bytes:
-    """The plan file's bytes: the same for the same plan, always.
+    """Return the bytes of the plan file; equal plans have equal bytes.
 
-    `plan.id` is not read: the id written is the first 12 hex digits of the SHA-256 of everything
-    else, dumped with sorted keys, separators "," and ":", in ASCII.
+    `plan.id` is ignored: the written id is the first 12 hex digits of the SHA-256 of all other
+    keys, dumped sorted, with separators "," and ":", in ASCII.
     """
     content = _dumped(_without_id(plan))
     return f'{{"id":"{_hash(content)}",{content[1:]}\n'.encode("ascii")
 
 
 def _units_of_columns(columns: dict[str, Any]) -> Any:
-    """The units of columns; a plan has 100,000, and row by row that takes five times as long."""
+    """Return the units of columns; for 100,000 units, rows would take five times as long."""
     if not all(isinstance(column, list) for column in columns.values()):
         raise LineError("expected a list a column")
     if len({len(column) for column in columns.values()}) > 1:
         raise LineError("columns of different lengths")
     checked = [_checked_column(field, columns.get(field.json_name)) for field in _UNIT.fields]
     if "unit" not in columns or any(column is None for column in checked):
-        # A value is wrong or takes a closer look: this names its place.
+        # A value is wrong or needs a conversion: rows name its position in an error.
         return _UNITS([dict(zip(columns, row)) for row in zip(*columns.values())])
     return tuple(map(PlannedUnit, *cast("list[Iterable[Any]]", checked)))
 
 
 def _checked_column(field: Field, column: list[Any] | None) -> Iterable[Any] | None:
-    """A column whose values all are what `LineSchema.build` takes as they are; else None."""
+    """Return a column whose values need no conversion by `LineSchema.build`; else None."""
     if column is None:
         return None if field.default is MISSING else repeat(field.default)
-    found = set(map(type, column))
+    types = set(map(type, column))
     values = column
-    if type(None) in found and field.default is not MISSING:
-        found.discard(type(None))
+    if type(None) in types and field.default is not MISSING:
+        types.discard(type(None))
         values = [value for value in column if value is not None]
         if field.default is not None:
             column = [field.default if value is None else value for value in column]
     low = 0 if field.not_negative else -MAX_INTEGER
-    if not found <= {field.exact}:
+    if not types <= {field.exact}:
         return None
     if field.exact is not str and not all(low <= value <= MAX_INTEGER for value in values):
         return None
@@ -197,24 +197,24 @@ def decode(content: bytes, source: str) -> Plan:
     """Read a plan file.
 
     Raises:
-        InputError: no JSON, of a newer schema, a key missing or wrong (named), or changed after it
-            was written (its id is not the hash of its other keys).
+        InputError: no JSON, a newer schema, a missing or wrong key (named), or a file that was
+            changed after it was written (its id is not the hash of its other keys).
     """
     remake = "make it again with `ciguard plan`, and hand the file on unchanged"
     try:
-        found = json.loads(content)
+        plan_values = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {error}", where=source, fix=remake) from None
-    if not isinstance(found, dict):
+    if not isinstance(plan_values, dict):
         raise InputError("no plan: expected a JSON object", where=source, fix=remake)
-    schema = found.get("schema")
+    schema = plan_values.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         fix = "use the version of ciguard that wrote it, or a newer one"
         raise InputError(f"schema {schema} is newer than {SCHEMA}", where=source, fix=fix)
     try:
-        plan: Plan = _PLAN.build(found)
+        plan: Plan = _PLAN.build(plan_values)
         _check_references(plan)
-        other_keys = {key: value for key, value in found.items() if key != "id"}
+        other_keys = {key: value for key, value in plan_values.items() if key != "id"}
         if _hash(_dumped(other_keys)) != plan.id:
             raise LineError(f"id: {plan.id!r} is not the hash of the rest: the file was changed")
     except (LineError, ValueError, RecursionError) as error:

@@ -1,13 +1,13 @@
-"""`quarantine.toml`: tests that run and are shown, and whose failures do not fail a run. Pure.
+"""`quarantine.toml`: tests that run and whose failures are shown, but do not fail a run. Pure.
 
     [[quarantine]]
     unit = "tests/test_mail.py::*"      # an id, or a pattern as `fnmatch` reads it
-    suite = "unit"                      # and variant, where not all are meant
+    suite = "unit"                      # also variant; default: any
     reason = "the mail server of the runners answers late"
     issue = 4711                        # or its address
     until = 2026-12-01                  # at most 30 days ahead
 
-An entry with a mistake holds nothing, and is a problem that somebody has to fix.
+An entry with a mistake quarantines nothing, and is reported as a problem.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"
-MAX_PERIOD: Final = timedelta(days=30)  # what is not fixed by then is to be decided about again
+MAX_PERIOD: Final = timedelta(days=30)  # then a person must renew the entry or fix the tests
 _ISSUE: Final = re.compile(r"#?[1-9][0-9]*|https?://\S+")
 
 
@@ -55,7 +55,7 @@ def _issue(value: object) -> str:
 
 
 def _until(value: object, info: ValidationInfo) -> object:
-    """A date, also as text; in a file that is read, at most `MAX_PERIOD` ahead."""
+    """Return a date, also from text; for a file that is read, at most `MAX_PERIOD` ahead."""
     until = value
     if isinstance(value, str):
         until = date.fromisoformat(value)
@@ -70,7 +70,7 @@ def _until(value: object, info: ValidationInfo) -> object:
 
 
 class Entry(BaseModel):
-    """Units that are quarantined; a suite or variant of None is any."""
+    """Quarantined units; None for the suite or variant matches any."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -83,59 +83,59 @@ class Entry(BaseModel):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The unit or pattern, with suite and variant."""
         return _name(self.model_dump())
 
     @property
     def reason_text(self) -> str:
-        """Its reason, with where that is worked on and how long it holds."""
+        """The reason with issue and last day."""
         return f"{self.reason} ({self.issue}, until {self.until.isoformat()})"
 
     def matches(self, key: UnitKey) -> bool:
-        """Say that the entry quarantines a unit. An id may hold brackets: itself it matches."""
+        """Return whether the entry quarantines a unit; an id with brackets matches literally."""
         if self.suite not in (None, key.suite) or self.variant not in (None, key.variant):
             return False
         return key.unit == self.unit or fnmatchcase(key.unit, self.unit)
 
 
 def entry_of(entries: Iterable[Entry], key: UnitKey) -> Entry | None:
-    """The first entry that quarantines a unit."""
+    """Return the first entry that quarantines a unit."""
     return next((entry for entry in entries if entry.matches(key)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """What holds, and what is wrong with the rest: whole sentences without their stop."""
+    """Valid entries, and the problems of the other entries as sentences without a full stop."""
 
     entries: tuple[Entry, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def decode(content: bytes, today: date, source: str = FILE) -> Quarantine:
-    """Read the file; an entry holds up to and with its last day (UTC).
+    """Read the file; an entry is valid up to and including its last day (UTC).
 
     Raises:
-        InputError: it is no TOML, or not a list of entries.
+        InputError: the file is no TOML, or not a list of entries.
     """
     fix = "write [[quarantine]] tables with unit, reason, issue and until"
     try:
-        found = tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also of 5,000 digits
+        values = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # also for 5,000 digits
         raise InputError(f"no TOML: {error}", where=source, fix=fix) from error
-    listed = found.pop("quarantine", [])
-    if found:
-        raise InputError(f"unknown key {min(found)!r:.60}", where=source, fix=fix)
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+    tables = values.pop("quarantine", [])
+    if values:
+        raise InputError(f"unknown key {min(values)!r:.60}", where=source, fix=fix)
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError("`quarantine` is no list of tables", where=source, fix=fix)
     entries, problems = [], []
-    for table in listed:
+    for table in tables:
         try:
             entries.append(Entry.model_validate(table, context={"today": today}))
         except ValidationError as error:
             problems += [
-                f"{source}: {_name(table)}: {'.'.join(map(str, one['loc']))}: "
-                + one["msg"].removeprefix("Value error, ")
-                for one in error.errors()
+                f"{source}: {_name(table)}: {'.'.join(map(str, mistake['loc']))}: "
+                + mistake["msg"].removeprefix("Value error, ")
+                for mistake in error.errors()
             ]
     return Quarantine(tuple(entries), tuple(problems))
 
@@ -143,10 +143,10 @@ def decode(content: bytes, today: date, source: str = FILE) -> Quarantine:
 def _name(table: dict[str, Any]) -> str:
     suite_key = [str(table[key]) for key in ("suite", "variant") if table.get(key) is not None]
     unit = table.get("unit")
-    named = unit if isinstance(unit, str) and unit else "an entry without a unit"
-    return f"{named:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")
+    name = unit if isinstance(unit, str) and unit else "an entry without a unit"
+    return f"{name:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")
 
 
-def is_changed(base: Sequence[Entry], own: Sequence[Entry]) -> bool:
-    """Say whether two files quarantine different things, in whatever order."""
-    return set(base) != set(own)
+def is_changed(base: Sequence[Entry], candidate: Sequence[Entry]) -> bool:
+    """Return whether two files have different entries, in any order."""
+    return set(base) != set(candidate)

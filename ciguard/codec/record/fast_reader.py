@@ -1,7 +1,7 @@
-"""Reading many lines of a record fast. Pure.
+"""Fast reading of the lines of large records, by msgspec. Pure.
 
-`lines.decode` decides what a line says. msgspec reads the kinds of line that grow with a run, eight
-times as fast; a line that msgspec refuses, for whatever reason, is read by `decode`.
+msgspec reads the kinds of line that grow with a run eight times as fast as `lines.decode`. A line
+that msgspec refuses, for any reason, is read by `decode`, which defines the format.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 Read = Callable[[bytes], "Line | None"]
 
-FAST_READER_FROM_BYTES: Final = 1 << 20  # below, to import msgspec takes longer than it saves
-DECODERS: Final = 64  # cached: the files of one leg say a handful of different defaults
-# All that there are many of; of the others a leg or a process has one.
+FAST_READER_FROM_BYTES: Final = 1 << 20  # below, the import of msgspec takes longer than it saves
+DECODERS: Final = 64  # cached: the files of a shard's job have a handful of different defaults
+# The kinds with many lines; of other kinds, a job or a process has one line.
 _KINDS: Final[dict[str, type[Any]]] = {
     "result": Result,
     "start": StartLine,
@@ -56,11 +56,11 @@ _KINDS: Final[dict[str, type[Any]]] = {
 
 
 def reader(defaults: DefaultsLine, *, is_large: bool) -> Read:
-    """What reads the lines of a file; each says, or raises, what `lines.decode` does.
+    """Return a function that reads a line of a file, with the results and errors of `lines.decode`.
 
     Args:
-        defaults: what the first line of the file says of them all.
-        is_large: there is so much to read, in all files, that msgspec pays.
+        defaults: the first line of the file, with values for all lines.
+        is_large: all files together are so large that msgspec saves time.
     """
     if not is_large:
         return lambda text: decode(text.rstrip(b"\r\n"), defaults)
@@ -74,7 +74,7 @@ def reader(defaults: DefaultsLine, *, is_large: bool) -> Read:
                     return _with_ending(line)
                 return line
             except (ValueError, RecursionError):
-                pass  # a line of another kind, or one that only the slower reader understands
+                pass  # a line of another kind, or a line that only the slower reader accepts
         return decode(text.rstrip(b"\r\n"), defaults)
 
     return read
@@ -87,7 +87,7 @@ def _with_ending(result: Result) -> Result:
 
 @lru_cache(DECODERS)
 def _decoder(suite: str, variant: str, process: int | None) -> Callable[[bytes], Any]:
-    """What takes a line that does not contradict its file's first line."""
+    """Return a decoder of lines that do not contradict the first line of their file."""
     from msgspec import Meta  # noqa: PLC0415
     from msgspec.json import Decoder  # noqa: PLC0415
 
@@ -110,35 +110,35 @@ def _decoder(suite: str, variant: str, process: int | None) -> Callable[[bytes],
 
 
 def _struct(word: str, kind: type[Any], defaults: dict[str, tuple[Any, Any]]) -> type[Struct]:
-    """The struct of a kind of line: its fields in their order, strictly as the schema has them.
+    """Return the struct of a kind of line: its fields in their order, strictly by the schema.
 
-    An unknown key is refused, for msgspec would pass over a value that is no JSON.
+    An unknown key is refused, as msgspec would skip a value that is no JSON.
     """
     from msgspec import defstruct  # noqa: PLC0415
     from msgspec import field as struct_field  # noqa: PLC0415
 
     schema = LINE_SCHEMAS[kind].fields
-    found: list[Any] = []
-    for field, how in zip(fields(kind), schema, strict=True):
+    struct_fields: list[Any] = []
+    for field, line_field in zip(fields(kind), schema, strict=True):
         if field.name in defaults:
-            found.append((field.name, *defaults[field.name]))
+            struct_fields.append((field.name, *defaults[field.name]))
             continue
-        value = _value(cast("str", field.type), how)
+        value = _value(cast("str", field.type), line_field)
         if field.default is None:
             value = Union[value, None]
         if field.default is not MISSING:
-            found.append((field.name, value, field.default))
+            struct_fields.append((field.name, value, field.default))
         elif field.default_factory is not MISSING:
-            found.append((field.name, value, struct_field(default_factory=dict)))
+            struct_fields.append((field.name, value, struct_field(default_factory=dict)))
         else:
-            found.append((field.name, value))
+            struct_fields.append((field.name, value))
     return defstruct(
         kind.__name__,
-        found,
+        struct_fields,
         namespace={"to_line": _to_line(word)},
         tag_field="type",
         tag=word,
-        rename={how.name: how.json_name for how in schema},
+        rename={line_field.name: line_field.json_name for line_field in schema},
         forbid_unknown_fields=True,
         gc=False,
     )
@@ -146,7 +146,7 @@ def _struct(word: str, kind: type[Any], defaults: dict[str, tuple[Any, Any]]) ->
 
 @cache
 def _to_line(word: str) -> Callable[[Any], Any]:
-    """What makes a line of its struct, so that every reader yields the same classes."""
+    """Return a function that converts a struct to its line, the same class for every reader."""
     kind = _KINDS[word]
     values_of = attrgetter(*(field.name for field in fields(kind)))
     twin = mutable_twin(kind)
@@ -154,8 +154,8 @@ def _to_line(word: str) -> Callable[[Any], Any]:
 
     def to_line(struct: Any) -> Any:
         line = twin(*values_of(struct))
-        # A unit is named by its start, its result and its case, a file by each of its units: as one
-        # object they take a third of the memory, and dictionaries of them compare no text.
+        # Several lines name the same unit and file. Interned, these texts take a third of the
+        # memory, and dictionaries compare no characters.
         if names_file:
             line.unit = intern(line.unit)
             if line.file is not None:
@@ -172,7 +172,7 @@ def _value(annotation: str, field: Field) -> Any:
     from msgspec import Meta  # noqa: PLC0415
 
     integer = Annotated[int, Meta(ge=0 if field.not_negative else -MAX_INTEGER, le=MAX_INTEGER)]
-    # Below the limit, not at it: it is compared after an integer was rounded to a float.
+    # Below the limit, not equal to it: integers are rounded to floats before the comparison.
     above = {"ge": 0.0} if field.not_negative else {"gt": -MAX_INTEGER}
     number = Annotated[float, Meta(lt=MAX_INTEGER, **above)]
     mappings = {

@@ -1,8 +1,8 @@
-"""A record's lines: JSON <-> the line values of `model`. The one reader and the one writer.
+"""The lines of a record: JSON <-> the line values of `model`. The only reader and the only writer.
 
-Types and keys that this schema does not know are skipped; a line that is not what it should be is
-a `LineError`. `reader.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
-in the leg).
+A record is the file in which a shard's job writes about its tests. Unknown types and keys are
+skipped; a malformed line is a `LineError`. `reader.py` reads whole files. Pure; standard library
+only, Python 3.8+, as the program that runs a shard contains it.
 """
 
 from __future__ import annotations
@@ -35,22 +35,35 @@ from ciguard.model import (
 )
 from ciguard.model.failure_texts import ending_of_failure
 
-MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
+MAX_LINE_BYTES: Final = 1 << 20  # messages are cut at 4 KiB: a longer line is an attack
 MAX_SHOWN: Final = 60  # characters of a name, and of a value, that cannot be read
 _BARE_VALUE: Final = re.compile(rb'"value"\s*:\s*([A-Za-z+-][^,}\s"\d]*)(?=[,}\s])')
-MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
+MAX_INTEGER: Final = 1 << 62  # every column of the history can hold it
 FAILED: Final = ("failed", "errored")
 _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
 
 
 class LineError(ValueError):
-    """A line that is no line of this schema; becomes an entry of `Record.damage`."""
+    """A line that does not fit the schema; becomes an entry of `Record.damage`."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise LineError(f"expected text, found {value!r:.40}")
-    return value
+Check = Callable[[Any], Any]  # returns the value of a JSON value, or raises LineError
+
+
+def _typed(kind: type, name: str) -> Check:
+    """Return a check of a value of one type."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise LineError(f"expected {name}, found {value!r:.40}")
+        return value
+
+    return check
+
+
+_text: Final = _typed(str, "text")
+expect_object: Final = _typed(dict, "an object")
+expect_list: Final = _typed(list, "a list")
 
 
 def _integer(value: Any) -> int:
@@ -69,46 +82,29 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def expect_object(value: Any) -> dict[str, Any]:
-    """Check an object. Raises LineError."""
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {value!r:.40}")
-    return value
-
-
-def expect_list(value: Any) -> list[Any]:
-    """Check a list. Raises LineError."""
-    if not isinstance(value, list):
-        raise LineError(f"expected a list, found {value!r:.40}")
-    return value
-
-
-Check = Callable[[Any], Any]  # gives the value that JSON says, or raises LineError
-
-
 def each(check: Check) -> Check:
-    """Check a list of values."""
+    """Return a check of a list of values."""
     return lambda value: tuple(
         _at_place(f"[{index}]", check, item) for index, item in enumerate(expect_list(value))
     )
 
 
 def by_name(check: Check) -> Check:
-    """Check an object of values of one kind."""
+    """Return a check of an object whose values have one type."""
     return lambda value: {
         name: _at_place(name, check, item) for name, item in expect_object(value).items()
     }
 
 
-def _at_place(place: str, check: Check, item: Any) -> Any:
+def _at_place(position: str, check: Check, item: Any) -> Any:
     try:
         return check(item)
     except LineError as error:
-        raise LineError(f"{place}: {error}") from None
+        raise LineError(f"{position}: {error}") from None
 
 
 def one_of(allowed: tuple[str, ...]) -> Check:
-    """Check a text that is one of a few."""
+    """Return a check of a text that must be one of `allowed`."""
 
     def check(value: Any) -> str:
         if value not in allowed:
@@ -118,19 +114,13 @@ def one_of(allowed: tuple[str, ...]) -> Check:
     return check
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise LineError(f"expected true or false, found {value!r:.40}")
-    return value
-
-
-# By annotation, without "| None": null is an absent key.
+# By annotation, without "| None": null counts as an absent key.
 CHECKS: Final[dict[str, Check]] = {
     "str": _text,
-    "EventKind": _text,  # also one that another program made up
+    "EventKind": _text,  # also a kind of another program
     "int": _integer,
     "float": _number,
-    "bool": _flag,
+    "bool": _typed(bool, "true or false"),
     "tuple[str, ...]": each(_text),
     "Mapping[str, str]": by_name(_text),
     "Mapping[str, int]": by_name(_integer),
@@ -153,25 +143,24 @@ _ALLOWED: Final[dict[str, frozenset[str]]] = {
 
 
 class Field(NamedTuple):
-    """How one field of a dataclass stands in JSON, and what its values may be."""
+    """The key of a dataclass' field in JSON, and its allowed values."""
 
     name: str
     json_name: str
     check: Check
-    exact: Any  # a value of this very type needs no check but its range; None: always check
-    default: Any  # MISSING where there is none, or one is made for each value
-    allowed: frozenset[str] | None  # a text of these needs none either
+    exact: Any  # a value of exactly this type needs only a check of its range; None: always check
+    default: Any  # MISSING for none, or if a default is made for each value
+    allowed: frozenset[str] | None  # one of these texts needs no check
     not_negative: bool
 
 
 class LineSchema:
-    """How one dataclass of `model` stands in JSON.
+    """The JSON form of a dataclass of `model`.
 
     Args:
         kind: the dataclass.
-        checks: annotation as written there -> what reads a value of that type or raises
-            LineError. A field of a type that is not there fails here, on import, so that somebody
-            decides how it is read.
+        checks: annotation as written in the dataclass -> check of a value. A field with another
+            annotation fails on import, so that a check must be added.
     """
 
     def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Check]):
@@ -185,21 +174,21 @@ class LineSchema:
         )
 
     def build(self, content: Any, defaults: DefaultsLine | None = None) -> Any:
-        """The value that a JSON object says; unknown keys are skipped, null is an absent key.
+        """Build the value of a JSON object; unknown keys are skipped, null counts as absent.
 
         Args:
-            defaults: for a line about a unit, what the first line of its file says of them all.
+            defaults: the first line of the file, with values for all lines about units.
 
         Raises:
-            LineError: with the path to the key that is missing or wrong.
+            LineError: with the path to the missing or wrong key.
         """
         values: dict[str, Any] = {}
         for word, item in expect_object(content).items():
             field = self._by_json_name.get(word)
             if field is None or item is None:
                 continue
-            # Half of the time of reading a record is spent here: what is as it should be (NaN is
-            # not, by the comparison) pays for no call.
+            # Half of the time of reading a record is spent here: a correct value (NaN is not, by
+            # the comparison) needs no call.
             exact = field.exact
             if type(item) is exact and (
                 0 <= item <= MAX_INTEGER
@@ -231,7 +220,7 @@ def _field(field: Any, checks: Mapping[str, Check]) -> Field:
         exact=_EXACT.get(annotation),
         default=field.default,
         allowed=_ALLOWED.get(annotation),
-        # Only what a test leaves behind may be less than nothing.
+        # Only retained memory may be negative.
         not_negative=field.name.endswith(("_s", "_ms", "_bytes"))
         and field.name != "retained_bytes"
         and not annotation.startswith("Mapping"),
@@ -249,14 +238,14 @@ def _checked(field: Field, item: Any) -> Any:
 
 
 def ending_by_words(ending: Ending, message: str | None) -> Ending:
-    """The ending of a failed case: by its words, as in a result file, where it says no other."""
+    """Return the ending of a failed case: `ending`, or by the words of the message."""
     return ending_of_failure("", message) if message and ending == "completed" else ending
 
 
 def _complete(values: dict[str, Any], defaults: DefaultsLine, *, has_suite: bool) -> None:
-    """Fill what a program left out; the process is the first line's, whatever a later one claims.
+    """Fill suite and variant if absent, and the process, by the first line of the file.
 
-    Here and not in the line made of it: to copy that takes as long as to read it.
+    The process of a line is overwritten. A copy of the finished line would take as long as reading.
     """
     if has_suite and defaults.suite and not values.get("suite"):
         values["suite"] = defaults.suite
@@ -292,28 +281,27 @@ LINE_SCHEMAS: Final[dict[Any, LineSchema]] = {
 
 
 def _as_json(value: Any) -> dict[str, Any]:
-    """The fields that say something: what was not measured is left out, never null or 0."""
-    found: dict[str, Any] = {}
+    """Return the JSON of a value without the fields that were not measured."""
+    content: dict[str, Any] = {}
     for field in LINE_SCHEMAS[type(value)].fields:
         item = getattr(value, field.name)
         if item is None or (isinstance(item, (tuple, dict)) and not item):
             continue
-        found[field.json_name] = _as_json(item) if isinstance(item, Runner) else item
-    return found
+        content[field.json_name] = _as_json(item) if isinstance(item, Runner) else item
+    return content
 
 
 def encode(line: Line) -> bytes:
-    """One line of a record, with its end of line, in ASCII (an id may hold a lone surrogate)."""
+    """Encode a line of a record with its end, in ASCII (an id may hold a lone surrogate)."""
     content = {"type": _TYPE_NAME[type(line)], **_as_json(line)}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
 def refused_metric(text: bytes) -> str | None:
-    """What a line of a metric says that `decode` refuses, such as "hits = NaN"; nothing else is
-    lost with it.
+    """Return name and value of a metric line that `decode` refuses, such as "hits = NaN".
 
     Returns:
-        None of any other line, and of one that is cut.
+        None for any other line, and for a truncated line.
     """
     if len(text) > MAX_LINE_BYTES or b"metric" not in text:
         return None
@@ -325,47 +313,47 @@ def refused_metric(text: bytes) -> str | None:
         return None
     if not isinstance(content, dict) or content.get("type") != "metric":
         return None
-    said = bare[1].decode("utf-8", "replace") if bare else json.dumps(content.get("value"))
+    value = bare[1].decode("utf-8", "replace") if bare else json.dumps(content.get("value"))
     name = content.get("name")
-    named = name[:MAX_SHOWN] if isinstance(name, str) else "a metric without a name"
-    return f"{named} = {said[:MAX_SHOWN]}"
+    label = name[:MAX_SHOWN] if isinstance(name, str) else "a metric without a name"
+    return f"{label} = {value[:MAX_SHOWN]}"
 
 
 def _refuse_constant(text: str) -> float:
     raise LineError(f"{text} is not a number that can be measured")
 
 
-# Made once: json.loads would make one for each line that it is given a parse_constant for.
+# Made once: json.loads with a parse_constant would make a decoder for each line.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _parsed(text: bytes) -> Any:
-    """What a line says as JSON.
+    """Parse a line as JSON.
 
     Raises:
-        LineError: it is none.
+        LineError: the line is no JSON.
     """
     try:
-        whole = text.strip(b" \t\r\n").decode("utf-8", "surrogatepass")
-        # Not `decode`, which searches for blanks around: that takes a sixth of its time.
-        content, end = _DECODER.raw_decode(whole)
+        line = text.strip(b" \t\r\n").decode("utf-8", "surrogatepass")
+        # Not `decode`, which spends a sixth of its time on the search for blanks.
+        content, end = _DECODER.raw_decode(line)
     except (ValueError, RecursionError) as error:
         if isinstance(error, LineError):
             raise
         raise LineError("no JSON") from None
-    if end != len(whole):
+    if end != len(line):
         raise LineError("no JSON")
     return content
 
 
 def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:
-    """Read one line without its end; None for a type that this schema does not know.
+    """Read a line without its end; None for an unknown type.
 
     Args:
-        defaults: what the first line of its file says of them all; None: read it as it stands.
+        defaults: the first line of the file, with values for all lines; None for none.
 
     Raises:
-        LineError: it is no JSON object with a type, or a value is not what its key says.
+        LineError: no JSON object with a type, or a value of the wrong type.
     """
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")

@@ -1,10 +1,11 @@
-"""The records of legs, gathered from files that arrived in any order and state. Pure.
+"""The records of legs (executions of a shard by a job), joined from files in any state. Pure.
 
-A record is appended to by programs that get killed, and comes from machines nobody trusts, so a
-file may be cut at any byte: every line that is not what it should be becomes one entry of
-`Record.damage`, and nothing is raised. A leg looks every 40 ms, and hears of several results at
-once where they are shorter: those share the time since what it had heard before, so that a
-process's times add up to its life.
+Programs that append to a record may be killed, and their machines are not trusted, so a file may be
+cut at any byte: each malformed line becomes an entry of `Record.damage`, and nothing is raised.
+
+Results without a measured time get one (`fill_times`). A leg reads the output of its process every
+40 ms. Results that it received at the same moment share the time since the previous moment equally,
+so that the times of a process add up to its life.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ if TYPE_CHECKING:
 
     _Timed = ProcessLine | StartLine | Result | EventLine
 
-MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
+MAX_DAMAGE: Final = 20  # lines named in a file, which may be full of garbage
 # Of one run: a million units have three each. A line takes up to 306 bytes (a sample), so 2.4 GB.
 MAX_LINES: Final = 8_000_000
 _RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
 OWN_FILE: Final = "supervisor.jsonl"
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
-# (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
+# (plan id, shard, run id, run attempt, folder); the folder only if the leg knew nothing else.
 _Identity = tuple[str, str, int | None, int | None, str]
 
-RECEIVED: Final = "received"  # the kind of event
+RECEIVED: Final = "received"  # kind of the event that the leg received a result
 
-_CaseInProcess = tuple[int | None, CaseKey]  # a case in a process
+_CaseInProcess = tuple[int | None, CaseKey]
 
 
 class _File(NamedTuple):
-    """A file's lines, together as far as one leg was named above them (None: no leg yet)."""
+    """The lines of a file in blocks, each with the leg that a line above names (None: no leg)."""
 
     source: str
     folder: str
@@ -72,7 +73,7 @@ class _File(NamedTuple):
 
 @dataclass(slots=True)
 class _Budget:
-    """How many lines may still be read, and whether that is much."""
+    """The number of lines that may still be read, and whether the fast reader pays."""
 
     remaining_lines: int
     uses_fast_reader: bool
@@ -81,14 +82,14 @@ class _Budget:
 def _decode_lines(
     source: str, content: bytes, damage: list[str], budget: _Budget
 ) -> Iterator[Line]:
-    """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
+    """Decode the lines of a file; a line that cannot be read is named in `damage`."""
     if not content:
         damage.append(f"{source}: empty")
     undecodable = unreadable = 0
-    read = reader(DefaultsLine(), is_large=budget.uses_fast_reader)
-    # One by one: a file of nothing but line ends would take 8 bytes a line in a list.
+    decode_line = reader(DefaultsLine(), is_large=budget.uses_fast_reader)
+    # One by one: a file of line ends only would take 8 bytes a line in a list.
     lines = BytesIO(content)
-    # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
+    # Programs on Windows begin a file with a byte order mark.
     lines.seek(len(BOM_UTF8) * content.startswith(BOM_UTF8))
     allowed, number = budget.remaining_lines, 0
     for number, piece in enumerate(lines, 1):
@@ -96,10 +97,10 @@ def _decode_lines(
             budget.remaining_lines = 0
             damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
             return
-        if piece.isspace():  # before `read`: an archive of nothing else unpacks to millions
+        if piece.isspace():  # not decoded: an archive of blank lines unpacks to millions
             continue
         try:
-            line = read(piece)
+            line = decode_line(piece)
         except LineError as error:
             if (metric := refused_metric(piece)) is not None:
                 unreadable += 1
@@ -111,10 +112,10 @@ def _decode_lines(
                 what = str(error) if piece.endswith(b"\n") else "cut"
                 damage.append(f"{source}:{number}: {what}")
             continue
-        kind = type(line)  # a call of isinstance for each of a million lines takes longer
+        kind = type(line)  # faster than isinstance for each of a million lines
         if kind is ShardLine or kind is DefaultsLine:
             defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
-            read = reader(defaults, is_large=budget.uses_fast_reader)
+            decode_line = reader(defaults, is_large=budget.uses_fast_reader)
         if line is not None:
             yield line
     budget.remaining_lines = allowed - number
@@ -126,8 +127,8 @@ def _decode_lines(
 
 
 def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
-    named = (line.plan_id, line.shard, line.run_id, line.run_attempt)
-    return (*named, folder if named == ("", "", None, None) else "")
+    identity = (line.plan_id, line.shard, line.run_id, line.run_attempt)
+    return (*identity, folder if identity == ("", "", None, None) else "")
 
 
 def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
@@ -136,7 +137,7 @@ def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     file.blocks.append((None, lines))
     for line in _decode_lines(source, content, file.damage, budget):
         kind = type(line)
-        if kind is Result or kind is StartLine:  # nearly all
+        if kind is Result or kind is StartLine:  # nearly all lines
             lines.append(line)
             continue
         if isinstance(line, (ShardLine, DefaultsLine)):
@@ -149,24 +150,24 @@ def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
 
 
 def _process_of(file: _File) -> int | None:
-    """The process that a file is named after; None where it is named after none."""
-    found = _PROCESS_FILE.fullmatch(file.source.rpartition("/")[2])
-    return int(found[1]) if found else None
+    """Return the process in the name of a file; None for another name."""
+    match = _PROCESS_FILE.fullmatch(file.source.rpartition("/")[2])
+    return int(match[1]) if match else None
 
 
 def result_file_location(path: str) -> tuple[str, str] | None:
-    """A record's folder, and the name in its `results`, of a path that lies there; else None."""
-    found = _RESULT_FILE.fullmatch(path)
-    return (found[1] or "", found[2]) if found else None
+    """Split the path of a result file into the record's folder and the name; None for others."""
+    match = _RESULT_FILE.fullmatch(path)
+    return (match[1] or "", match[2]) if match else None
 
 
 def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
-    """Say for each file whose its unnamed lines and its damage are.
+    """Yield each file with the leg that owns its unnamed lines and its damage; None for no leg.
 
-    The first leg that the file names; else the only one that its folder names; else, for whole
-    lines alone, the only one named at all; else nobody's. A file without any line that can be read
-    is nobody's either, unless the only leg of its folder says that it started that process, or has
-    nothing else that could be its own file.
+    The owner is the first leg that the file names, else the only leg that its folder names, else,
+    for undamaged lines, the only leg that any file names. A file without a readable line has no
+    owner, unless the only leg of its folder started the process in the file's name, or the file may
+    be the leg's own file.
     """
     in_folder: dict[str, set[_Identity]] = {}
     started: set[tuple[str, _Identity, int]] = set()
@@ -187,8 +188,8 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             (leg,) = near
             process = _process_of(file)
             announced = process is not None and (file.folder, leg, process) in started
-            own = file.source.endswith(f"/{OWN_FILE}") and file.folder not in headed
-            owner = leg if file.blocks or announced or own else None
+            is_own_file = file.source.endswith(f"/{OWN_FILE}") and file.folder not in headed
+            owner = leg if file.blocks or announced or is_own_file else None
         elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
             (owner,) = everywhere
         yield file, owner
@@ -200,7 +201,12 @@ def _has_header(block: tuple[_Identity | None, list[Line]]) -> bool:
 
 @dataclass(slots=True)
 class _LegLines:
-    """The lines of one leg while its files are read, by file; `claims` is who those say it is."""
+    """The lines of a leg while its files are read.
+
+    Attributes:
+        partial_header: the leg's identity by other lines, for a leg without a shard line.
+        parts: lines by file.
+    """
 
     source: str
     partial_header: ShardLine | None = None
@@ -211,7 +217,11 @@ class _LegLines:
     def to_record(
         self, results: Mapping[str, Mapping[str, bytes]], unpacking: UnpackBudget
     ) -> Record:
-        """Join the lines; `results` are the result files by the record's folder and their name."""
+        """Join the lines to a record.
+
+        Args:
+            results: result files by the record's folder and their name.
+        """
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
         copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
         for line in _deduplicated(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
@@ -234,8 +244,8 @@ class _LegLines:
             results=fill_peaks(by_kind[Result], by_kind[PeakLine]),
             samples=tuple(by_kind[SampleLine]),
             metrics=tuple(by_kind[MetricLine]),
-            # The leg alone needs to know which case began: there is one for each result.
-            events=tuple(one for one in by_kind[EventLine] if one.kind not in _OF_CASES),
+            # Only the leg needs the events of cases, one for each result.
+            events=tuple(event for event in by_kind[EventLine] if event.kind not in _OF_CASES),
             process_ends=tuple(by_kind[ProcessEndLine]),
             end=end,
             damage=tuple(self.damage),
@@ -243,16 +253,16 @@ class _LegLines:
             copies=tuple(copies) if len(copies) > 1 else (),
             partial_header=None if headers else self.partial_header,
         )
-        own: dict[str, bytes] = {}
+        files: dict[str, bytes] = {}
         for folder in {source.rpartition("/")[0]: None for source in self.parts}:
-            own = {**results.get(folder, {}), **own}
+            files = {**results.get(folder, {}), **files}
         record = fill_times(record)
         if not any(event.kind in (FILE, RESULTS_LEFT_OUT) for event in record.events):
             return record
         # Imported here: joining needs numpy, and few records have such files.
         from ciguard.codec.results.attach import attach_result_files  # noqa: PLC0415
 
-        return attach_result_files(record, own, unpacking)
+        return attach_result_files(record, files, unpacking)
 
 
 _OF_CASES: Final = frozenset({"case_start", "case_end"})
@@ -271,9 +281,9 @@ _KINDS: Final = (
 
 
 def _deduplicated(parts: dict[str, list[Line]]) -> Iterator[Line]:
-    """The lines of a leg that arrived in parts which repeat each other, each line once.
+    """Yield the lines of a leg whose files are copies of each other, each line once.
 
-    What one file says twice was said twice; what `seen` refers to does not come along with a copy.
+    A line that a file repeats is kept twice. `lines_read` is not compared: a copy has none.
     """
     first: dict[Any, str] = {}
     for source, lines in parts.items():
@@ -287,13 +297,14 @@ def _deduplicated(parts: dict[str, list[Line]]) -> Iterator[Line]:
 
 
 def _end_of(ends: list[EndLine], events: list[EventLine]) -> tuple[EndLine | None, int]:
-    """The end of a leg's last step, and how many others claim to be it: then the worst counts.
+    """Return the end of a leg's last step, the worst of several, and the number of other ends.
 
-    A step that goes on from others says so (`resumed`), with the moment up to which those had
-    lived; the leg's clock goes on through all of them.
+    A step that continues another one writes an event `resumed` with the last moment of the previous
+    steps; the leg's clock continues through all steps.
     """
-    began_s = max((one.at_s or 0.0 for one in events if one.kind == "resumed"), default=-1.0)
-    last = {repr(one): one for one in ends if (one.at_s or 0.0) > began_s}
+    resumed = (event for event in events if event.kind == "resumed")
+    began_s = max((event.at_s or 0.0 for event in resumed), default=-1.0)
+    last = {repr(end): end for end in ends if (end.at_s or 0.0) > began_s}
     worst = max(last.values(), key=_badness, default=None)
     return worst, max(0, len(last) - 1)
 
@@ -303,15 +314,15 @@ def _badness(end: EndLine) -> tuple[bool, bool, float]:
 
 
 def _lines_after_end(source: str, lines: list[Line]) -> Iterator[str]:
-    """An end is the last line of its file: what stands behind it is no word of the leg."""
+    """Yield the damage of lines after the end line, which must be the last line of its file."""
     kinds = list(map(type, lines))
-    left = len(lines) - 1 - kinds.index(EndLine) if EndLine in kinds else 0
-    if left:
-        yield f"{source}: {left:,} line{'s' * (left != 1)} behind the end of the leg"
+    extra_lines = len(lines) - 1 - kinds.index(EndLine) if EndLine in kinds else 0
+    if extra_lines:
+        yield f"{source}: {extra_lines:,} line{'s' * (extra_lines != 1)} behind the end of the leg"
 
 
 def _has_restart(lines: list[Line]) -> bool:
-    """Return whether a unit begins behind a result of that name: of nearly no file."""
+    """Return whether a unit begins after a result of its name, which is rare."""
     reported = set()
     for line in lines:
         kind = type(line)
@@ -323,9 +334,9 @@ def _has_restart(lines: list[Line]) -> bool:
 
 
 def _restarted_units(parts: dict[str, list[Line]]) -> Iterator[str]:
-    """Of each file the first unit that begins once more behind its result, and gets no other.
+    """Yield for each file the first unit that begins again after its result without another result.
 
-    Where that is how its process died the leg says so, in a file of its own.
+    If the process died in the unit, the leg has a result `died` in its own file.
     """
     died = {
         (line.process, line.suite, line.variant, line.unit)
@@ -352,20 +363,20 @@ def _restarted_units(parts: dict[str, list[Line]]) -> Iterator[str]:
 
 
 def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
-    """Two files that tell one try of a case differently; of each two files the first such case."""
-    seen: dict[tuple[CaseKey, int | None, int], tuple[str, set[str]]] = {}
+    """Yield the first try of a case in which two files differ, for each two files."""
+    first: dict[tuple[CaseKey, int | None, int], tuple[str, set[str]]] = {}
     reported = set()
     for source, lines in parts.items():
-        own: dict[tuple[CaseKey, int | None, int], set[str]] = {}
+        tries: dict[tuple[CaseKey, int | None, int], set[str]] = defaultdict(set)
         for line in lines:
             if isinstance(line, Result):
-                own.setdefault((line.key, line.process, line.try_number), set()).add(line.outcome)
-        for key, outcomes in own.items():
-            other, before = seen.setdefault(key, (source, outcomes))
-            if before != outcomes and (other, source) not in reported:
+                tries[line.key, line.process, line.try_number].add(line.outcome)
+        for key, outcomes in tries.items():
+            other, other_outcomes = first.setdefault(key, (source, outcomes))
+            if other_outcomes != outcomes and (other, source) not in reported:
                 reported.add((other, source))
-                here, there = ("/".join(sorted(found)) for found in (outcomes, before))
-                what = f"{key[0].unit!r:.200} {there} in the one, {here} in the other"
+                texts = ["/".join(sorted(words)) for words in (other_outcomes, outcomes)]
+                what = f"{key[0].unit!r:.200} {texts[0]} in the one, {texts[1]} in the other"
                 yield f"{other} and {source} contradict each other: {what}"
 
 
@@ -374,12 +385,12 @@ def read_records(
 ) -> tuple[Record, ...]:
     """Join files into the records of the legs that wrote them.
 
-    A line belongs to the last `shard` or `defaults` line above it in its file, else where `_owners`
-    says. Folder and file names say nothing about a leg's identity.
+    A line belongs to the leg of the last `shard` or `defaults` line above it in its file, else to
+    the leg by `_owners`. Names of folders and files do not identify a leg.
 
     Args:
         files: (path with "/" as separator, content), in any order.
-        results: other programs' files in `results` beside them.
+        results: files of other programs in the folders `results` of records.
 
     Returns:
         Records sorted by identity, then source; lines in the order of sorted paths.
@@ -387,31 +398,31 @@ def read_records(
     legs: dict[Any, _LegLines] = {}
 
     def leg_of(identity: _Identity | None, file: _File) -> _LegLines:
-        # What nobody claims stays together by folder: one record without a header each.
+        # Lines without a leg become one record without a header for each folder.
         key = identity if identity is not None else file.folder
         return legs.setdefault(key, _LegLines(file.source, _partial_header(identity)))
 
     ordered = sorted(files)
     size = sum(len(content) for _, content in ordered)
     budget = _Budget(MAX_LINES, uses_fast_reader=size >= FAST_READER_FROM_BYTES)
-    for file, owner in _owners([_read_file(*found, budget) for found in ordered]):
+    for file, owner in _owners([_read_file(path, content, budget) for path, content in ordered]):
         leg_of(owner, file).damage.extend(file.damage)
         leg_of(owner, file).empty_files.extend([file.source] * file.is_empty)
         for identity, lines in file.blocks:
-            gathering = leg_of(identity or owner, file)
-            gathering.damage.extend(_lines_after_end(file.source, lines))
-            gathering.parts.setdefault(file.source, []).extend(lines)
+            leg_lines = leg_of(identity or owner, file)
+            leg_lines.damage.extend(_lines_after_end(file.source, lines))
+            leg_lines.parts.setdefault(file.source, []).extend(lines)
     result_files: dict[str, dict[str, bytes]] = {}
     for path, content in results:
-        if (place := result_file_location(path)) is not None:
-            result_files.setdefault(place[0], {})[place[1]] = content
+        if (location := result_file_location(path)) is not None:
+            result_files.setdefault(location[0], {})[location[1]] = content
     unpacking = UnpackBudget()
-    records = [gathering.to_record(result_files, unpacking) for gathering in legs.values()]
+    records = [leg_lines.to_record(result_files, unpacking) for leg_lines in legs.values()]
     return tuple(sorted(map(_with_job(records), records), key=_by_identity))
 
 
 def _partial_header(identity: _Identity | None) -> ShardLine | None:
-    """As much of a shard line as other lines say; None where they do not name a leg of a plan."""
+    """Return a shard line with the facts of other lines; None if they name no leg of a plan."""
     if identity is None or not identity[0]:
         return None
     plan_id, shard, run_id, run_attempt, _ = identity
@@ -419,23 +430,23 @@ def _partial_header(identity: _Identity | None) -> ShardLine | None:
 
 
 def _with_job(records: Iterable[Record]) -> Callable[[Record], Record]:
-    """Name the job of a leg whose shard line is lost, as those of its run call theirs."""
-    known: dict[tuple[str, int | None, str], ShardLine] = {}
+    """Return a function that names the job of a leg without a shard line, by jobs of its run."""
+    headers: dict[tuple[str, int | None, str], ShardLine] = {}
     for header in (record.header for record in records):
         if header is not None and header.job and header.shard:
             for shard in (header.shard, ""):
-                known.setdefault((header.plan_id, header.run_id, shard), header)
+                headers.setdefault((header.plan_id, header.run_id, shard), header)
 
     def with_job_name(record: Record) -> Record:
-        claims = record.partial_header
-        if claims is None:
+        partial = record.partial_header
+        if partial is None:
             return record
-        near = (claims.plan_id, claims.run_id)
-        other = known.get((*near, claims.shard)) or known.get((*near, ""))
+        run = (partial.plan_id, partial.run_id)
+        other = headers.get((*run, partial.shard)) or headers.get((*run, ""))
         if other is None or other.job is None:
             return record
-        job = other.job.replace(other.shard, claims.shard)
-        return replace(record, partial_header=replace(claims, job=job))
+        job = other.job.replace(other.shard, partial.shard)
+        return replace(record, partial_header=replace(partial, job=job))
 
     return with_job_name
 
@@ -452,12 +463,10 @@ def _by_identity(record: Record) -> tuple[str, str, int, int, str]:
 
 
 def fill_times(record: Record) -> Record:
-    """Fill `at_s` and `wall_s` of results that have neither; nothing measured is changed."""
-    received = [one for one in record.events if one.kind == RECEIVED and one.at_s is not None]
-    if not received:
-        return record
-    times = _times(record, received)
-    return replace(record, results=tuple(_with_times(result, times) for result in record.results))
+    """Fill `at_s` and `wall_s` of results that have neither; measured times do not change."""
+    times = _times(record)
+    results = (_with_times(result, times) for result in record.results)
+    return replace(record, results=tuple(results)) if times else record
 
 
 def _case_in_process(event: EventLine) -> _CaseInProcess:
@@ -465,21 +474,24 @@ def _case_in_process(event: EventLine) -> _CaseInProcess:
     return event.process, CaseKey(event.suite, event.variant, unit, event.detail or unit)
 
 
-def _times(
-    record: Record, received: Sequence[EventLine]
-) -> Mapping[_CaseInProcess, deque[tuple[float, float]]]:
-    """For each case the moments when it was heard of, and what each had taken; in order."""
-    moments = _process_times(record, received)
-    together: dict[tuple[int | None, float], set[_CaseInProcess]] = defaultdict(set)
+def _times(record: Record) -> Mapping[_CaseInProcess, deque[tuple[float, float]]]:
+    """Return (moment, wall time) of each time a result of a case was received, in order.
+
+    The results of a moment share the time since the previous moment of the process.
+    """
+    events = record.events
+    received = [event for event in events if event.kind == RECEIVED and event.at_s is not None]
+    process_times = _process_times(record, received) if received else {}
+    simultaneous: dict[tuple[int | None, float], set[_CaseInProcess]] = defaultdict(set)
     for event in received:
-        together[event.process, event.at_s or 0.0].add(_case_in_process(event))
+        simultaneous[event.process, event.at_s or 0.0].add(_case_in_process(event))
     times: dict[_CaseInProcess, deque[tuple[float, float]]] = defaultdict(deque)
     for event in received:
         at_s = event.at_s or 0.0
-        known = moments[event.process]
-        place = bisect_left(known, at_s)
-        before_s = known[place - 1] if place else 0.0
-        share_s = (at_s - before_s) / len(together[event.process, at_s])
+        moments = process_times[event.process]
+        index = bisect_left(moments, at_s)
+        before_s = moments[index - 1] if index else 0.0
+        share_s = (at_s - before_s) / len(simultaneous[event.process, at_s])
         times[_case_in_process(event)].append((at_s, round(share_s, 6)))
     return times
 
@@ -487,13 +499,13 @@ def _times(
 def _process_times(
     record: Record, received: Sequence[EventLine]
 ) -> Mapping[int | None, list[float]]:
-    """By process, when something is known to have begun or ended in it; ascending."""
-    found: dict[int | None, set[float]] = defaultdict(set)
+    """Return the moments of each process, ascending: of its start, and of starts and results."""
+    moments: dict[int | None, set[float]] = defaultdict(set)
     lines: Iterable[_Timed] = chain(record.processes, record.starts, record.results, received)
     for line in lines:
         if line.at_s is not None:
-            found[line.process].add(line.at_s)
-    return {process: sorted(moments) for process, moments in found.items()}
+            moments[line.process].add(line.at_s)
+    return {process: sorted(moments) for process, moments in moments.items()}
 
 
 def _with_times(
@@ -501,30 +513,30 @@ def _with_times(
 ) -> Result:
     if result.at_s is not None or result.wall_s is not None:
         return result
-    waiting = times.get((result.process, result.key))
-    if not waiting:
+    remaining = times.get((result.process, result.key))
+    if not remaining:
         return result
-    at_s, wall_s = waiting.popleft()
+    at_s, wall_s = remaining.popleft()
     return replace(result, at_s=at_s, wall_s=wall_s)
 
 
 def fill_peaks(results: Sequence[Result], peaks: Sequence[PeakLine]) -> tuple[Result, ...]:
-    """Give each result without memory the next line of its case and process; in order."""
-    waiting: dict[tuple[int | None, CaseKey], deque[PeakLine]] = defaultdict(deque)
+    """Give each result without a measured memory the next peak line of its case and process."""
+    remaining: dict[tuple[int | None, CaseKey], deque[PeakLine]] = defaultdict(deque)
     for peak in peaks:
         key = CaseKey(peak.suite, peak.variant, peak.unit, peak.case or peak.unit)
-        waiting[peak.process, key].append(peak)
-    return tuple(_with_peak(result, waiting) for result in results) if peaks else tuple(results)
+        remaining[peak.process, key].append(peak)
+    return tuple(_with_peak(result, remaining) for result in results) if peaks else tuple(results)
 
 
 def _with_peak(
-    result: Result, waiting: dict[tuple[int | None, CaseKey], deque[PeakLine]]
+    result: Result, remaining: dict[tuple[int | None, CaseKey], deque[PeakLine]]
 ) -> Result:
     measured = (result.peak_bytes, result.peak_lower_bytes, result.peak_upper_bytes)
-    found = waiting.get((result.process, result.key))
-    if not found or result.outcome == "died" or any(size is not None for size in measured):
+    lines = remaining.get((result.process, result.key))
+    if not lines or result.outcome == "died" or any(size is not None for size in measured):
         return result
-    peak = found.popleft()
+    peak = lines.popleft()
     return replace(
         result,
         rss_before_bytes=peak.rss_before_bytes,

@@ -1,11 +1,11 @@
-"""Result files of other programs -> results of units, and records as if their jobs had been legs.
+"""Result files of other programs -> results of units (tests), added to records or as records. Pure.
 
-Pure. Those that lie in a record's folder were copied by the leg, which said so (`result_file`);
-what it did not announce is not looked at. A case of a wrapped command is a row of its one unit; a
-case of a suite belongs to the unit that its name joins to, else it is a unit of its own, so that no
-failure is lost. What the record itself says of a case in that process counts more than any file. A
-file that is cut, missing or of no known format is damage: its results are not known, and its leg
-does not count as ended by itself.
+A leg copies result files into its record's folder, and announces each by an event `result_file`;
+other files are ignored. A case of a wrapped command belongs to its only unit. A case of a suite
+belongs to the unit that matches its name, else it is a new unit, so that no failure is lost. A
+result in the record itself overrides those of files for the same case and process. A file that is
+truncated, missing or of no known format is damage: its results are not known, and the leg does not
+count as completed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NAMING: Final = ("in_files", "not_run")  # events that name units without a resu
 
 
 def attach_result_files(record: Record, files: Mapping[str, bytes], budget: UnpackBudget) -> Record:
-    """The record with what its result files say.
+    """Return the record with the results of its result files.
 
     Args:
         files: by `process-NNN/name`, as the leg announced them.
-        budget: of the run.
+        budget: for all files of the run.
     """
     announced = dict.fromkeys(
         (event.process or 0, event.suite, event.variant, event.detail)
@@ -49,7 +49,7 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
     if not announced and not left_out:
         return record
     damage = [f"{record.source}: left out of it: {detail}" for detail in left_out]
-    known = {(result.process, result.key) for result in record.results}
+    recorded = {(result.process, result.key) for result in record.results}
     results: list[Result] = []
     for process, suite, variant, detail in announced:
         name = f"process-{process:03d}/{detail}"
@@ -61,7 +61,7 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
         suite_key = (suite, variant)
         for case in _with_units(record, cases, suite_key):
             result = replace(case, suite=suite, variant=variant, process=process)
-            if (process, result.key) not in known:
+            if (process, result.key) not in recorded:
                 results.append(result)
     return replace(
         record,
@@ -71,7 +71,7 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
 
 
 def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[Result], str]:
-    """The cases of a file as far as they can be read, and what is wrong with the rest."""
+    """Return the cases of a file that can be read, and the problem of the file or ""."""
     cases: list[Result] = []
     try:
         stream = gunzip(io.BytesIO(content), source, budget)
@@ -84,7 +84,7 @@ def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[
 def _with_units(
     record: Record, cases: Sequence[Result], suite_key: tuple[str, str]
 ) -> Iterator[Result]:
-    """The cases with the units that they belong to, in order."""
+    """Yield the cases with their units, in order."""
     units = _units(record, suite_key)
     header = record.header
     if header is not None and not header.plan_id and len(units) == 1:
@@ -102,19 +102,19 @@ def _with_units(
 
 
 def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
-    """The units of a suite and variant that the record names, sorted."""
-    named = [event for event in record.events if event.kind in NAMING]
-    lines: Iterable[StartLine | Result | EventLine] = chain(record.starts, record.results, named)
+    """Return the units of a suite and variant that the record names, sorted."""
+    naming = [event for event in record.events if event.kind in NAMING]
+    lines: Iterable[StartLine | Result | EventLine] = chain(record.starts, record.results, naming)
     return sorted(
         {line.unit for line in lines if line.unit and (line.suite, line.variant) == suite_key}
     )
 
 
 def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record, ...]:
-    """A record for each shard that the paths name, in order.
+    """Make a record for each shard that the paths name, in order.
 
     Args:
-        source: what the files were asked for by.
+        source: pattern or name by which the files were requested.
     """
     budget = UnpackBudget()
     by_shard: dict[str, list[ResultFile]] = defaultdict(list)
@@ -124,7 +124,7 @@ def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record
 
 
 def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Result], list[str]]:
-    """The cases of a file, or of those in an archive, and what cannot be read."""
+    """Return the cases of a file, or of the files in an archive, and the problems."""
     cases, damage = [], []
     try:
         for path, content in result_members(file.path, file.content):
@@ -155,7 +155,7 @@ def _record(shard: str, files: Iterable[ResultFile], source: str, budget: Unpack
 
 @dataclass(frozen=True, slots=True)
 class MatchedRecords:
-    """Records whose cases have their unit's name, and how many of them are some unit's."""
+    """Records with units of the other side; `matched` of all `cases` have such a unit."""
 
     records: tuple[Record, ...]
     matched: int
@@ -163,17 +163,17 @@ class MatchedRecords:
 
 
 def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> MatchedRecords:
-    """Give each case the unit that its name stands for, where a single unit does.
+    """Give each case the unit that matches its name, if there is exactly one.
 
-    A record spells tests as their framework does, a result file as its format does.
+    A record names tests as their framework does, a result file as its format does.
 
     Args:
-        units: of the other side; a file that says its suite and variant is joined to those alone.
+        units: of the other side; a case with suite and variant matches only units of these.
     """
     inventories: dict[tuple[str, str], list[InventoryUnit]] = defaultdict(list)
     for key in units:
         inventories[key[:2]].append(InventoryUnit(key.unit, *key[:2]))
-    joined = cases = 0
+    matched = cases = 0
     with_units = []
     for record in records:
         scopes = ((case.suite, case.variant) for case in record.results)
@@ -187,7 +187,7 @@ def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> Match
             with_unit(case, *owned[0]) if len(owned) == 1 else case
             for case, owned in zip(record.results, owners, strict=True)
         ]
-        joined += sum(len(owned) == 1 for owned in owners)
+        matched += sum(len(owned) == 1 for owned in owners)
         cases += len(results)
         with_units.append(replace(record, results=tuple(results)))
-    return MatchedRecords(tuple(with_units), joined, cases)
+    return MatchedRecords(tuple(with_units), matched, cases)

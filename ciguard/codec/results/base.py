@@ -1,4 +1,4 @@
-"""What a file of another program must be able to do to be read. Pure."""
+"""The protocol of a result format, and helpers that formats share. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from ciguard.model import Result
 
-# Kinds of events with which a leg tells of result files in its record, and of those that are not.
+# Kinds of events for result files in a leg's record, and for those that the leg left out.
 FILE: Final = "result_file"
 RESULTS_LEFT_OUT: Final = "results_left_out"
 HEAD_BYTES: Final = 4096
 MAX_MESSAGE_BYTES: Final = 4096
 
-# What may stand before the first element: declarations, comments, a document type.
+# A declaration, a comment or a document type before the first element.
 _BEFORE_ROOT: Final = re.compile(
     rb"\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\])?[^>]*>)", re.DOTALL
 )
@@ -26,19 +26,19 @@ _ROOT: Final = re.compile(rb"\s*<([^\s/<>!?]{1,80})")
 
 
 class ResultFormat(Protocol):
-    """Results of another program."""
+    """A format of result files: a module."""
 
-    NAME: str  # as a person calls it
+    NAME: str  # for messages
 
     def sniff(self, head: bytes) -> bool:
-        """Say whether a file whose first 4 KiB (unpacked) are `head` is of this format."""
+        """Return whether a file whose first 4 KiB (unpacked) are `head` has this format."""
 
     def read(self, stream: IO[bytes], source: str) -> Iterator[Result]:
         """Yield results in file order, in constant memory; raise InputError at `source`."""
 
 
 class ExternalName(NamedTuple):
-    """How a file of another program spells a key. Without a name: the total of a file."""
+    """The name of a test in a file of another program; without `name`, the total of a file."""
 
     classname: str | None = None
     name: str | None = None
@@ -49,7 +49,7 @@ UNSPELLED: Final = ExternalName()
 
 
 def peek(stream: IO[bytes], source: str) -> bytes:
-    """The first 4 KiB; the stream stays where it was, at its start."""
+    """Return the first 4 KiB of a stream, which stays at its start."""
     try:
         head = stream.read(HEAD_BYTES)
         stream.seek(0)
@@ -59,7 +59,7 @@ def peek(stream: IO[bytes], source: str) -> bytes:
 
 
 def xml_root(head: bytes) -> str:
-    """The first element of XML that begins so, "" where there is none; UTF-16 as well."""
+    """Return the first element of XML, also in UTF-16; "" for none in `head`."""
     text = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe")
     while before := _BEFORE_ROOT.match(text):
         text = text[before.end() :]
@@ -68,7 +68,7 @@ def xml_root(head: bytes) -> str:
 
 
 def truncate_message(message: str) -> str | None:
-    """A message as a record may hold it; None where it says nothing."""
+    """Truncate a message to the limit of a record; None for an empty message."""
     text = message.strip()
     if len(text) * 4 <= MAX_MESSAGE_BYTES:
         return text or None

@@ -1,6 +1,6 @@
 """Cases of .NET tests: a unit is the method with its class, rows of parameters are its cases. Pure.
 
-TRX, NUnit and xUnit files give the same case the same name.
+So the same case has the same name in TRX, NUnit and xUnit files.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 
 
 class Definition(NamedTuple):
-    """A test's class and method; either may be "" where nobody says it."""
+    """A test's class and method; each may be "" if the file does not name it."""
 
     classname: str
     method: str
 
 
 class Failure(NamedTuple):
-    """What a case says of its outcome."""
+    """The texts of a failed case."""
 
     message: str = ""
     stack: str = ""
@@ -35,17 +35,17 @@ class Failure(NamedTuple):
 
 
 def without_row(name: str) -> str:
-    """`Adds(1, 2)` -> `Adds`."""
+    """Remove the row of parameters: `Adds(1, 2)` -> `Adds`."""
     return _ROW.sub("", name)
 
 
 def without_class(name: str, classname: str) -> str:
-    """`Shop.CartTests.Adds` of the class `Shop.CartTests` -> `Adds`."""
+    """Remove the class: `Shop.CartTests.Adds` of the class `Shop.CartTests` -> `Adds`."""
     return name[len(classname) + 1 :] if classname and name.startswith(f"{classname}.") else name
 
 
 def qualified(classname: str, name: str) -> str:
-    """Class and name, as `--filter FullyQualifiedName=` takes them; either may be ""."""
+    """Join class and name as in `--filter FullyQualifiedName=`; each may be ""."""
     return f"{classname}.{name}" if classname and name else name
 
 
@@ -56,12 +56,12 @@ def case_result(
     failure: Failure,
     wall_s: float | None,
 ) -> Result:
-    """One case.
+    """Return the result of a case.
 
     Args:
-        definition: of its method.
+        definition: of the case's method.
         full_name: with class and row.
-        verdict: a failure may still say another ending than `completed`.
+        verdict: outcome and ending; the texts of a failure replace the ending `completed`.
     """
     classname, method = definition
     name = without_class(full_name, classname)
@@ -87,6 +87,6 @@ def case_result(
 
 
 def group_error(name: str, failure: Failure) -> Result:
-    """What failed outside of any test, such as the clean-up of a suite, must not be lost."""
+    """Return the result of a failure outside of tests, such as the clean-up of a suite."""
     message = truncate_message(f"{failure.message.strip()}\n{failure.stack.rstrip()}")
     return Result(name or "unnamed", "errored", message=message, name=name or None)

@@ -4,9 +4,9 @@
     {"spec/a_spec.rb": 3.2}                     files, where every key looks like one (knapsack)
     {job: {configuration: {file: s}}}           files (PyTorch's test-times)
 
-Of several jobs and configurations the entry called "default" is read; where there is none, a file
-takes the mean over those that have it. A duration that none can be (negative, NaN, over
-31 years, no number) is an error that names its key: whoever wrote the file wrote others wrongly.
+Of several jobs and configurations, the entry "default" is read; without such an entry, the time of
+a file is the mean of all entries with the file. An invalid duration (negative, NaN, over 31 years,
+no number) is an error that names the key, as the other durations may be wrong, too.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _FILE: Final = re.compile(r"[^\s:]*[^\s:/\\]\.[A-Za-z][A-Za-z0-9]{0,4}")
 class Duration:
     """One entry: a unit's own time, or the total of a file."""
 
-    unit: str  # what stands for it where no inventory is known
+    unit: str  # id of the unit, or path of the file
     wall_s: float
     is_file_total: bool = False
 
     @property
     def spelling(self) -> ExternalName:
-        """How the other program spells it; a total has no name."""
+        """The name in the other program; a total has no name."""
         return ExternalName(None, None, self.unit if self.is_file_total else None)
 
 
 def sniff(head: bytes) -> bool:
-    """JSON."""
+    """Recognise JSON."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def read(stream: IO[bytes], source: str) -> tuple[Duration, ...]:
-    """The file's durations, in its order; of the same key twice the last.
+    """Read the durations of a file, in its order; the last of equal keys counts.
 
     Raises:
-        InputError: no JSON of one of the forms above, or a duration that none can be.
+        InputError: no JSON of one of the forms above, or an invalid duration.
     """
     content = _parsed(read_limited(stream, source, MAX_BYTES), source)
     if isinstance(content, list):
@@ -102,14 +102,14 @@ def _of_jobs(content: dict[str, Any], source: str) -> Iterator[Duration]:
                 times.setdefault(file, []).append(seconds)
     if not times:
         raise _unknown_form(source, "found no seconds")
-    for file, found in times.items():
-        yield Duration(file, sum(found) / len(found), is_file_total=True)
+    for file, values in times.items():
+        yield Duration(file, sum(values) / len(values), is_file_total=True)
 
 
 def _default_entry(content: Any, path: tuple[str, ...], source: str) -> dict[str, Any]:
-    """The entry called "default", where there is one; else all."""
-    found = _object(content, path, source)
-    return {DEFAULT: found[DEFAULT]} if isinstance(found.get(DEFAULT), dict) else found
+    """Return the entry "default" alone, if there is one; else all entries."""
+    entries = _object(content, path, source)
+    return {DEFAULT: entries[DEFAULT]} if isinstance(entries.get(DEFAULT), dict) else entries
 
 
 def _object(content: Any, path: tuple[str, ...], source: str) -> dict[str, Any]:

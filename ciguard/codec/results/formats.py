@@ -1,5 +1,6 @@
-"""The table of result formats: to add one, write its module and its line here; and which files are
-results.
+"""The table of result formats, and recognition of result files.
+
+To add a format, write its module and its line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -41,52 +42,52 @@ FORMATS: Final[Mapping[str, ResultFormat]] = {
 
 
 def format_of(stream: IO[bytes], source: str) -> ResultFormat:
-    """The first format to recognise an unpacked stream, which stays at its start.
+    """Return the first format that recognises an unpacked stream, which stays at its start.
 
     Raises:
-        InputError: none does.
+        InputError: no format recognises the stream.
     """
     head = peek(stream, source)
-    for found in FORMATS.values():
-        if found.sniff(head):
-            return found
-    known = ", ".join(f"{name} ({found.NAME})" for name, found in FORMATS.items())
+    for format_ in FORMATS.values():
+        if format_.sniff(head):
+            return format_
+    formats = ", ".join(f"{name} ({format_.NAME})" for name, format_ in FORMATS.items())
     root = xml_root(head)
     known_root = f"XML with the root <{root}>" if root else "no known XML or JSON"
     what = known_root if head.strip() else "it is empty"
     what = f"no format of results is recognised: {what}"
-    raise InputError(what, where=source, fix=f"there are: {known}")
+    raise InputError(what, where=source, fix=f"there are: {formats}")
 
 
 def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """The files in a zip archive that are results, by `path/member`; any other file as it is.
+    """Yield (`path/member`, content) of the result files in a zip archive; another file itself.
 
-    Jobs upload logs and pictures as well: these are passed over. What is named like a result file
-    and cannot be read as one is given: nobody knows what it would have said.
+    Logs and pictures in the archive are skipped. A member that is named like a result file is
+    yielded even if it cannot be read, as its results are not known.
 
     Raises:
-        InputError: it is refused (see `archive`), or has no results in it.
+        InputError: the archive is refused (see `archive`), or has no result file.
     """
     if not content.startswith(archive.SIGNATURE):
         yield path, content
         return
-    found = 0
+    count = 0
     for name, inner in archive.members(io.BytesIO(content), path):
         if _may_be_of_results(name, inner):
-            found += 1
+            count += 1
             yield f"{path}/{name}", inner
-    if not found:
+    if not count:
         raise InputError("no result file in it", where=path, fix="name an archive that has some")
 
 
 def _may_be_of_results(name: str, content: bytes) -> bool:
-    """By what it holds; where that does not say it (empty, cut, damaged), by its name."""
+    """Return whether a file has results, by its content; if empty or damaged, by its name."""
     try:
         head = peek(gunzip(io.BytesIO(content)), "")
     except InputError:
-        return True  # of a gzip that is damaged nobody knows what is in it
-    if any(one.sniff(head) for one in FORMATS.values()):
+        return True  # the content of a damaged gzip file is not known
+    if any(format_.sniff(head) for format_ in FORMATS.values()):
         return True
-    named = name.lower().removesuffix(".gz")
-    # XML with another root is of coverage, or a page.
-    return named.endswith(".trx") or (named.endswith(".xml") and not xml_root(head))
+    plain_name = name.lower().removesuffix(".gz")
+    # XML with another root is coverage or a page.
+    return plain_name.endswith(".trx") or (plain_name.endswith(".xml") and not xml_root(head))

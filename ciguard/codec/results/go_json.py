@@ -1,7 +1,7 @@
 """`go test -json`, also in files of `gotestsum --jsonfile`: JSON lines -> results, streamed. Pure.
 
-An event is about a test, its package, or a build. A test that ran and has no closing event did not
-end, whatever its package comes to. https://go.dev/cmd/test2json; docs/reference/result-files.md.
+An event is about a test, a package or a build. A test that ran and has no closing event did not
+end, even if its package passed. https://go.dev/cmd/test2json; docs/reference/result-files.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "go test -json"
 
-# Every other action is passed over: only these end a test, and one without an end has died.
+# Actions that end a test. A test without one of them counts as died.
 _OUTCOMES: Final[Mapping[str, Outcome]] = {
     "pass": "passed",
     "skip": "skipped",
@@ -36,9 +36,9 @@ _ACTION: Final = re.compile(rb'"Action":"[a-z-]+"')
 # Before Go 1.24 a package that could not be built is a line of text.
 _NOT_BUILT: Final = re.compile(rb"FAIL\t(\S{1,1000}) \[(?:build|setup) failed\]\s*$")
 
-# What the testing package writes around a test's own output.
+# Lines of the testing package around the output of a test.
 _FRAME: Final = re.compile(r"=== (RUN|PAUSE|CONT|NAME|ATTR) |\s*--- (PASS|FAIL|SKIP|BENCH): ")
-# A line with which the process ended, by its own doing.
+# Last lines of a process that ended itself.
 _LAST_WORDS: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
     ("timeout", re.compile(r"panic: test timed out after |\*\*\* Test killed.*ran too long")),
     (
@@ -59,13 +59,13 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def sniff(head: bytes) -> bool:
-    """A line is an event of `go test -json`; lines of a build may precede it."""
+    """Recognise an event of `go test -json` in any line; lines of a build may precede it."""
     lines = head.removeprefix(BYTE_ORDER_MARK).split(b"\n")
     return any(_EVENT.match(line) and _ACTION.search(line) for line in lines)
 
 
 class GoLog:
-    """What a test, a package or a build printed: the start, and the ending that it names."""
+    """The output of a test, a package or a build: its beginning, and an ending that it names."""
 
     __slots__ = ("ending", "text")
 
@@ -74,13 +74,13 @@ class GoLog:
         self.ending: Ending | None = None
 
     def add(self, line: str) -> None:
-        """As much as a message may have."""
+        """Add a line, up to the length of a message."""
         if _FRAME.match(line):
             return
         if len(self.text) < MAX_MESSAGE_BYTES:
             self.text += line[:MAX_MESSAGE_BYTES]
         if self.ending is None:
-            self.ending = next((one for one, text in _LAST_WORDS if text.match(line)), None)
+            self.ending = next((ending for ending, text in _LAST_WORDS if text.match(line)), None)
 
 
 class _Test(GoLog):
@@ -94,7 +94,7 @@ class _Test(GoLog):
 
 
 class _Package(GoLog):
-    """A package of which something was read; open from its first test to its own result."""
+    """An open package, from its first event to its result."""
 
     __slots__ = ("bad", "started", "tests")
 
@@ -106,18 +106,18 @@ class _Package(GoLog):
 
 
 class _Reading:
-    """The events so far."""
+    """The state of packages, tests and builds by the events so far."""
 
     def __init__(self) -> None:
         self.packages: dict[str, _Package] = {}
         self.builds: dict[str, GoLog] = {}
-        self.unreported: set[str] = set()  # builds that failed, and no package has named yet
+        self.unreported: set[str] = set()  # failed builds that no package has named yet
         self.tries: Counter[str] = Counter()
         self.died = 0
         self.first_died = ""
 
     def event(self, event: Mapping[str, Any]) -> Iterator[Result]:
-        """The results that an event completes."""
+        """Yield the results that an event completes."""
         action, name = _text(event, "Action"), _text(event, "Package")
         if action.startswith("build-"):
             self.build(action, event)
@@ -144,7 +144,7 @@ class _Reading:
                 yield from self.end_package(name, event)
 
     def build(self, action: str, event: Mapping[str, Any]) -> None:
-        """A build prints, or fails; which packages cannot run for it is in their own events."""
+        """Handle the output or the failure of a build; events of packages name the failed build."""
         path = _text(event, "ImportPath")
         if action == "build-output":
             self.builds.setdefault(path, GoLog()).add(_text(event, "Output"))
@@ -152,7 +152,7 @@ class _Reading:
             self.unreported.add(path)
 
     def end(self, name: str, test: str, outcome: Outcome, event: Mapping[str, Any]) -> Result:
-        """A test ended."""
+        """Return the result of a test that ended."""
         package = self.packages[name]
         log = package.tests.pop(test, None) or _Test()
         ending: Ending = "completed"
@@ -162,7 +162,7 @@ class _Reading:
         return self.result((name, test), outcome, ending, log.text, event.get("Elapsed"))
 
     def death(self, name: str, test: str, package: _Package) -> Result:
-        """A test did not end. One that was paused did not run when its process ended."""
+        """Return the result of a test that did not end; a paused test counts as cancelled."""
         log = package.tests.pop(test)
         package.bad += 1
         self.died += 1
@@ -171,7 +171,7 @@ class _Reading:
         return self.result((name, test), "died", ending, log.text, None)
 
     def end_package(self, name: str, event: Mapping[str, Any]) -> Iterator[Result]:
-        """A package ended: its open tests have died, and what else kept it from passing is told."""
+        """Yield the results of open tests of a package that ended, and of its own failure."""
         package = self.packages.pop(name)
         has_failed = event["Action"] == "fail"
         for test in list(package.tests):
@@ -185,14 +185,14 @@ class _Reading:
             yield self.package_error(name, log, event.get("Elapsed"))
 
     def package_error(self, name: str, log: GoLog, elapsed: Any = None) -> Result:
-        """What kept a whole package from passing is no test's, and must not be lost."""
+        """Return the result of a package that failed without a failed test."""
         ending = log.ending or "completed"
         return self.result((name, ""), "errored", ending, log.text, elapsed)
 
     def result(
         self, names: tuple[str, str], outcome: Outcome, ending: Ending, text: str, elapsed: Any
     ) -> Result:
-        """A result; a further one of the same name is a further try."""
+        """Return a result; a repeated name is a further try."""
         package, test = names
         unit = _unit(package, test)
         self.tries[unit] += 1
@@ -209,7 +209,7 @@ class _Reading:
         )
 
     def finish(self) -> Iterator[Result]:
-        """Nothing more can be read."""
+        """Yield the results of open tests and failed builds at the end of the file."""
         for name, package in self.packages.items():
             for test in list(package.tests):
                 yield self.death(name, test, package)
@@ -217,11 +217,7 @@ class _Reading:
             yield self.package_error(path.partition(" ")[0], self.builds.get(path, GoLog()))
 
     def check_end(self, where: str) -> None:
-        """The file was read to its end: what did not come to its own.
-
-        Raises:
-            InputError: a package without a result, or a test that died.
-        """
+        """Raise InputError for a package without a result, or a test that died."""
         fix = "look at the log of its job: did a test end the process, or was it stopped?"
         started = [name for name, package in self.packages.items() if package.started]
         if started:
@@ -246,11 +242,7 @@ def _text(event: Mapping[str, Any], key: str) -> str:
 
 
 def _parsed(line: bytes, where: str) -> Mapping[str, Any]:
-    """An event.
-
-    Raises:
-        InputError: it is cut or garbled.
-    """
+    """Parse an event; raise InputError for a damaged one."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -260,20 +252,20 @@ def _parsed(line: bytes, where: str) -> Mapping[str, Any]:
 
 
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
-    """Yield a file's results in the order in which they ended; what precedes an error is yielded.
+    """Yield a file's results in the order of their ends, also those that precede an error.
 
-    A unit is `package.Test`; a package that failed without a test is one of its own. Memory grows
-    with the names of tests, which tell their tries apart: 0.13 KB a test.
+    A unit is `package.Test`; a package that failed without a failed test is a unit, too. Memory
+    grows with the names of tests, which are needed to number tries: 0.13 KB a test.
 
     Raises:
-        InputError: with the line: a damaged event or gzip, a line of 4 MiB; or, behind all results,
+        InputError: with the line: a damaged event or gzip, a line of 4 MiB; or, after all results,
             a package without a result, or a test that did not end.
     """
     reading = _Reading()
     where = source
     try:
         for where, line in read_lines(stream, source):
-            # The last line may be cut so early that it is not yet like an event.
+            # The last line may be truncated before it can be recognised as an event.
             if _EVENT.match(line) or (line.startswith(b"{") and not line.endswith(b"\n")):
                 yield from reading.event(_parsed(line, where))
             elif not_built := _NOT_BUILT.match(line):
@@ -288,7 +280,7 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
 
 
 def read_lines(stream: IO[bytes], source: str) -> Iterator[tuple[str, bytes]]:
-    """Each line with its place, `source:line`.
+    """Yield (`source:line`, line).
 
     Raises:
         InputError: a line of 4 MiB, a file of 4 GiB, damaged gzip.

@@ -1,9 +1,9 @@
-"""JSON of other programs: bytes -> objects that name the place of what is wrong. Pure.
+"""JSON result files of other programs: bytes -> objects whose errors name their position. Pure.
 
-`head_keys` tells formats apart by their first keys; `Counters` compares a file with its counters.
-Of one long list each item is decoded when it is read: the values of a file take 3 to 6 times its
-size in memory, those of one item little. msgspec finds where an item ends without making it; what
-it refuses (NaN, half characters, UTF-16) is for the standard library to read, or to explain.
+`head_keys` distinguishes formats by their first keys; `Counters` compares a file with its counters.
+The items of one long list are decoded one by one, as all values of a file take 3 to 6 times its
+size in memory. msgspec finds the end of an item without decoding it. The standard library reads
+what msgspec refuses (NaN, half characters, UTF-16), or raises the error.
 """
 
 from __future__ import annotations
@@ -21,73 +21,76 @@ from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from msgspec import Raw
 
 
 MAX_BYTES: Final = 1 << 28  # unpacked, and held in memory
-MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+MAX_S: Final = 1e9  # 31 years: a larger time was not measured
 MAX_COUNT: Final = 10**12
 MAX_TRIES: Final = 1000  # more are not listed one by one
 _BOMS: Final = b"\xef\xbb\xbf\xff\xfe"
-# The last alternative is a string that the head cuts: what follows is text, not keys.
+# The last alternative is a string that is cut at the end of the head.
 _TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]|"', re.DOTALL)
 _MAX_KEY_DEPTH: Final = 2
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _UNFINISHED_FIX: Final = "look at the log of its job: was the run stopped? Run it again"
 
-PIECES_FROM_BYTES: Final = 1 << 20  # below, to import msgspec takes longer than it saves
+PIECES_FROM_BYTES: Final = 1 << 20  # below, the import of msgspec takes longer than it saves
 
 
 def head_keys(head: bytes) -> frozenset[str]:
-    """The keys of an object that begins so: `a`, and `a.b` of objects in it; `a[]` of a list.
+    """Return the first keys of an object: `a`, `a.b` of an inner object, `a[]` of a list.
 
     Args:
         head: first 4 KiB; UTF-8, or UTF-16 as PowerShell writes it.
     """
     text = head.replace(b"\0", b"").lstrip(_BOMS).lstrip()
-    found: set[str] = set()
+    keys: set[str] = set()
     path: list[str] = []
     key = ""
     for token in _TOKEN.finditer(text) if text.startswith(b"{") else ():
-        mark = token[0][:1]
+        bracket = token[0][:1]
         if token[1] is not None:
             if token[2] and len(path) <= _MAX_KEY_DEPTH and not path[-1].endswith("[]"):
                 key = ".".join(filter(None, (path[-1], token[1].decode("utf-8", "replace"))))
-                found.add(key)
-        elif mark == b'"':
+                keys.add(key)
+        elif bracket == b'"':
             break
-        elif mark in b"{[":
-            path.append(f"{key}[]" if mark == b"[" else key)
-            found.update(path[-1:] if mark == b"[" else ())
+        elif bracket in b"{[":
+            path.append(f"{key}[]" if bracket == b"[" else key)
+            keys.update(path[-1:] if bracket == b"[" else ())
         else:
             path.pop()
             if not path:
                 break
-    return frozenset(found)
+    return frozenset(keys)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """An object of a file, and its place in it as `testResults[3].location`."""
+    """An object of a file with its path in the file, as `testResults[3].location`."""
 
     values: dict[str, Any]
     source: str
     path: str = ""
 
     def error(self, what: str, key: str = "", fix: str = "was the file edited?") -> InputError:
-        """An error at a key of this object."""
-        place = ".".join(filter(None, (self.path, key)))
-        return InputError(what, where=f"{self.source}: {place}" if place else self.source, fix=fix)
+        """Return an error at a key of this object."""
+        path = ".".join(filter(None, (self.path, key)))
+        return InputError(what, where=f"{self.source}: {path}" if path else self.source, fix=fix)
 
-    def unknown(self, key: str, word: str, known: Sequence[str]) -> InputError:
-        """An error for a word that the format does not have."""
-        what = f"{key} {word!r:.60} is not known"
-        return self.error(what, key, f"expected one of {', '.join(known)}")
+    def word(self, key: str, known: Collection[str]) -> str:
+        """Return a text that must be one of `known`; raise InputError for another text."""
+        word = self.text(key)
+        if word not in known:
+            fix = f"expected one of {', '.join(filter(None, known))}"
+            raise self.error(f"{key} {word!r:.60} is not known", key, fix)
+        return word
 
     def text(self, key: str) -> str:
-        """A text; "" where absent or null. Half characters, which UTF-8 cannot hold, become `?`."""
+        """Return a text; "" if absent or null. Half characters, invalid in UTF-8, become `?`."""
         value = self.values.get(key)
         if value is None:
             return ""
@@ -96,15 +99,15 @@ class JsonObject:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; a text alone is a list of one."""
+        """Return a list of texts; a single text is a list of one."""
         value = self.values.get(key)
         items = [value] if isinstance(value, str) else [] if value is None else value
-        if not isinstance(items, list) or not all(isinstance(one, str) for one in items):
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
             raise self.error(f"expected a list of texts, found {value!r:.40}", key)
-        return tuple(one.encode("utf-8", "replace").decode() for one in items)
+        return tuple(item.encode("utf-8", "replace").decode() for item in items)
 
     def seconds(self, key: str, per_second: float = 1.0) -> float | None:
-        """A time; None where none was measured: absent, null, negative or beyond measure."""
+        """Return a time; None if not measured: absent, null, negative or beyond `MAX_S`."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -113,19 +116,19 @@ class JsonObject:
         return round(value / per_second, 9) if 0 <= value <= MAX_S * per_second else None
 
     def count(self, key: str) -> int:
-        """A counter or a line; 0 where absent or null."""
+        """Return a counter or a line; 0 if absent or null."""
         value = 0 if self.values.get(key) is None else self.values[key]
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
             raise self.error(f"expected a count, found {value!r:.40}", key)
         return value
 
     def object(self, key: str) -> JsonObject:
-        """An object; an empty one where absent or null."""
+        """Return an object; an empty one if absent or null."""
         value = self.values.get(key)
         return self._inner({} if value is None else value, key)
 
     def objects(self, key: str, *, required: bool = False) -> Iterator[JsonObject]:
-        """A list of objects; nothing where absent or null, unless `required`."""
+        """Yield the objects of a list; nothing if absent or null, unless `required`."""
         value = self.values.get(key)
         if value is None and not required:
             return
@@ -141,11 +144,11 @@ class JsonObject:
 
 
 def read_object(stream: IO[bytes], source: str, *long_list: str) -> JsonObject:
-    """The object that a file is.
+    """Read a file that is one object.
 
     Args:
-        long_list: keys that lead to the list of most of the file; its items are decoded as they
-            are read, once.
+        long_list: path of the list that is most of the file; its items are decoded one by one, and
+            can be read only once.
 
     Raises:
         InputError: larger than 256 MiB, damaged, truncated (with line and column), or no object.
@@ -157,22 +160,22 @@ def read_object(stream: IO[bytes], source: str, *long_list: str) -> JsonObject:
 
 
 def clean_message(*parts: str | None) -> str | None:
-    """Texts as one message, without a terminal's colours."""
+    """Join texts to a message, without the colours of a terminal."""
     return truncate_message(_COLOUR.sub("", "\n".join(filter(None, parts))))
 
 
 def ending_of(kind: str, message: str | None) -> Ending:
-    """The ending of a failure by its type and its message."""
+    """Return the ending of a failure by its type and message."""
     return ending_of_failure(kind, message or "")
 
 
 def pad_tries(messages: Sequence[str | None], count: int) -> list[str | None]:
-    """Messages of failed tries, with None for those that only a counter knows."""
+    """Extend the messages of failed tries by None for tries that only a counter counts."""
     return [*messages[:MAX_TRIES], *[None] * (min(count, MAX_TRIES) - len(messages))]
 
 
 def with_tries(final: Result, messages: Sequence[str | None]) -> Iterator[Result]:
-    """Failed tries, one for each message, then the final result as the try after them."""
+    """Yield a failed try for each message, then the final result as the last try."""
     for number, message in enumerate(messages, 1):
         words = {"message": message, "ending": ending_of("", message), "wall_s": None}
         yield replace(final, outcome="failed", try_number=number, **words)  # type: ignore[arg-type]
@@ -181,25 +184,25 @@ def with_tries(final: Result, messages: Sequence[str | None]) -> Iterator[Result
 
 @dataclass(slots=True)
 class Counters:
-    """The final results of a file by outcome, to hold its own counters against."""
+    """The numbers of final results of a file by outcome, to compare with its counters."""
 
     found: Counter[Outcome] = field(default_factory=Counter)
 
     @property
     def bad(self) -> int:
-        """How many failed, in whatever way."""
+        """The number of failed, errored and died results."""
         return sum(self.found[outcome] for outcome in BAD_OUTCOMES)
 
-    def check(self, total: int, failed: int, place: JsonObject) -> None:
+    def check(self, total: int, failed: int, report: JsonObject) -> None:
         """Raise InputError if the file counts more than it contains, or a test has no result."""
         pairs = (("tests", total, self.found.total()), ("failed", failed, self.bad))
         for word, counted, found in pairs:
             if counted > found:
                 what = f"its counters say {counted:,} {word}, and it holds {found:,}"
-                raise place.error(what, fix=_UNFINISHED_FIX)
+                raise report.error(what, fix=_UNFINISHED_FIX)
         if self.found["died"]:
             what = f"{self.found['died']:,} of {self.found.total():,} tests have no result"
-            raise place.error(what, fix=_UNFINISHED_FIX)
+            raise report.error(what, fix=_UNFINISHED_FIX)
 
 
 class _Pieces(list["Raw"]):
@@ -223,23 +226,23 @@ class _Pieces(list["Raw"]):
         try:
             return json.loads(bytes(item))
         except (ValueError, RecursionError):
-            parse_json(self._content, self._source)  # raises with the place in the file
+            parse_json(self._content, self._source)  # raises with the position in the file
             raise
 
 
 def parse_json(content: bytes, source: str, long_list: Sequence[str] = ()) -> Any:
-    """The value of a file.
+    """Parse a file.
 
     Args:
-        long_list: keys that lead to the list to read in pieces, from the outermost.
+        long_list: path of the list to read in pieces, from the outermost key.
 
     Raises:
         InputError: damaged or truncated, with line and column; also while a list is read in pieces.
     """
     if long_list and len(content) >= PIECES_FROM_BYTES:
-        found = _decode_in_pieces(content, long_list, content, source)
-        if found is not None:
-            return found
+        value = _decode_in_pieces(content, long_list, content, source)
+        if value is not None:
+            return value
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -253,22 +256,22 @@ def parse_json(content: bytes, source: str, long_list: Sequence[str] = ()) -> An
 def _decode_in_pieces(
     value: bytes | Raw, keys: Sequence[str], content: bytes, source: str
 ) -> dict[str, Any] | None:
-    """An object with the long list in pieces; None where msgspec cannot, or another type stands."""
+    """Return an object with the long list in pieces; None if msgspec fails or a type is wrong."""
     import msgspec  # noqa: PLC0415
 
     first, *inner = keys
     try:
-        found: dict[str, Any] = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
-        for key, raw in found.items():
+        content_values: dict[str, Any] = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+        for key, raw in content_values.items():
             if key != first:
-                found[key] = msgspec.json.decode(raw)
+                content_values[key] = msgspec.json.decode(raw)
             elif inner:
-                found[key] = _decode_in_pieces(raw, inner, content, source)
-                if found[key] is None:
+                content_values[key] = _decode_in_pieces(raw, inner, content, source)
+                if content_values[key] is None:
                     return None
             else:
                 items = msgspec.json.decode(raw, type=list[msgspec.Raw])
-                found[key] = _Pieces(items, content, source)
+                content_values[key] = _Pieces(items, content, source)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    return found
+    return content_values

@@ -1,11 +1,10 @@
 """JUnit XML, as many programs write it: bytes -> results, streamed through expat.
 
-There is no standard; what is read here is the part on which the writers agree: `testcase` with
-`classname`, `name`, `time`, `file`, `line`, and in it `failure`, `error` or `skipped`; what a suite
-counts; and what Surefire says of earlier tries. docs/reference/result-files.md has the table.
-JUnit XML has no field for its producer. An element's attributes and their order are the producer's
-own, and outlive a merge of files: by these the programs are known that need a rule of their own.
-Pure.
+There is no standard. The common part of all writers is read: `testcase` with `classname`, `name`,
+`time`, `file`, `line`, and in it `failure`, `error` or `skipped`; the counters of a suite; and the
+earlier tries of Surefire. docs/reference/result-files.md has the table.
+JUnit XML has no field for its producer. A producer that needs a special rule is recognised by an
+element's attributes and their order, which a merge of files does not change. Pure.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _TRIES: Final[dict[str, Outcome]] = {
     "rerunFailure": "failed",
     "rerunError": "errored",
 }
-# Nothing in them says how a case ended, and some writers put more of them than of cases.
+# Elements without an outcome, which may be more frequent than cases.
 _PROPERTIES: Final = "properties"
 _OUTPUTS: Final = frozenset({"system-out", "system-err"})
 _SPELLED: Final = {name.lower(): name for name in (*_ROOTS, *_OUTCOME, *_TRIES)}
-# What an attribute `status` or `result` may say that no element says.
+# Outcomes of the attributes `status` and `result`, for a case without an element.
 _STATUS_OUTCOMES: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("", "run", "ran", "executed", "completed", "complete", "finished"), "passed"),
     **dict.fromkeys(("pass", "passed", "ok", "success", "succeeded", "successful"), "passed"),
@@ -67,18 +66,18 @@ _BY_ATTRIBUTES: Final[Mapping[str, Producer]] = {
 }
 # No tests of an image take longer than a day, or less than as many nanoseconds (86 microseconds).
 _LONGEST_RUN_S: Final = 86_400
-# Of `vitest --typecheck`: a compiler reads them, nothing runs, and no time is measured.
+# Files of `vitest --typecheck`, which are compiled, not run, and have no time.
 _TYPE_TESTS: Final = re.compile(r"-d\.[cm]?[jt]sx?$")
 _PLAYWRIGHT_SKIPS: Final = frozenset({"skip", "fixme"})
 
 
 def sniff(head: bytes) -> bool:
-    """XML whose first element is one of JUnit's."""
+    """Recognise XML whose first element is one of JUnit's."""
     return xml_root(head) in _ROOTS
 
 
 class _Suite(NamedTuple):
-    """An open suite: what it is called, what it counts, and what was there before it."""
+    """An open suite: name, counters, and the numbers of cases and failures before it."""
 
     name: str
     file: str | None
@@ -86,7 +85,7 @@ class _Suite(NamedTuple):
     bad: int
     cases_before: int
     bad_before: int
-    producer: Producer | None  # of this suite, else of that around it
+    producer: Producer | None  # of this suite, else of the outer suite
     is_lost: bool  # a file of Vitest whose worker was killed
 
 
@@ -103,13 +102,13 @@ class _Reading(XmlReader):
         super().__init__(source)
         self.suites: list[_Suite] = []
         self.cases = 0
-        self.bad = 0  # elements that say so
+        self.bad = 0  # elements of failures
         self.never_ran = 0  # cases of the innermost suite
         self.not_reached = 0  # cases of Playwright
-        self.per_second = 1.0  # what `time` counts
-        self.properties: list[str] = []  # of the case, where they say something
+        self.per_second = 1.0  # unit of `time`
+        self.properties: list[str] = []  # of the open case, for Playwright
         self.case: dict[str, str] | None = None
-        self.orphan = False  # the case stands for a suite that has none
+        self.orphan = False  # the open case is the failure of a suite outside of cases
         self.outcome: Outcome = "passed"
         self.ending: Ending = "completed"
         self.kind = ""
@@ -117,9 +116,9 @@ class _Reading(XmlReader):
         self.tries: list[_Try] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """A case, what it came to, or a suite; everything else is passed over."""
+        """Begin a case, an outcome or a suite; skip everything else."""
         if tag == "testcase":
-            if self.case is not None:  # a case inside a case: neither is lost
+            if self.case is not None:  # a case inside a case: both are reported
                 self.finish(self.case)
             self.begin(attributes)
         elif tag in _OUTCOME:
@@ -145,11 +144,11 @@ class _Reading(XmlReader):
 
     @property
     def producer(self) -> Producer | None:
-        """Of the innermost suite, as far as its rules need it."""
+        """The producer of the innermost suite; None for a producer without special rules."""
         return self.suites[-1].producer if self.suites else None
 
     def start_suite(self, tag: str, attributes: dict[str, str]) -> None:
-        """A suite, of which nothing is counted yet."""
+        """Begin a suite."""
         producer = producer_of(tag, attributes) or self.producer
         if not self.suites:
             self.per_second = ticks_per_second(producer, attributes)
@@ -164,7 +163,7 @@ class _Reading(XmlReader):
         self.never_ran = 0
 
     def end(self, tag: str) -> None:
-        """What began ends."""
+        """End a case, an outcome or a suite."""
         if tag == "testcase":
             if self.case is not None:
                 self.finish(self.case)
@@ -174,7 +173,7 @@ class _Reading(XmlReader):
             self.check_counters(self.suites.pop())
 
     def end_skipped(self, tag: str) -> None:
-        """Properties end, or one of them; what is none must not be lost in them."""
+        """End skipped properties; refuse an element of a case among them, which would be lost."""
         if tag == _PROPERTIES:
             super().end_skipped(tag)
         elif tag != "property" and tag.rpartition(":")[2].lower() in _SPELLED:
@@ -182,12 +181,12 @@ class _Reading(XmlReader):
             raise InputError(what, where=self.position(), fix="let its writer put it beside them")
 
     def finish_open_case(self) -> None:
-        """An open case that has failed has failed, whatever would have come behind."""
+        """Report an open case that has failed: later elements cannot change that."""
         if self.case is not None and self.text_element is None and self.outcome in BAD_OUTCOMES:
             self.finish(self.case)
 
     def begin(self, attributes: dict[str, str], *, orphan: bool = False) -> None:
-        """A case, of which nothing is known yet."""
+        """Begin a case; an orphan is a failure outside of cases."""
         self.case = attributes
         self.orphan = orphan
         self.outcome, self.ending = "passed", "completed"
@@ -195,9 +194,9 @@ class _Reading(XmlReader):
         self.properties = []
 
     def start_outcome(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element that says how the case, or without one its suite, ended: the worst counts."""
+        """Begin the outcome of the case, or of the suite outside of cases; the worst counts."""
         if self.case is None:
-            # What kept a whole suite from running is nobody's case, and must not be lost.
+            # A failure of a whole suite belongs to no case, and must not be lost.
             self.begin({"name": self.suites[-1].name if self.suites else ""}, orphan=True)
         outcome = _OUTCOME[tag]
         self.bad += outcome != "skipped"
@@ -210,13 +209,13 @@ class _Reading(XmlReader):
         self.begin_text(tag)
 
     def finish_outcome(self) -> None:
-        """The element was read to its end: its type, message and text say what there is to say."""
+        """End an outcome: conclude ending and message from its type, message and text."""
         message, text = self.message or "", self.text
         if self.outcome != "skipped":
             self.ending = ending_of_failure(self.kind, message)
             if self.ending == "completed":
                 self.ending = ending_of_failure("", text)
-        # The first line is what people are shown: a trace begins with a line of code.
+        # Pages show the first line: the message comes first, as a trace begins with code.
         first = text.strip().partition("\n")[0]
         self.message = truncate_message(text if message.strip() in first else f"{message}\n{text}")
         self.end_text()
@@ -224,7 +223,7 @@ class _Reading(XmlReader):
             self.finish(self.case)
 
     def finish(self, case: dict[str, str]) -> None:
-        """The case was read to its end."""
+        """Report a case at its end."""
         self.case = None
         self.cases += 1
         classname, name = case.get("classname"), case.get("name")
@@ -257,7 +256,7 @@ class _Reading(XmlReader):
         self.found_results.append(result)
 
     def check_skip(self, case: dict[str, str]) -> None:
-        """A case is skipped; some producers write so what failed or did not run."""
+        """Correct the outcome of a skipped case: some producers skip a failed or lost test."""
         if is_failure_of_ctest(self.producer, case, self.message or ""):
             self.outcome = "failed"
         elif self.suites and was_not_reached(
@@ -268,7 +267,7 @@ class _Reading(XmlReader):
             self.outcome, self.ending = "died", "unknown"
 
     def outcome_from_attributes(self, case: dict[str, str]) -> Outcome:
-        """What attributes say of a case without an element; the worse of two."""
+        """Return the outcome of a case without an element by its attributes; the worse of two."""
         outcomes: list[Outcome] = []
         for key in ("status", "result"):
             word = case.get(key, "")
@@ -280,7 +279,7 @@ class _Reading(XmlReader):
         return max(outcomes, key=_BY_SEVERITY.index)
 
     def add_tries(self, final: Any) -> None:
-        """Tries before one that went right are results; of a case that stayed bad one is enough."""
+        """Report the tries of a case that passed in the end; a failed case is one result."""
         if final.outcome not in BAD_OUTCOMES:
             for number, (outcome, ending, message) in enumerate(self.tries, 1):
                 words = {"outcome": outcome, "ending": ending, "message": message}
@@ -288,7 +287,7 @@ class _Reading(XmlReader):
         self.tries = []
 
     def check_counters(self, suite: _Suite) -> None:
-        """A suite that counts more than it holds was not written, or not kept, to its end."""
+        """Set the file incomplete if a suite counts more than it holds, or cases never ran."""
         cases = self.cases - suite.cases_before
         if self.never_ran:
             killed = f"Vitest's worker of {suite.name:.120} was killed"
@@ -305,40 +304,40 @@ def _line(text: str) -> int | None:
 
 
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
-    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+    """Yield a file's results in its order, in constant memory, also those that precede an error.
 
-    A unit is `classname::name`, or `name` alone; tries before one that passed are results of their
-    own. Measured by benchmarks/junit_read.py.
+    A unit is `classname::name`, or `name` alone; failed tries before a passed one are separate
+    results. Measured by benchmarks/junit_read.py.
 
     Raises:
-        InputError: as `xmlstream.read` does; its counters say more than the file holds; a root
-            that is not JUnit's.
+        InputError: as in `xmlstream.read`; a root that is not JUnit's; or, after all results, a
+            suite that counts more than the file holds.
     """
     return read_xml(stream, source, _Reading)
 
 
 def producer_of(tag: str, attributes: Mapping[str, str]) -> Producer | None:
-    """The producer of a `testsuites` or `testsuite` with these attributes; None for all others."""
+    """Return the producer of an element with these attributes; None for all other producers."""
     return _BY_ATTRIBUTES.get(" ".join((tag, *attributes)))
 
 
 def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:
-    """Return whether Vitest lost the worker of this file: only a file that ends gets a time.
+    """Return whether Vitest lost the worker of this file: only a file that ended has a time.
 
-    Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
-    is a test below the resolution of a browser's clock.
+    Vitest writes a test that never ran as a passed test with `time="0"`. In a file that ended,
+    `time="0"` is a test below the resolution of a browser's clock.
     """
     is_untimed = producer == "Vitest" and suite.get("time") == "0"
     return is_untimed and _TYPE_TESTS.search(suite.get("name", "")) is None
 
 
 def counts_unlisted_skips(producer: Producer | None) -> bool:
-    """Return whether libtest wrote this suite: it counts ignored tests, and lists none of them."""
+    """Return whether libtest wrote this suite, which counts ignored tests without listing them."""
     return producer == "libtest"
 
 
 def ticks_per_second(producer: Producer | None, root: Mapping[str, str]) -> float:
-    """The unit of `time`: container-structure-test wrote nanoseconds before 1.14.
+    """Return the unit of `time`: container-structure-test wrote nanoseconds before 1.14.
 
     Milliseconds came from FitNesse and Chutzpah until 2015 and jest-junit before 1.1: no rule.
     """
@@ -366,7 +365,7 @@ def was_not_reached(
 ) -> bool:
     """Return whether a `skipped` case is a test that Playwright did not run ("did not run").
 
-    Playwright stops at --max-failures, at --global-timeout, and in a group behind a failure. A real
+    Playwright stops at --max-failures, at --global-timeout, and after a failure in a group. A real
     skip has the property `skip` or `fixme`. Measured with 1.36, 1.40, 1.55, 1.60 and 1.65; 1.30 has
     no properties, and another class than the file.
     """

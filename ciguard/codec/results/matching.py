@@ -1,10 +1,10 @@
-"""Other programs' spellings -> the units of an inventory. Pure.
+"""Matching of test names of other programs with the units of an inventory. Pure.
 
-First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
-(`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
-total of a file, and belongs in equal parts to all units of it. Never across suites or variants.
-Jest, Vitest, Playwright, PHPUnit and GoogleTest name files by absolute paths, and nothing in their
-files names the suite's folder: it is the one below which most units lie.
+A name matches a unit by its id; else by a normalised key, in which `pkg/mod.py::Class::t[x]` equals
+the pair (`pkg.mod.Class`, `t[x]`), if exactly one unit has this key. An entry without a name is the
+total of a file, and belongs in equal parts to all units of the file. Suites and variants are never
+mixed. Jest, Vitest, Playwright, PHPUnit and GoogleTest name files by absolute paths without the
+suite's folder: the folder is concluded as the one below which most units lie.
 O(units + entries).
 """
 
@@ -33,22 +33,22 @@ _ABSOLUTE: Final = re.compile(rf"({_PROJECT.pattern})?((?:[A-Za-z]:)?/.*)", re.D
 
 
 def is_file_of(unit: str, classname: str | None, name: str | None, file: str | None) -> bool:
-    """Return whether a unit is the file in which a case is: its own, or what stands as its class.
+    """Return whether a unit is the file of a case, which may also be written as the class.
 
-    Vitest writes the file as the class. CTest writes a test's own name there, which is no file.
+    Vitest writes the file as the class. CTest writes the test's name there, which is no file.
     """
     files = {file, classname if classname != name else None} - {None}
-    return any(is_path_of(unit, one) for one in files if one)
+    return any(is_path_of(unit, path) for path in files if path)
 
 
 def _to_dotted(path: str) -> str:
-    """A file's path as a module: without extension, dots for separators."""
+    """Convert a file's path to a module: without extension, dots for separators."""
     plain = plain_path(path)
     return _EXTENSION.sub("", plain).replace("/", ".").strip(".")
 
 
 def _normalize(unit: str) -> str:
-    """`a/b.py::C::t[x/y.z]` -> `a.b.C.t[x/y.z]`: parameters are kept as they are."""
+    """Normalise an id: `a/b.py::C::t[x/y.z]` -> `a.b.C.t[x/y.z]`; parameters stay unchanged."""
     head, bracket, parameters = unit.partition("[")
     file, *names = head.split("::")
     return ".".join((_to_dotted(file) if names else file, *names)) + bracket + parameters
@@ -56,7 +56,7 @@ def _normalize(unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """An inventory, looked up by id and by normalised texts; positions ascending."""
+    """Index of an inventory by id and by normalised texts; positions ascending."""
 
     by_id: Mapping[_NormalizedKey, int]
     by_path: Mapping[_NormalizedKey, int]
@@ -65,26 +65,27 @@ class _Index:
     folders: Mapping[SuiteKey, Collection[str]]  # on runners
 
     def find(self, suite: str, variant: str, unit: str, spelling: ExternalName) -> tuple[int, ...]:
-        """Positions for one entry."""
+        """Return the positions of the units that an entry matches."""
         position = self.by_id.get((suite, variant, unit))
         if position is not None:
             return (position,)
-        # Our own records say in which file a unit is, and are no file's total for that.
+        # In a record, an entry without a name may have a file, and is the total of the file only if
+        # its unit is the file.
         if spelling.name is None and spelling.file == unit:
             return tuple(self.by_file.get((suite, variant, _to_dotted(unit)), ()))
-        # A unit's id as it is: Go's package with a dot, nextest's binary with a space. Normalising
-        # would make one key of `a/b` and `a.b`, and of the slash before a subtest.
-        for mark in (".", " ") if spelling.classname is not None else ():
-            name = f"{spelling.classname}{mark}{spelling.name}"
+        # Ids without normalisation: Go's package with a dot, nextest's binary with a space. A
+        # normalised key would not distinguish `a/b` from `a.b`, nor the slash before a subtest.
+        for separator in (".", " ") if spelling.classname is not None else ():
+            name = f"{spelling.classname}{separator}{spelling.name}"
             position = self.by_id.get((suite, variant, name))
             if position is not None:
                 return (position,)
         for text in _texts(unit, spelling):
-            found = self.by_key.get((suite, variant, text), ())
-            if len(found) == 1:
-                return (found[0],)
-        # A framework whose units are whole files reports cases inside them; the file may stand in
-        # the place of the class.
+            positions = self.by_key.get((suite, variant, text), ())
+            if len(positions) == 1:
+                return (positions[0],)
+        # A framework whose units are whole files reports cases inside them; the class may be the
+        # file.
         folders = self.folders.get((suite, variant), ())
         for path in _paths(spelling):
             text = path_from_suite(path, folders)
@@ -95,7 +96,7 @@ class _Index:
 
 
 def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
-    """The normalised keys that an entry may stand for, the likeliest first."""
+    """Return the normalised keys that an entry may match, the likeliest first."""
     if spelling.name is None:
         return (_normalize(unit),)
     classname = (spelling.classname or "").replace("::", ".").replace("/", ".")
@@ -108,19 +109,18 @@ def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
 
 
 def _paths(spelling: ExternalName) -> Iterator[str]:
-    """What may be the file of an entry that has a name, or stand for one."""
+    """Yield the texts of an entry that may be its file."""
     return filter(None, (spelling.file, spelling.classname))
 
 
 def suite_folders(
     spellings: Iterable[ExternalName], units: Sequence[InventoryUnit]
 ) -> frozenset[str]:
-    """The folders of one suite on the runners, by all that is known of its run."""
-    absolute = [
-        path for path in {path for one in spellings for path in _paths(one)} if is_absolute(path)
-    ]
-    known = {plain_path(unit.unit) for unit in units} if absolute else ()
-    return find_suite_folders(absolute, known)
+    """Return the folders of a suite on the runners, by all names of its run."""
+    paths = {path for external in spellings for path in _paths(external)}
+    absolute = list(filter(is_absolute, paths))
+    unit_paths = {plain_path(unit.unit) for unit in units} if absolute else ()
+    return find_suite_folders(absolute, unit_paths)
 
 
 def _folders(
@@ -135,7 +135,7 @@ def _folders(
     inventories: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
     for unit in units if names else ():
         inventories[unit.suite, unit.variant].append(unit)
-    return {key: suite_folders(found, inventories[key]) for key, found in names.items()}
+    return {key: suite_folders(externals, inventories[key]) for key, externals in names.items()}
 
 
 def _index(units: Sequence[InventoryUnit], folders: Mapping[SuiteKey, Collection[str]]) -> _Index:
@@ -161,16 +161,16 @@ def match_units(
 ) -> list[tuple[int, ...]]:
     """Find the inventory's units for a history's keys.
 
-    A unit that has an entry of its own is still part of its file's total: a total is divided by
-    all of the group.
+    A unit with an entry is still part of its file's total, which is divided by all units of the
+    file.
 
     Args:
-        spellings: how other programs spell some of the keys.
+        spellings: names of keys in other programs.
         units: the inventory.
 
     Returns:
-        For each key its positions in the inventory: none where it belongs nowhere, several where it
-        is the total of them all.
+        For each key its positions in the inventory: none without a match, several for the total of
+        these units.
     """
     index = _index(units, _folders(keys, spellings, units))
     return [
@@ -179,7 +179,7 @@ def match_units(
 
 
 def spelling(case: Result) -> ExternalName:
-    """Return how the program spells a case."""
+    """Return the name of a case in its program."""
     return ExternalName(case.classname, case.name, case.file)
 
 
@@ -189,9 +189,9 @@ def units_of_cases(
     suite_key: SuiteKey,
     folders: Collection[str] | None = None,
 ) -> Iterator[tuple[str | None, bool]]:
-    """Yield for each case its unit, and whether that has its name; (None, False) without a unit.
+    """Yield for each case its unit, and whether the unit has its name; (None, False) for no unit.
 
-    A name that no unit has may be a row: `t[1]`, `t(x: 1)` are rows of a unit `t`.
+    A name without a unit may be a row: `t[1]` and `t(x: 1)` are rows of a unit `t`.
 
     Args:
         folders: of the suite on the runners; None to conclude them from these cases and units.
@@ -217,42 +217,42 @@ def owners_of_cases(
     inventories: Mapping[SuiteKey, Sequence[InventoryUnit]],
     folders: Mapping[SuiteKey, Collection[str]] | None = None,
 ) -> list[list[tuple[SuiteKey, str, bool]]]:
-    """Return for each case the units that it may be of, by suite and variant, as `units_of_cases`.
+    """Return for each case its possible units, by suite and variant, as in `units_of_cases`.
 
     Args:
-        scopes: of each case its suite and its variant; None where that is not known.
+        scopes: suite and variant of each case; None if not known.
         folders: of each suite on the runners; None to conclude them.
     """
-    known = list(scopes)
+    all_scopes = list(scopes)
     owners: list[list[tuple[SuiteKey, str, bool]]] = [[] for _ in cases]
     for suite_key, inventory in sorted(inventories.items()):
-        tried = [
+        candidates = [
             at
-            for at, (suite, variant) in enumerate(known)
+            for at, (suite, variant) in enumerate(all_scopes)
             if suite in (None, suite_key[0]) and variant in (None, suite_key[1])
         ]
         own_folders = None if folders is None else folders[suite_key]
-        units = units_of_cases([cases[at] for at in tried], inventory, suite_key, own_folders)
-        for at, (unit, by_name) in zip(tried, units, strict=True):
+        units = units_of_cases([cases[at] for at in candidates], inventory, suite_key, own_folders)
+        for at, (unit, by_name) in zip(candidates, units, strict=True):
             if unit is not None:
                 owners[at].append((suite_key, unit, by_name))
     return owners
 
 
 def with_unit(case: Result, suite_key: SuiteKey, unit: str, by_name: bool) -> Result:
-    """Return the case as one of this unit, and its file as the suite names it."""
+    """Return the case with this unit, and with its file as the suite names it."""
     name, (suite, variant) = case.case or (unit if by_name else case.unit), suite_key
     file = file_of_unit(unit, case.file)
     return replace(case, suite=suite, variant=variant, unit=unit, case=name, file=file)
 
 
 def plain_path(path: str) -> str:
-    """A path as most programs write it; some begin it with "./"."""
+    """Return a path with slashes and without "./" at its beginning."""
     return path.replace("\\", "/").removeprefix("./")
 
 
 def is_absolute(path: str) -> bool:
-    """Return whether a path, or that behind a project, begins with a root or a drive."""
+    """Return whether a path, also after a project in brackets, begins with a root or a drive."""
     # Called for each case: most paths need no pattern.
     if path[:1] not in _FIRST and path[1:2] != ":":
         return False
@@ -260,50 +260,50 @@ def is_absolute(path: str) -> bool:
 
 
 def _splits(path: str) -> Iterator[tuple[str, str]]:
-    """Each folder of an absolute path, the outermost first, and the path from there."""
-    found = _ABSOLUTE.fullmatch(plain_path(path))
-    if found is not None:
-        prefix, rest = found[1] or "", found[2]
-        for slash in re.finditer("/", rest):
-            yield rest[: slash.start()], prefix + rest[slash.end() :]
+    """Yield (folder, path from there) for each folder of an absolute path, the outermost first."""
+    match = _ABSOLUTE.fullmatch(plain_path(path))
+    if match is not None:
+        prefix, absolute = match[1] or "", match[2]
+        for slash in re.finditer("/", absolute):
+            yield absolute[: slash.start()], prefix + absolute[slash.end() :]
 
 
 def find_suite_folders(paths: Iterable[str], units: Collection[str]) -> frozenset[str]:
-    """The folders of a suite on all runners: none of them is inside of another.
+    """Return the folders of a suite on all runners, of which none is inside another.
 
-    Of two that are, as for `/w/test/a.js` with the units `a.js` and `test/a.js`, that of more paths
-    is meant; of equal ones the outer, or `test/a.js` of `/w/test` would be `/w/test/test/a.js`.
+    For `/w/test/a.js` with the units `a.js` and `test/a.js`, the folder with more paths is chosen;
+    of equal ones the outer, as `test/a.js` of `/w/test` would be `/w/test/test/a.js`.
 
     Args:
-        paths: distinct; those that are not absolute say nothing.
-        units: with slashes, as `plain_path` gives them.
+        paths: distinct; paths that are not absolute are ignored.
+        units: with slashes, as in `plain_path`.
     """
-    count = Counter(folder for path in paths for folder, rest in _splits(path) if rest in units)
-    lost = set()
+    count = Counter(folder for path in paths for folder, inner in _splits(path) if inner in units)
+    rejected = set()
     for folder in count:
         for outer, _ in _splits(f"{folder}/"):
             if outer != folder and outer in count:
-                lost.add(folder if count[outer] >= count[folder] else outer)
-    return frozenset(count) - lost
+                rejected.add(folder if count[outer] >= count[folder] else outer)
+    return frozenset(count) - rejected
 
 
 def path_from_suite(path: str, folders: Collection[str]) -> str:
-    """A path from the suite's folder; as it is where it is in none of them."""
+    """Return a path from the suite's folder; unchanged if it is in none of the folders."""
     if not folders or not is_absolute(path):
         return plain_path(path)
-    return next((rest for folder, rest in _splits(path) if folder in folders), plain_path(path))
+    return next((inner for folder, inner in _splits(path) if folder in folders), plain_path(path))
 
 
 def is_path_of(unit: str, path: str) -> bool:
-    """Say whether a unit may be this file, of which an absolute path names the runner's folder."""
+    """Return whether a unit may be a file, whose absolute path begins with a folder of a runner."""
     plain = plain_path(unit)
     if not is_absolute(path):
         return plain == plain_path(path)
-    return plain == plain_path(path) or any(plain == rest for _, rest in _splits(path))
+    return plain == plain_path(path) or any(plain == inner for _, inner in _splits(path))
 
 
 def file_of_unit(unit: str, file: str | None) -> str | None:
-    """A case's file as the suite names it: an absolute one that is the unit loses its folder."""
+    """Return a case's file as the suite names it: without the runner's folder if it is the unit."""
     if file is None or not is_absolute(file):
         return file
     path = _PROJECT.sub("", plain_path(unit), count=1)

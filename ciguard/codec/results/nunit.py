@@ -1,7 +1,7 @@
 """NUnit 3 XML: bytes -> results, streamed through expat. Pure.
 
-A case names its class and method, so its unit is that of TRX. What made a suite fail without a
-failed case in it, such as its tear-down, is a case with the name of the suite.
+A case names its class and method, so its unit is the same as in TRX. A failure of a suite without a
+failed case in it, as of the tear-down, is a case with the name of the suite.
 https://docs.nunit.org/articles/nunit/technical-notes/usage/Test-Result-XML-Format.html
 """
 
@@ -36,7 +36,7 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
     "Failed": "failed",
 }
 _CANCELLED: Final = "Cancelled"
-# Labels of `Failed` that say more than a failure; any other may be the reason of one.
+# Labels of `Failed` with another outcome; another label may be the reason of the failure.
 _LABELS: Final[Mapping[str, tuple[Outcome, Ending]]] = {
     _CANCELLED: ("died", "cancelled"),
     "Invalid": ("errored", "completed"),
@@ -45,12 +45,12 @@ _NO_REASONS: Final = ("", "Error", "Child")
 
 
 def sniff(head: bytes) -> bool:
-    """XML whose first element is one of NUnit's."""
+    """Recognise XML whose first element is one of NUnit's."""
     return xml_root(head) in _ROOTS
 
 
 class _Element:
-    """An open run, suite or case: what it says, and how much was bad before it."""
+    """An open run, suite or case; `bad_before` is the number of failures before it."""
 
     __slots__ = ("attributes", "bad_before", "label", "tag", "texts", "verdict")
 
@@ -69,7 +69,7 @@ class _Element:
         self.texts: dict[str, str] = {}
 
     def failure(self) -> Failure:
-        """Its texts; a label such as "Test exceeded Timeout value 1ms." may be all of them."""
+        """Return the texts; the only one may be a label: "Test exceeded Timeout value 1ms."."""
         label = "" if self.label in (*_NO_REASONS, *_LABELS) else self.label
         return Failure(self.texts.get("message", "") or label, self.texts.get("stack-trace", ""))
 
@@ -85,7 +85,7 @@ class _Reading(XmlReader):
         self.is_cancelled = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """A suite, a case, or what one of them says of its outcome."""
+        """Begin a suite, a case, or a text of it."""
         if tag in _OPENED and (self.open or tag in _ROOTS):
             verdict, label = self.verdict(tag, attributes)
             self.is_cancelled = self.is_cancelled or verdict == _LABELS[_CANCELLED]
@@ -100,7 +100,7 @@ class _Reading(XmlReader):
             self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
-        """What began ends."""
+        """End a text, a case or a suite."""
         if tag == self.text_element:
             self.end_text()
             self.open[-1].texts.setdefault(tag, self.text)
@@ -114,7 +114,7 @@ class _Reading(XmlReader):
                 self.check_counters(element)
 
     def finish_open_case(self) -> None:
-        """An open case that has failed has failed, whatever would have come after."""
+        """Report an open case that has failed: later elements cannot change that."""
         if self.open and self.open[-1].tag == _CASE:
             element = self.open.pop()
             if self.text_element is not None:
@@ -123,38 +123,36 @@ class _Reading(XmlReader):
                 self.finish_case(element)
 
     def verdict(self, tag: str, attributes: dict[str, str]) -> tuple[tuple[Outcome, Ending], str]:
-        """What a result and its label come to, and the label.
+        """Return (outcome, ending) and the label of an element.
 
         Raises:
-            InputError: the result of a case is none that is known.
+            InputError: the result of a case is not known.
         """
-        # Unity writes both in one: `Failed(Child)`.
+        # Unity writes result and label in one: `Failed(Child)`.
         word, _, label = attributes.get("result", "").partition("(")
         label = attributes.get("label", "") or label.removesuffix(")")
-        if word not in _OUTCOMES and tag == _CASE:
-            what = f"result {word!r:.60} is none that is known"
-            known = ", ".join(_OUTCOMES)
-            raise InputError(what, where=self.position(), fix=f"there are: {known}")
         outcome = _OUTCOMES.get(word, "passed")
+        if tag == _CASE:
+            outcome = self.lookup("result", word, _OUTCOMES)
         verdict = _LABELS.get(label) if outcome == "failed" else None
         return verdict or (outcome, "completed"), label
 
     def finish_case(self, element: _Element) -> None:
-        """A case was read to its end."""
+        """Report a case at its end."""
         attributes = element.attributes
         classname = attributes.get("classname", "")
         definition = Definition(classname, attributes.get("methodname", "") if classname else "")
         full_name = attributes.get("fullname") or qualified(classname, attributes.get("name", ""))
         wall_s = seconds(attributes.get("duration", attributes.get("time")))
-        found = case_result(definition, full_name, element.verdict, element.failure(), wall_s)
-        self.found_results.append(found)
-        self.cases[found.outcome] += 1
-        self.bad += found.outcome in BAD_OUTCOMES
+        result = case_result(definition, full_name, element.verdict, element.failure(), wall_s)
+        self.found_results.append(result)
+        self.cases[result.outcome] += 1
+        self.bad += result.outcome in BAD_OUTCOMES
 
     def finish_suite(self, element: _Element) -> None:
-        """A suite that failed: by its cases, by one of its suites, or by itself.
+        """Report a suite that failed by itself, not by its cases or suites.
 
-        After a failed set-up each of its cases has failed; a failed tear-down is in none of them.
+        After a failed set-up, each case of the suite has failed, but not after a failed tear-down.
         """
         attributes = element.attributes
         is_explained = self.bad > element.bad_before and attributes.get("site") != "TearDown"
@@ -165,7 +163,7 @@ class _Reading(XmlReader):
         self.found_results.append(group_error(name, element.failure()))
 
     def check_counters(self, element: _Element) -> None:
-        """The outermost element ends: what it counts against what was found."""
+        """Compare the counters of the outermost element with the results."""
         if self.is_cancelled:
             self.set_incomplete("its run did not come to its end: it was cancelled")
         elif element.verdict[0] in BAD_OUTCOMES and not self.bad:
@@ -175,20 +173,20 @@ class _Reading(XmlReader):
                 name: self.count(element.attributes, name)
                 for name in ("total", "passed", "warnings", "skipped", "inconclusive", "failed")
             }
-            found = self.cases
+            cases = self.cases
             self.compare_counters(
-                ("tests", counted["total"], sum(found.values())),
-                ("passed", counted["passed"] + counted["warnings"], found["passed"]),
-                ("skipped", counted["skipped"] + counted["inconclusive"], found["skipped"]),
-                ("failed", counted["failed"], sum(found[one] for one in BAD_OUTCOMES)),
+                ("tests", counted["total"], sum(cases.values())),
+                ("passed", counted["passed"] + counted["warnings"], cases["passed"]),
+                ("skipped", counted["skipped"] + counted["inconclusive"], cases["skipped"]),
+                ("failed", counted["failed"], sum(cases[outcome] for outcome in BAD_OUTCOMES)),
             )
 
 
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
-    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+    """Yield a file's results in its order, in constant memory, also those that precede an error.
 
     Raises:
-        InputError: as `xmlstream.read` does; a result nobody knows; or, behind all results, that
-            the run was cancelled, failed without a case, or counts more than the file holds.
+        InputError: as in `xmlstream.read`; an unknown result; or, after all results, a run that was
+            cancelled, failed without a failed case, or counts more than the file holds.
     """
     return read_xml(stream, source, _Reading)

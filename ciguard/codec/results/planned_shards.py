@@ -1,8 +1,8 @@
-"""Result files of a plan's shards -> the records that `ciguard run` would have left. Pure.
+"""Result files of a plan's shards -> records like those of `ciguard run`. Pure.
 
-Each attempt of a shard has a record. A shard without a file has none and is dead; one whose file
-is cut, or says itself that it is not whole, has no end. A case belongs to a unit of its own shard,
-else to a unit of another shard, else it is a unit that is not in the plan.
+Each attempt of a shard has a record. A shard without a file has no record, and is dead. A record
+has no end if one of its files is truncated, or shows itself that it is incomplete. A case belongs
+to a unit (test) of its shard, else to a unit of another shard, else it is an unplanned unit.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time withou
 
 @dataclass(frozen=True, slots=True)
 class ImportedRecords:
-    """The records of shards that left a file, and the paths of files of other shards, by shard.
+    """The records of shards with a file, and the paths of files of unknown shards, by shard.
 
-    What those say is not known, and might be a failure.
+    The results of unknown shards are not read, and might be failures.
     """
 
     records: tuple[Record, ...]
@@ -48,7 +48,7 @@ class ImportedRecords:
 
 @dataclass(slots=True)
 class _Leg:
-    """One attempt of a shard while its files are read."""
+    """An attempt of a shard while its files are read; `ways` are the suites of its units."""
 
     shard: str
     attempt: int | None = None
@@ -59,19 +59,19 @@ class _Leg:
 
 
 class _Case(NamedTuple):
-    """A case that has no unit yet, and the suite and variant that the path of its file names."""
+    """A case without a unit, and the suite and variant in the path of its file."""
 
     leg: _Leg
     result: Result
     scope: tuple[str | None, str | None]
 
     def assign(self, suite_key: SuiteKey, unit: str, by_name: bool) -> None:
-        """Add the case to the results of its leg, as one of this unit."""
+        """Add the case to the results of its leg, with this unit."""
         self.leg.results.append(with_unit(self.result, suite_key, unit, by_name))
 
 
 def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
-    """Read the files and give every case its unit.
+    """Read the files, and assign every case to a unit.
 
     Args:
         files: in any order; the result is the same.
@@ -86,7 +86,7 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
             by_leg[shard, file.attempt].append(file)
         else:
             unknown_shards[file.shard] = (*unknown_shards.get(file.shard, ()), file.path)
-    if not by_leg:  # as of nearly all runs: the units of the plan are of no interest
+    if not by_leg:  # the usual case, which needs no units of the plan
         return ImportedRecords((), unknown_shards)
     budget = UnpackBudget()
     legs = [_Leg(shard, attempt) for shard, attempt in by_leg]
@@ -97,17 +97,17 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
         {unit.key: unit for shard in units.values() for unit in shard}.values()
     )
     folders = _suite_folders(cases, inventories)
-    left: list[_Case] = []
+    unassigned: list[_Case] = []
     for leg, own_cases in zip(legs, cases, strict=True):
-        own = _by_suite_key(units[leg.shard])
-        leg.ways = tuple(own)
-        left += _assign_cases(own_cases, own, folders)
-    _assign_unplanned(_assign_cases(left, inventories, folders))
+        shard_units = _by_suite_key(units[leg.shard])
+        leg.ways = tuple(shard_units)
+        unassigned += _assign_cases(own_cases, shard_units, folders)
+    _assign_unplanned(_assign_cases(unassigned, inventories, folders))
     return ImportedRecords(tuple(_record(plan, leg) for leg in legs), unknown_shards)
 
 
 def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) -> list[_Case]:
-    """The cases of a leg's files."""
+    """Read the cases of a leg's files."""
     cases: list[_Case] = []
     for file in files:
         latest_s = latest_time_s(file.content, MAX_BEHIND_UTC_S)
@@ -130,7 +130,7 @@ def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[Inventory
 def _suite_folders(
     cases: Sequence[Sequence[_Case]], inventories: Mapping[SuiteKey, Sequence[InventoryUnit]]
 ) -> dict[SuiteKey, frozenset[str]]:
-    """Return the folders of each suite on the runners: a shard alone may be too few files."""
+    """Return the folders of each suite on the runners, by all shards: one may have few files."""
     return {
         (suite, variant): suite_folders(
             (
@@ -149,29 +149,29 @@ def _assign_cases(
     inventories: Mapping[SuiteKey, Sequence[InventoryUnit]],
     folders: Mapping[SuiteKey, Collection[str]],
 ) -> list[_Case]:
-    """Give cases to the units of these suites; return those that belong to none of them."""
+    """Assign cases to the units of these suites; return the cases without a unit."""
     results, scopes = [case.result for case in cases], [case.scope for case in cases]
-    rest = []
+    unassigned = []
     owners = owners_of_cases(results, scopes, inventories, folders)
     for case, owned in zip(cases, owners, strict=True):
         if owned:
             case.assign(*owned[0])
         else:
-            rest.append(case)
-    return rest
+            unassigned.append(case)
+    return unassigned
 
 
 def _assign_unplanned(cases: Iterable[_Case]) -> None:
-    """Give cases without a unit of the plan a unit of their own."""
+    """Assign cases without a unit of the plan to new units."""
     for case in cases:
-        own = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
+        known = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
         suite, variant = case.scope
-        suite_key = own[0] if suite is None else suite, own[1] if variant is None else variant
+        suite_key = known[0] if suite is None else suite, known[1] if variant is None else variant
         case.assign(suite_key, case.result.unit, by_name=True)
 
 
 def _number_rows(results: Iterable[Result]) -> Iterator[Result]:
-    """Number rows of the same name; tries of a row, which follow each other, stay together."""
+    """Number rows of the same name; consecutive tries are tries of one row."""
     rows: dict[tuple[str, ...], tuple[int, int]] = {}
     for result in results:
         row, last_try = rows.get(result.key, (0, result.try_number))

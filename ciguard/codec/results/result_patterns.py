@@ -1,9 +1,9 @@
-"""Which result files of other jobs are meant, and of which shard each is: by its path. Pure.
+"""Patterns of `--results`: they select result files, and name the shard of each by its path. Pure.
 
-A pattern is a path with `*` and `?` within a folder's or file's name, `**` for any folders, and
-`{shard}`, `{suite}`, `{variant}` for a name that says whose the file is. Without `{shard}` the
-first part of the path that the pattern leaves open names it: of `artifacts/*/*.trx` and of
-`artifacts/**/*.trx` the folder below `artifacts`, as a download of all artifacts lays them out.
+A pattern is a path with `*` and `?` within a folder's or file's name, `**` for any folders, and the
+placeholders `{shard}`, `{suite}`, `{variant}`. Without `{shard}`, the first part of the path with a
+wildcard names the shard: for `artifacts/*/*.trx` and `artifacts/**/*.trx` the folder below
+`artifacts`, as in a download of all artifacts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
 
 
 class Location(TypedDict):
-    """What a path says of its file."""
+    """The names in the path of a file."""
 
     shard: str
     suite: NotRequired[str]
@@ -36,9 +36,10 @@ class Location(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """A result file, with what its path says of it; None where it says nothing.
+    """A result file with the names in its path; None for an absent name.
 
-    `attempt`: run attempt that uploaded it, where that is known.
+    Attributes:
+        attempt: run attempt that uploaded the file; None if not known.
     """
 
     path: str
@@ -50,7 +51,7 @@ class ResultFile:
 
 
 def newest_attempts(files: Sequence[ResultFile]) -> tuple[ResultFile, ...]:
-    """The files of the last attempt in which a shard left any, of each shard."""
+    """Return for each shard the files of the last attempt with files."""
     last: dict[str, int] = {}
     for file in files:
         last[file.shard] = max(last.get(file.shard, 0), file.attempt or 0)
@@ -59,7 +60,7 @@ def newest_attempts(files: Sequence[ResultFile]) -> tuple[ResultFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`begin` is the folder below which all of its files lie, "" for the working folder."""
+    """A pattern; `begin` is the folder with all of its files, "" for the working folder."""
 
     text: str
     begin: str
@@ -67,49 +68,49 @@ class Pattern:
     _first_folder: re.Pattern[str] = field(repr=False)
 
     def match(self, path: str) -> Location | None:
-        """What a path below the working folder says of its file; None where it is not meant."""
-        found = self._path.fullmatch(path)
-        return cast("Location", found.groupdict()) if found else None
+        """Return the names in a path below the working folder; None if the pattern does not fit."""
+        match = self._path.fullmatch(path)
+        return cast("Location", match.groupdict()) if match else None
 
     def may_match_below(self, folder: str) -> bool:
-        """Say whether a file below this folder, itself in the working folder, can be meant."""
+        """Return whether the pattern may fit a file below a folder of the working folder."""
         return self._first_folder.fullmatch(folder) is not None
 
 
 def pattern(text: str) -> Pattern:
-    """Read a pattern.
+    """Parse a pattern.
 
     Raises:
-        UsageError: a placeholder that there is not, or nothing that could name a shard.
+        UsageError: an unknown placeholder, or no part that names a shard.
     """
     parts = text.replace("\\", "/").removeprefix("./").split("/")
-    opened = [place for place, part in enumerate(parts) if _OPEN.search(part)]
+    open_parts = [index for index, part in enumerate(parts) if _OPEN.search(part)]
     placeholders = set(re.findall(r"\{(\w*)\}", text))
     fix = "put {shard} where the path says it, as in 'artifacts/{shard}/**/*.xml'"
     if placeholders - {*NAMES}:
         what = f"no placeholder {{{min(placeholders - {*NAMES})}}}"
         raise UsageError(what, where=f"--results {text}", fix=f"there are {_listed()}")
-    first = opened[0] if opened else len(parts)
+    first = open_parts[0] if open_parts else len(parts)
     if "shard" not in placeholders and first >= len(parts) - (parts[-1] != "**"):
         what = "nothing says to which shard a file belongs"
         raise UsageError(what, where=f"--results {text}", fix=fix)
-    seen: set[str] = set()
-    found = []
-    for place, part in enumerate(parts):
-        is_last = place == len(parts) - 1
-        names_shard = "shard" not in placeholders and place == first
+    used_names: set[str] = set()
+    expressions = []
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        names_shard = "shard" not in placeholders and index == first
         if part == "**":
             any_folders = ".*" if is_last else "(?:.*/)?"
-            found.append(f"(?P<shard>[^/]+)/{any_folders}" if names_shard else any_folders)
+            expressions.append(f"(?P<shard>[^/]+)/{any_folders}" if names_shard else any_folders)
             continue
-        one = _of_part(part, seen)
-        found.append(f"(?P<shard>{one})" if names_shard else one)
-        found.append("" if is_last else "/")
+        expression = _of_part(part, used_names)
+        expressions.append(f"(?P<shard>{expression})" if names_shard else expression)
+        expressions.append("" if is_last else "/")
     first_folder = ".*" if parts[0] == "**" else _of_part(parts[0], set())
     return Pattern(
         text,
         "/".join(parts[:first]),
-        re.compile("".join(found), re.DOTALL),
+        re.compile("".join(expressions), re.DOTALL),
         re.compile(first_folder, re.DOTALL),
     )
 
@@ -119,15 +120,15 @@ def _listed() -> str:
 
 
 def _of_part(part: str, used_names: set[str]) -> str:
-    """The regular expression of one folder's or file's name."""
-    found, end = "", 0
-    for one in _OPEN.finditer(part):
-        found += re.escape(part[end : one.start()])
-        end = one.end()
-        name = one[0].strip("{}")
+    """Return the regular expression of a folder's or file's name."""
+    expression, end = "", 0
+    for token in _OPEN.finditer(part):
+        expression += re.escape(part[end : token.start()])
+        end = token.end()
+        name = token[0].strip("{}")
         if name in NAMES:
-            found += f"(?P={name})" if name in used_names else f"(?P<{name}>[^/]+?)"
+            expression += f"(?P={name})" if name in used_names else f"(?P<{name}>[^/]+?)"
             used_names.add(name)
         else:
-            found += "[^/]" if one[0] == "?" else "[^/]*"
-    return found + re.escape(part[end:])
+            expression += "[^/]" if token[0] == "?" else "[^/]*"
+    return expression + re.escape(part[end:])

@@ -1,7 +1,7 @@
 """JSON of `rspec --format json`. Pure.
 
-RSpec writes the file at its end, also after `exit` in an example and after SIGTERM: the example
-that ran has an empty status then, and those after it are absent, while the summary says
+RSpec writes the file when it ends, also after `exit` in an example and after SIGTERM. Then the
+example that ran has an empty status, and later examples are absent, while the summary says
 `0 failures`. Source: json_formatter.rb of https://github.com/rspec/rspec; measured with RSpec 3.12.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NAME: Final = "JSON of RSpec"
-# Errors outside of examples stand before them, and may be longer than 4 KiB.
+# Errors outside of examples precede the examples, and may be longer than 4 KiB.
 _LISTS: Final = frozenset({"examples[]", "messages[]"})
 _STATUSES: Final[Mapping[str, Outcome]] = {
     "passed": "passed",
@@ -38,7 +38,7 @@ _ID: Final = re.compile(r"(.+)\[[\d:]+\]", re.DOTALL)
 
 
 def sniff(head: bytes) -> bool:
-    """JSON with a version, and examples or messages."""
+    """Recognise JSON with a version, and examples or messages."""
     keys = head_keys(head)
     return "version" in keys and bool(keys & _LISTS)
 
@@ -46,12 +46,12 @@ def sniff(head: bytes) -> bool:
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order.
 
-    A unit is the id of an example, as `rspec ID` takes it; its case is `file::full description`,
-    which stays the same when examples are added before it. The file is that of the id: the one that
-    ran, also where a shared example stands in another.
+    A unit is the id of an example, as in `rspec ID`; its case is `file::full description`, which
+    does not change if examples are added before it. The file is that of the id, also for a shared
+    example that is written in another file.
 
     Raises:
-        InputError: damaged or truncated; an unknown status; or, behind all results: an example that
+        InputError: damaged or truncated; an unknown status; or, after all results: an example that
             did not end, or larger counters than results.
     """
     report = read_object(stream, source, "examples")
@@ -71,10 +71,7 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
 
 
 def _result(example: JsonObject) -> Result:
-    status = example.text("status")
-    if status not in _STATUSES:
-        raise example.unknown("status", status, tuple(filter(None, _STATUSES)))
-    outcome = _STATUSES[status]
+    outcome = _STATUSES[example.word("status", _STATUSES)]
     unit, written_in = example.text("id"), example.text("file_path")
     by_id = _ID.fullmatch(unit)
     file = by_id[1] if by_id else written_in

@@ -1,9 +1,9 @@
 """TRX, the results of Visual Studio and `dotnet test`: bytes -> results, streamed through expat.
 
-A result names its test by an id; class and method stand in a definition, which `dotnet test` writes
-behind all results. So the file is read twice: first for definitions, then for results. A unit is
-the method with its class, as `--filter FullyQualifiedName=` takes it; rows of a theory are its
-cases. https://github.com/microsoft/vstest, TrxLogger; docs/reference/result-files.md. Pure.
+A result names its test by an id; a definition, which `dotnet test` writes after all results, has
+class and method. So the file is read twice: first for definitions, then for results. A unit is the
+method with its class, as in `--filter FullyQualifiedName=`; rows of a theory are its cases.
+https://github.com/microsoft/vstest, TrxLogger; docs/reference/result-files.md. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME: Final = "TRX"
 _ROOT: Final = "TestRun"
 
-# Every outcome of the format. What somebody else stopped died, and nobody knows what it would be.
+# Every outcome of the format. A test that was stopped counts as died, as its result is not known.
 _OUTCOMES: Final[Mapping[str, tuple[Outcome, Ending]]] = {
     "Passed": ("passed", "completed"),
     "Completed": ("passed", "completed"),
@@ -50,21 +50,21 @@ _OUTCOMES: Final[Mapping[str, tuple[Outcome, Ending]]] = {
     "InProgress": ("died", "unknown"),
     "Pending": ("died", "unknown"),
 }
-_NO_OUTCOME: Final = "Error"  # the writer leaves out what is its default
+_NO_OUTCOME: Final = "Error"  # the default, which the writer omits
 _STOPPED: Final = ("PassedButRunAborted", "Aborted", "Disconnected", "InProgress", "Pending")
-# What a whole run comes to that came to its end; any other word, known or not, says it did not.
+# Outcomes of a complete run; any other word, known or not, shows an incomplete run.
 _ENDED: Final = frozenset(
     {"", "Completed", "Failed", "Inconclusive", "NotExecuted", "Passed", "Warning"}
 )
-# What VSTest says of it, as an error or as a warning. Of the exit codes of
-# Microsoft.Testing.Platform only that of failed tests leaves a run whole.
+# Messages of an incomplete run, errors or warnings of VSTest. Of the exit codes of
+# Microsoft.Testing.Platform, only that of failed tests belongs to a complete run.
 _ABORTED: Final = re.compile(
     r"test run was (aborted|cancell?ed)|(abort|cancell?)ing test run|test run (aborted|cancell?ed)|"
     r"test ?host process (crashed|exited)|catastrophic failure|"
     r"exit code indicates failure: '(?!2')",
     re.IGNORECASE,
 )
-# What either reading passes over.
+# Elements that the first and the second reading skip.
 _RESULTS: Final = frozenset({"Results", "TestEntries"})
 _DEFINITIONS: Final = frozenset({"TestDefinitions", "TestEntries"})
 _BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted", "notRunnable")
@@ -79,17 +79,17 @@ _SPELLED: Final = {
     for name in ("UnitTestResult", "RunInfo", "ResultSummary", "Counters", *_DEFINITIONS, *_TEXTS)
 }
 _FAILED_LINE: Final = re.compile(r"\[xUnit\.net [\d:.]+\].*\[FAIL\]\s*$", re.DOTALL)
-MAX_BYTES: Final = 1 << 30  # unpacked: both readings go through all of it
+MAX_BYTES: Final = 1 << 30  # unpacked; the whole file is read twice
 _DURATION: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,8}):(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
 
 
 def sniff(head: bytes) -> bool:
-    """XML whose first element is TRX's."""
+    """Recognise XML whose first element is TRX's."""
     return xml_root(head) == _ROOT
 
 
 class _Defining(XmlReader):
-    """Gathers the definitions, and nothing else."""
+    """Expat's handlers of the first reading, which gathers only the definitions."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
@@ -98,26 +98,26 @@ class _Defining(XmlReader):
         self.texts: dict[str, str] = {}  # a class's name once, not a method
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """The test, then its method."""
+        """Begin a test, or read its method."""
         if tag in _RESULTS:
             self.skip(_RESULTS)
         elif tag == "UnitTest":
             self.test = attributes.get("id", "")
         elif tag == "TestMethod" and self.test:
-            # Old ones add the assembly: `Shop.CartTests, Shop.Tests, Version=1.0.0.0, ...`.
+            # Old writers add the assembly: `Shop.CartTests, Shop.Tests, Version=1.0.0.0, ...`.
             classname = attributes.get("className", "").partition(",")[0].strip()
             classname = self.texts.setdefault(classname, classname)
             method = without_class(without_row(attributes.get("name", "")), classname)
             self.definitions[self.test.lower()] = Definition(classname, method)
 
     def end(self, tag: str) -> None:
-        """Its definition may be read."""
+        """End a test."""
         if tag == "UnitTest":
             self.test = ""
 
 
 class _Case:
-    """An open result; `bad` and `inner` are of those inside it."""
+    """An open result; `inner` and `bad` count the results inside it, and the bad ones."""
 
     __slots__ = ("attributes", "bad", "inner", "texts")
 
@@ -138,17 +138,17 @@ class _Reading(XmlReader):
         self.open: list[_Case] = []
         self.results = 0
         self.bad = 0
-        self.all_bad = 0  # the outer results of such as well
-        self.good: Counter[str] = Counter()  # by outcome, the outer results as well
+        self.all_bad = 0  # including results with inner results
+        self.good: Counter[str] = Counter()  # by outcome, including results with inner results
         self.counted_good: Counter[str] = Counter()
-        self.stopped = ""  # outcome of a result that somebody else stopped
-        self.run_info: str | None = None  # outcome of the message of the run that is open
+        self.stopped = ""  # outcome of a result that was stopped
+        self.run_info: str | None = None  # outcome of the open message of the run
         self.total, self.counted_bad, self.counted_stopped, self.outcome = 0, 0, 0, ""
-        self.aborted = ""  # what the run says of its end
-        self.error = ""  # the first that no case need explain
+        self.aborted = ""  # message of an incomplete run
+        self.error = ""  # first message that no failed case explains
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """A result, a text of it, or what is said of the whole run."""
+        """Begin a result, a text, or the summary of the run."""
         if tag in _DEFINITIONS:
             self.skip(_DEFINITIONS)
         elif _is_result(tag):
@@ -174,7 +174,7 @@ class _Reading(XmlReader):
             self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
-        """What began ends."""
+        """End a text, a result or the run."""
         if tag == self.text_element:
             self.end_text()
             if self.open:
@@ -191,21 +191,17 @@ class _Reading(XmlReader):
             self.outside = True
 
     def run_message(self, text: str) -> None:
-        """A message of the run: its end, or an error that a failed case explains."""
+        """Keep a message of an incomplete run, or an error that no failed case explains."""
         if _ABORTED.search(text):
             self.aborted = self.aborted or text
         elif self.run_info == "Error" and not _FAILED_LINE.match(text):
             self.error = self.error or text
 
     def finish(self, case: _Case) -> None:
-        """A result was read to its end; one with inner results is only their sum."""
+        """Report a result at its end, unless it is the sum of its inner results."""
         self.results += 1
         word = case.attributes.get("outcome") or _NO_OUTCOME
-        if word not in _OUTCOMES:
-            what = f"outcome {word!r:.60} is none that is known"
-            known = ", ".join(_OUTCOMES)
-            raise InputError(what, where=self.position(), fix=f"there are: {known}")
-        outcome, ending = _OUTCOMES[word]
+        outcome, ending = self.lookup("outcome", word, _OUTCOMES)
         self.stopped = self.stopped or (word if word in _STOPPED else "")
         is_bad = outcome in BAD_OUTCOMES
         self.all_bad += is_bad
@@ -218,7 +214,7 @@ class _Reading(XmlReader):
             self.open[-1].bad += is_bad or case.bad
 
     def result(self, case: _Case, outcome: Outcome, ending: Ending) -> Result:
-        """One case, with the unit that its definition names."""
+        """Return the result of a case, whose definition names the unit."""
         attributes, texts = case.attributes, case.texts
         definition = self.definitions.get(attributes.get("testId", "").lower(), _NOTHING)
         row = without_class(attributes.get("testName", ""), definition.classname)
@@ -232,7 +228,7 @@ class _Reading(XmlReader):
         )
 
     def check_counters(self) -> None:
-        """The run is read to its end: what it says of itself against what was found."""
+        """Compare the messages, the outcome and the counters of the run with the results."""
         why = self.aborted or self.stopped
         if not why and self.outcome not in _ENDED:
             why = f"its outcome is {self.outcome}"
@@ -244,7 +240,7 @@ class _Reading(XmlReader):
             why = f": {' '.join(self.error.split()):.300}" if self.error else ""
             self.set_incomplete(f"its run failed, and no case in it says so{why}")
         else:
-            good = ((one, self.counted_good[one], self.good[one]) for one in _GOOD_COUNTERS)
+            good = ((word, self.counted_good[word], self.good[word]) for word in _GOOD_COUNTERS)
             self.compare_counters(
                 ("results", self.total, self.results),
                 *good,
@@ -260,33 +256,33 @@ def _is_result(tag: str) -> bool:
 
 
 def _seconds(text: str | None) -> float | None:
-    """`[days.]hh:mm:ss[.fffffff]` in seconds; None for anything else."""
-    found = _DURATION.fullmatch(text or "")
-    if found is None:
+    """Parse `[days.]hh:mm:ss[.fffffff]` as seconds; None for another text."""
+    match = _DURATION.fullmatch(text or "")
+    if match is None:
         return None
-    days, hours, minutes, rest = found.groups()
-    value = (int(days or 0) * 24 + int(hours)) * 3600.0 + int(minutes) * 60 + float(rest)
+    days, hours, minutes, seconds = match.groups()
+    value = (int(days or 0) * 24 + int(hours)) * 3600.0 + int(minutes) * 60 + float(seconds)
     return round(value, 7) if value <= MAX_S else None
 
 
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
-    """Yield a file's results in its order; what precedes an error is yielded.
+    """Yield a file's results in its order, also those that precede an error.
 
-    Memory grows with the definitions alone: 0.3 KB a test. Measured by benchmarks/junit_read.py.
+    Memory grows only with the definitions: 0.3 KB a test. Measured by benchmarks/junit_read.py.
 
     Args:
         stream: can seek, and is at its start.
 
     Raises:
-        InputError: as `xmlstream.read` does; an outcome nobody knows; or, behind all results, that
-            the run did not come to its end, or counts more than the file holds.
+        InputError: as in `xmlstream.read`; an unknown outcome; or, after all results, a run that is
+            incomplete, or counts more than the file holds.
     """
     defining = _Defining(source)
     try:
         for _ in read_xml(stream, source, lambda _: defining, MAX_BYTES):
             pass
     except InputError:
-        pass  # the second reading comes to it again, and has said before what precedes it
+        pass  # the second reading raises it again, after the results that precede it
     stream.seek(0)
     yield from read_xml(
         stream, source, lambda name: _Reading(name, defining.definitions), MAX_BYTES

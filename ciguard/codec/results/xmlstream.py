@@ -1,15 +1,15 @@
-"""XML of other programs: bytes -> results, streamed through expat in constant memory. Pure.
+"""XML result files of other programs: bytes -> results, streamed through expat. Pure.
 
-What all formats have in common: entities and document types are refused, for they are attacks or
-nothing that a result needs; what precedes an error is given first. A file may say of itself that it
-is not whole (`incomplete`).
+Common to all XML formats: constant memory; entities and document types are refused, as attacks or
+needless for results; results that precede an error are yielded first. A file may itself show that
+it is incomplete, as by its counters (`set_incomplete`).
 """
 
 from __future__ import annotations
 
 import re
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from xml.parsers import expat
 
 from ciguard.codec.mutable_twin import mutable_twin
@@ -21,15 +21,17 @@ from ciguard.model import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+T = TypeVar("T")
+
 CHUNK_BYTES: Final = 1 << 16
-# Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
+# Expat reads an unfinished token again with every chunk: a huge tag takes quadratic time.
 MAX_TOKEN_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 1 << 32  # unpacked: a gzip bomb ends here
-MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+MAX_S: Final = 1e9  # 31 years: a larger time was not measured
 MAX_DIGITS: Final = 12  # of a counter
 
-# Characters that XML forbids and programs write all the same: colours of a terminal in a message.
-# To look for them in every file would cost 5 %, so it is read again when expat has met one.
+# Errors by characters that XML forbids and programs write: colours of a terminal in a message.
+# A search in every file would take 5 % longer, so a file is read again after such an error.
 _SKIPPED_ERRORS: Final = frozenset(
     {
         expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN],
@@ -43,7 +45,7 @@ _REFERENCE: Final = re.compile(
 )
 _LONGEST_REFERENCE: Final = 12
 
-# What expat says where one document has ended and another begins, or a declaration comes late.
+# Errors of expat at the beginning of a second document, or at a late declaration.
 _SECOND_DOCUMENT_ERRORS: Final = frozenset(
     {
         expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT],
@@ -55,9 +57,10 @@ MutableResult: Final = mutable_twin(Result)
 
 
 class XmlReader:
-    """Expat's handlers of one format, and the results they found since they were last taken.
+    """Expat's handlers of a format, and the results since the last `drain`.
 
-    A format begins with `start` and `end`. `incomplete` is what the file itself says is not in it.
+    A format implements `start` and `end`. `incomplete` is the error of a file that shows itself
+    that it is incomplete.
     """
 
     parser: expat.XMLParserType
@@ -71,7 +74,7 @@ class XmlReader:
         self.text = ""
 
     def attach(self, parser: expat.XMLParserType) -> None:
-        """Hear what this parser finds."""
+        """Set the handlers of the parser."""
         self.parser = parser
         parser.buffer_text = True
         parser.StartElementHandler = self.start
@@ -80,24 +83,24 @@ class XmlReader:
         parser.EntityDeclHandler = self.refuse
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Handle the begin of an element."""
         raise NotImplementedError
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         raise NotImplementedError
 
     def skip(self, tags: Collection[str]) -> None:
-        """Pass over what stands in the element that begins, one of `tags`, and nests none of them.
+        """Skip the content of the element that begins, one of `tags`, which must not be nested.
 
-        Expat makes no attributes where no handler is.
+        Without a handler, expat makes no attributes.
         """
         self.skipped = tags
         self.parser.StartElementHandler = None
         self.parser.EndElementHandler = self.end_skipped
 
     def end_skipped(self, tag: str) -> None:
-        """An element ends in what is passed over, or that itself."""
+        """Handle the end of a skipped element, or of an element in it."""
         if tag in self.skipped:
             self.parser.StartElementHandler = self.start
             self.parser.EndElementHandler = self.end
@@ -108,25 +111,25 @@ class XmlReader:
         self.parser.CharacterDataHandler = self.gather
 
     def gather(self, text: str) -> None:
-        """Text of the element; as much as a message may have."""
+        """Add text of the element, up to the length of a message."""
         if len(self.text) < MAX_MESSAGE_BYTES:
             self.text += text[:MAX_MESSAGE_BYTES]
 
     def end_text(self) -> None:
-        """The element ends."""
+        """Stop gathering at the end of the element."""
         self.parser.CharacterDataHandler = None
         self.text_element = None
 
     def finish_open_case(self) -> None:
-        """Nothing more can be read: what is known of an open case may be told."""
+        """Report an open case before an error ends the reading, if its result is known."""
 
     def drain(self) -> list[Result]:
-        """What was found since the last time."""
-        found, self.found_results = self.found_results, []
-        return found
+        """Return the results since the last call."""
+        results, self.found_results = self.found_results, []
+        return results
 
     def position(self, line: int | None = None, column: int | None = None) -> str:
-        """Where the parser is: source:line:column, both counted from 1."""
+        """Return the position of the parser as source:line:column, both counted from 1."""
         line = self.parser.CurrentLineNumber if line is None else line
         column = self.parser.CurrentColumnNumber if column is None else column
         return f"{self.source}:{line}:{column + 1}"
@@ -138,9 +141,9 @@ class XmlReader:
         raise InputError(what, where=self.position(), fix=fix)
 
     def check_spelling(self, tag: str, known_names: Mapping[str, str]) -> None:
-        """Refuse an element that is one of the format's but for a prefix or its case.
+        """Refuse an element that differs from an element of the format by a prefix or its case.
 
-        Passed over, what it says would be lost, and a case that failed would have passed.
+        If it were skipped, its content would be lost, and a failed case would count as passed.
 
         Args:
             known_names: the format's elements by their name in lower case.
@@ -151,11 +154,18 @@ class XmlReader:
             fix = f"let its writer spell it <{expected}>, without a prefix"
             raise InputError(what, where=self.position(), fix=fix)
 
+    def lookup(self, name: str, word: str, table: Mapping[str, T]) -> T:
+        """Return the value of a word of the format; raise InputError for an unknown word."""
+        if word not in table:
+            what = f"{name} {word!r:.60} is none that is known"
+            raise InputError(what, where=self.position(), fix=f"there are: {', '.join(table)}")
+        return table[word]
+
     def count(self, attributes: Mapping[str, str], name: str) -> int:
-        """A counter; 0 where it is absent or empty.
+        """Return a counter; 0 if it is absent or empty.
 
         Raises:
-            InputError: it cannot be read, so nobody knows what the file lacks.
+            InputError: the counter is no number, so missing results would not be noticed.
         """
         text = attributes.get(name, "")
         digits = text.replace(",", "").strip()
@@ -167,10 +177,10 @@ class XmlReader:
         return int(digits or 0)
 
     def compare_counters(self, *counters: tuple[str, int, int]) -> None:
-        """Remember the first counter that is larger than what was found.
+        """Set the file incomplete for the first counter that is larger than the number found.
 
         Args:
-            counters: what is counted, the counter, and how many were found.
+            counters: (name, counter, number found).
         """
         for word, counted, found in counters:
             if counted > found:
@@ -178,13 +188,13 @@ class XmlReader:
                 return
 
     def set_incomplete(self, what: str) -> None:
-        """Remember that the file itself says it is not whole; the last, outermost word counts."""
+        """Set the error of an incomplete file; the last call, of the outermost element, counts."""
         fix = "look at the log of its job: was the writer of this file stopped? Run it again"
         self.incomplete = InputError(what, where=self.position(), fix=fix)
 
 
 def seconds(text: str | None, per_second: float = 1.0) -> float | None:
-    """A time; None where none was measured: absent, no number, negative, NaN or beyond measure."""
+    """Parse a time; None if not measured: absent, no number, negative, NaN or beyond `MAX_S`."""
     if not text:
         return None
     try:
@@ -195,15 +205,15 @@ def seconds(text: str | None, per_second: float = 1.0) -> float | None:
 
 
 class _Unclean(Exception):
-    """What may be a character that XML forbids."""
+    """An error that a character which XML forbids may have caused."""
 
 
 def _feed(reading: XmlReader, chunk: bytes, *, cleaned: bool) -> None:
-    """Parse a chunk, an empty one being the end.
+    """Parse a chunk; an empty chunk is the end.
 
     Raises:
-        InputError: what is wrong, with line and column.
-        _Unclean: once cleaned it may go on.
+        InputError: with line and column.
+        _Unclean: the file may be read without forbidden characters.
     """
     try:
         reading.parser.Parse(chunk, not chunk)
@@ -223,7 +233,7 @@ def _feed(reading: XmlReader, chunk: bytes, *, cleaned: bool) -> None:
 def _chunks(
     stream: IO[bytes], source: str, largest_bytes: int, *, cleaned: bool
 ) -> Iterator[bytes]:
-    """A stream by chunks, of which the last is empty; cleaned, without what XML forbids."""
+    """Yield the chunks of a stream, the last one empty; cleaned of characters that XML forbids."""
     pieces = iter(lambda: stream.read(CHUNK_BYTES), b"")
     remaining_bytes = largest_bytes
     try:
@@ -238,7 +248,7 @@ def _chunks(
 
 
 def _without_forbidden(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Replace characters that XML forbids; what is not ASCII byte by byte (UTF-16) stays."""
+    """Replace characters that XML forbids, except in UTF-16."""
     is_bytewise: bool | None = None
     possible_reference = b""
     for piece in chain(pieces, [b""]):
@@ -262,26 +272,26 @@ def read(
     make_reader: Callable[[str], XmlReader],
     largest_bytes: int = MAX_BYTES,
 ) -> Iterator[Result]:
-    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+    """Yield a file's results in its order, in constant memory, also those that precede an error.
 
     Args:
         stream: can seek, and is at its start.
-        make_reader: the format's handlers, for a file's name; asked again where it is read again.
+        make_reader: returns the format's handlers for a file's name; called for each reading.
 
     Raises:
-        InputError: malformed or cut (with line and column), a document type or entity, a token
-            larger than 4 MiB, damaged gzip; or, behind all results, what the file says it lacks.
+        InputError: malformed or truncated (with line and column), a document type or entity, a
+            token larger than 4 MiB, damaged gzip; or, after all results, an incomplete file.
     """
-    given = 0
+    yielded = 0
     try:
         chunks = _chunks(stream, source, largest_bytes, cleaned=False)
-        for one in _read(make_reader(source), chunks, cleaned=False):
-            given += 1
-            yield one
+        for result in _read(make_reader(source), chunks, cleaned=False):
+            yielded += 1
+            yield result
     except _Unclean:
         stream.seek(0)
         chunks = _chunks(stream, source, largest_bytes, cleaned=True)
-        yield from islice(_read(make_reader(source), chunks, cleaned=True), given, None)
+        yield from islice(_read(make_reader(source), chunks, cleaned=True), yielded, None)
 
 
 def _read(reading: XmlReader, chunks: Iterator[bytes], *, cleaned: bool) -> Iterator[Result]:

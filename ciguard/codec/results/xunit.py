@@ -1,7 +1,7 @@
 """xUnit.net XML, version 2 and the older 1: bytes -> results, streamed through expat. Pure.
 
-A test names its class and method, so its unit is that of TRX. What failed outside of any test, such
-as the clean-up of a fixture, is a case of its own. https://xunit.net/docs/format-xml-v2
+A test names its class and method, so its unit is the same as in TRX. A failure outside of tests,
+as of the clean-up of a fixture, is a separate case. https://xunit.net/docs/format-xml-v2
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
 
 
 def sniff(head: bytes) -> bool:
-    """XML whose first element is one of xUnit's; manifests of .NET and Maven begin so as well."""
+    """Recognise XML whose first element is xUnit's; not manifests of .NET and Maven."""
     root = xml_root(head)
     return root == "assemblies" or (root == "assembly" and b"run-date" in head.replace(b"\0", b""))
 
 
 class _Case:
-    """An open test, or what failed outside of one."""
+    """An open test, or an open failure outside of tests."""
 
     __slots__ = ("attributes", "kind", "outcome", "texts")
 
@@ -58,7 +58,7 @@ class _Case:
         self.texts: dict[str, str] = {}
 
     def failure(self) -> Failure:
-        """Its texts: of a failure, or why it was skipped."""
+        """Return the texts of the failure, or the reason of a skip."""
         message = self.texts.get("message", "") or self.texts.get("reason", "")
         return Failure(message, self.texts.get("stack-trace", ""), self.kind)
 
@@ -72,22 +72,23 @@ class _Reading(XmlReader):
         self.assembly: dict[str, str] = {}
         self.group = ""
         self.case: _Case | None = None
-        self.found: Counter[str] = Counter()  # of the assembly, by outcome
+        self.counts: Counter[str] = Counter()  # of the assembly, by outcome
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An assembly, a test, or what one of them says of its outcome."""
+        """Begin an assembly, a test, or a text of it."""
         if tag in _ROOTS:
             self.is_outside = False
             if tag == "assembly":
                 self.assembly, self.group = attributes, ""
-                self.found.clear()
+                self.counts.clear()
         elif self.is_outside:
             what = f"XML with the root <{tag:.80}>, which is not xUnit's"
             raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
         elif tag in _GROUPS:
             self.group = attributes.get("name", "")
         elif tag == "test":
-            self.case = _Case(attributes, self.outcome(attributes))
+            word = attributes.get("result", "")
+            self.case = _Case(attributes, self.lookup("result", word, _OUTCOMES))
         elif tag == "error":
             self.case = _Case(attributes, "errored")
         elif tag == "failure":
@@ -101,7 +102,7 @@ class _Reading(XmlReader):
             self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
-        """What began ends."""
+        """End a text, a test, an error or an assembly."""
         if tag == self.text_element:
             self.end_text()
             if self.case is not None:
@@ -115,31 +116,18 @@ class _Reading(XmlReader):
             self.check_counters()
 
     def finish_open_case(self) -> None:
-        """An open case that has failed has failed, whatever would have come after."""
+        """Report an open case that has failed: later elements cannot change that."""
         if self.case is not None and self.case.outcome in BAD_OUTCOMES:
             if self.text_element is not None:
                 self.end_text()
             self.finish()
 
-    def outcome(self, attributes: Mapping[str, str]) -> Outcome:
-        """The outcome of a test.
-
-        Raises:
-            InputError: its result is none that is known.
-        """
-        word = attributes.get("result", "")
-        if word not in _OUTCOMES:
-            what = f"result {word!r:.60} is none that is known"
-            known = ", ".join(_OUTCOMES)
-            raise InputError(what, where=self.position(), fix=f"there are: {known}")
-        return _OUTCOMES[word]
-
     def finish(self) -> None:
-        """The open case was read to its end."""
+        """Report the open case at its end."""
         if self.case is None:
             return
         case, self.case = self.case, None
-        self.found[case.outcome] += 1
+        self.counts[case.outcome] += 1
         attributes, failure = case.attributes, case.failure()
         name = attributes.get("name", "")
         if case.outcome == "errored":
@@ -159,26 +147,26 @@ class _Reading(XmlReader):
         )
 
     def check_counters(self) -> None:
-        """An assembly ends: what it counts against what was found."""
+        """Compare the counters of an assembly with its results."""
         counted = {
             name: self.count(self.assembly, name)
             for name in ("total", "passed", "failed", "skipped", "not-run", "errors")
         }
-        tests = sum(self.found[one] for one in ("passed", "failed", "skipped"))
+        tests = sum(self.counts[one] for one in ("passed", "failed", "skipped"))
         self.compare_counters(
             ("tests", counted["total"], tests),
-            ("passed", counted["passed"], self.found["passed"]),
-            ("failed", counted["failed"], self.found["failed"]),
-            ("skipped", counted["skipped"] + counted["not-run"], self.found["skipped"]),
-            ("errors", counted["errors"], self.found["errored"]),
+            ("passed", counted["passed"], self.counts["passed"]),
+            ("failed", counted["failed"], self.counts["failed"]),
+            ("skipped", counted["skipped"] + counted["not-run"], self.counts["skipped"]),
+            ("errors", counted["errors"], self.counts["errored"]),
         )
 
 
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
-    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+    """Yield a file's results in its order, in constant memory, also those that precede an error.
 
     Raises:
-        InputError: as `xmlstream.read` does; a result nobody knows; or, behind all results, that an
-            assembly counts more than the file holds.
+        InputError: as in `xmlstream.read`; an unknown result; or, after all results, an assembly
+            that counts more than the file holds.
     """
     return read_xml(stream, source, _Reading)
