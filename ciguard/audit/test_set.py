@@ -1,11 +1,11 @@
-"""The tests that exist, indexed for filters. Pure."""
+"""The tests that exist, indexed so that filters select sets of them. Pure."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ciguard.audit.filters.expression import TextIndex, set_of
+from ciguard.audit.filters.expression import Selection, TextIndex, set_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class TestSet:
-    """Tests by position; sets of them are integers (`filters/expression.py`).
+    """Tests by position; a set of tests is an integer (`filters/expression.py`).
 
     Attributes:
         units: as listed, each once.
-        has_categories, has_traits: the list gives them at all, if only as an empty list: without,
-            no filter by a category, or by another trait, can be judged.
-        has_files: without, it is not known which tests lie below a folder.
+        has_categories, has_traits: the list gives them, if only as an empty list. Otherwise, no
+            filter by a category, or by another trait, can be evaluated.
+        has_files: the list gives files. Otherwise, the tests below a folder are not known.
     """
 
     __test__ = False  # no class of tests
@@ -35,7 +35,7 @@ class TestSet:
         self.everything = (1 << len(units)) - 1
 
     def index(self, text_of: Callable[[InventoryUnit], str]) -> TextIndex:
-        """An index of a text of each test, made once."""
+        """Return the index of a text of each test; it is built once."""
         if text_of not in self._indices:
             self._indices[text_of] = TextIndex([text_of(unit) for unit in self.units])
         return self._indices[text_of]
@@ -43,29 +43,32 @@ class TestSet:
     @cached_property
     def traits(self) -> Mapping[str, Mapping[str, int]]:
         """Names and values of traits, lower case, each with its tests."""
-        places: dict[str, dict[str, list[int]]] = {}
-        for place, unit in enumerate(self.units):
+        positions: dict[str, dict[str, list[int]]] = {}
+        for position, unit in enumerate(self.units):
             pairs = [("category", value) for value in unit.categories or ()]
             for name, value in (*pairs, *(unit.traits or {}).items()):
-                values = places.setdefault(name.lower(), {})
-                values.setdefault(value.lower(), []).append(place)
+                values = positions.setdefault(name.lower(), {})
+                values.setdefault(value.lower(), []).append(position)
         size = len(self.units)
         return {
-            name: {value: set_of(found, size) for value, found in values.items()}
-            for name, values in places.items()
+            name: {value: set_of(members, size) for value, members in values.items()}
+            for name, values in positions.items()
         }
 
     def below(self, folder: str) -> int:
-        """The tests whose file lies, or may lie, below a folder as `tests/Unit/`; all for ""."""
+        """Return the tests whose file is, or may be, below a folder (`tests/Unit/`); all for ""."""
         if not (folder and self.has_files):
             return self.everything
         prefix = folder.rstrip("/") + "/"
-        found = (
-            place for place, unit in enumerate(self.units) if (unit.file or "").startswith(prefix)
-        )
-        return set_of(found, len(self.units))
+        return self.where(lambda unit: (unit.file or "").startswith(prefix)).sure
+
+    def where(self, matches: Callable[[InventoryUnit], bool]) -> Selection:
+        """Return the tests that match, as surely selected."""
+        positions = (position for position, unit in enumerate(self.units) if matches(unit))
+        members = set_of(positions, len(self.units))
+        return Selection(members, members)
 
 
 def class_of(name: str) -> str:
-    """The part of a name before its last dot; brackets of arguments do not count."""
+    """Return the part of a name before its last dot; dots in arguments do not count."""
     return name.partition("(")[0].rpartition(".")[0]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Selection(NamedTuple):
-    """Two sets of tests: `sure` is a part of `possible`, and equal to it where all is known."""
+    """Two sets of tests, `sure` within `possible`; equal if the selection is known."""
 
     sure: int
     possible: int
@@ -41,12 +41,12 @@ class Term:
     """A condition that stands alone.
 
     Attributes:
-        condition: what its language looks up; equal conditions select the same tests.
-        start, end: of its text in the filter.
-        excludes: it names what is not to be selected, as `Category!=GPU`.
+        condition: hashable value for the language's `lookup`; equal ones select the same tests.
+        start, end: of the term's text in the filter.
+        excludes: the term names the tests that are not selected, as `Category!=GPU`.
     """
 
-    condition: Hashable
+    condition: Any
     start: int
     end: int
     excludes: bool = False
@@ -54,21 +54,21 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Tests that all parts select; every test where there is no part."""
+    """Tests that all parts select; every test if there is no part."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Tests that a part selects; none where there is no part."""
+    """Tests that any part selects; none if there is no part."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Tests that its part does not select."""
+    """Tests that the part does not select."""
 
     part: Expression
 
@@ -79,26 +79,26 @@ Expression = Term | And | Or | Not
 def select(
     expression: Expression, everything: int, lookup: Callable[[Term], Selection]
 ) -> Selection:
-    """The tests that an expression selects. O(terms), each with a few operations on sets."""
+    """Return the tests that an expression selects. O(terms), each with a few set operations."""
     match expression:
         case Term():
             return lookup(expression)
         case Not(part):
             return select(part, everything, lookup).complement(everything)
         case And(parts):
-            found = Selection(everything, everything)
+            selection = Selection(everything, everything)
             for part in parts:
-                found = found.intersect(select(part, everything, lookup))
-            return found
+                selection = selection.intersect(select(part, everything, lookup))
+            return selection
         case Or(parts):
-            found = Selection(0, 0)
+            selection = Selection(0, 0)
             for part in parts:
-                found = found.unite(select(part, everything, lookup))
-            return found
+                selection = selection.unite(select(part, everything, lookup))
+            return selection
 
 
 def terms(expression: Expression) -> Iterator[Term]:
-    """Every term, from left to right."""
+    """Yield every term, from left to right."""
     match expression:
         case Term():
             yield expression
@@ -112,7 +112,7 @@ def terms(expression: Expression) -> Iterator[Term]:
 def without_exclusions(
     expression: Expression, is_dropped: Callable[[Term], bool], *, is_negated: bool = False
 ) -> Expression:
-    """The expression, less restrictive: without the terms of `is_dropped` that leave tests out."""
+    """Return a less restrictive expression, without the excluding terms of `is_dropped`."""
     match expression:
         case Term():
             if expression.excludes == is_negated or not is_dropped(expression):
@@ -125,8 +125,48 @@ def without_exclusions(
             return type(expression)(tuple(kept))
 
 
+class ExpressionParser:
+    """Recursive descent over tokens; `AND` binds before `OR`, and a subclass reads operands."""
+
+    AND: ClassVar[str]
+    OR: ClassVar[str]
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.tokens = tokens
+        self.index = 0
+
+    @property
+    def token(self) -> str:
+        """The next token; "" at the end."""
+        return self.tokens[self.index] if self.index < len(self.tokens) else ""
+
+    def skip(self, token: str) -> bool:
+        """Skip the next token if it is this one."""
+        is_next = self.token == token
+        self.index += is_next
+        return is_next
+
+    def operand(self, depth: int) -> Expression:
+        """Read an operand inside of `depth` parentheses."""
+        raise NotImplementedError
+
+    def alternatives(self, depth: int) -> Expression:
+        """Read conjunctions between `OR`."""
+        parts = [self.conjunction(depth)]
+        while self.skip(self.OR):
+            parts.append(self.conjunction(depth))
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def conjunction(self, depth: int) -> Expression:
+        """Read operands between `AND`."""
+        parts = [self.operand(depth)]
+        while self.skip(self.AND):
+            parts.append(self.operand(depth))
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
 def set_of(positions: Iterable[int], size: int) -> int:
-    """The set of the tests at these positions, of `size` tests."""
+    """Return the set of the tests at these positions, of `size` tests."""
     digits = bytearray(b"0") * size
     for position in positions:
         digits[size - 1 - position] = 49  # "1"; int() of a power of two is linear
@@ -134,16 +174,16 @@ def set_of(positions: Iterable[int], size: int) -> int:
 
 
 def positions_in(tests: int) -> Iterator[int]:
-    """The positions of the tests in a set, ascending. O(size)."""
+    """Yield the positions of the tests in a set, ascending. O(size)."""
     digits = bin(tests)[:1:-1]
-    place = digits.find("1")
-    while place >= 0:
-        yield place
-        place = digits.find("1", place + 1)
+    position = digits.find("1")
+    while position >= 0:
+        yield position
+        position = digits.find("1", position + 1)
 
 
 class TextIndex:
-    """One text for each test, searched as a whole and without case.
+    """One text for each test, joined to one text that is searched without case.
 
     A term is one scan over all texts (3 MB and 1 to 2 ms for 40,000 names), not a call for each.
     """
@@ -152,27 +192,27 @@ class TextIndex:
         lines = [text.lower().replace("\n", "\r") for text in texts]
         self._joined = "\n".join(lines)
         self._starts = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         self._size = len(texts)
         self._lines = lines
 
     def containing(self, needle: str) -> int:
-        """The set of the tests whose text contains this one."""
+        """Return the set of the tests whose text contains `needle`."""
         needle = needle.lower().replace("\n", "\r")
         joined, starts = self._joined, self._starts
-        found = []
+        positions = []
         at = joined.find(needle) if self._size else -1
         while at >= 0:
-            place = bisect_right(starts, at) - 1
-            found.append(place)
-            if place + 1 == self._size:
+            position = bisect_right(starts, at) - 1
+            positions.append(position)
+            if position + 1 == self._size:
                 break
-            at = joined.find(needle, starts[place + 1])
-        return set_of(found, self._size)
+            at = joined.find(needle, starts[position + 1])
+        return set_of(positions, self._size)
 
     def equal_to(self, text: str) -> int:
-        """The set of the tests whose text is this one."""
-        if not self._places:
-            for place, line in enumerate(self._lines):
-                self._places.setdefault(line, []).append(place)
-        return set_of(self._places.get(text.lower().replace("\n", "\r"), ()), self._size)
+        """Return the set of the tests whose text equals `text`."""
+        if not self._positions:
+            for position, line in enumerate(self._lines):
+                self._positions.setdefault(line, []).append(position)
+        return set_of(self._positions.get(text.lower().replace("\n", "\r"), ()), self._size)

@@ -1,8 +1,8 @@
-"""The selection by arguments of `go test`: packages, `-run`, `-skip`. Pure.
+"""Filters by arguments of `go test`: packages, `-run`, `-skip`. Pure.
 
 `-run 'TestCart/adds|TestOrder'` is divided at `|` and then at `/`, outside of brackets; each
-element is an RE2 expression for one level of a test's name. `-skip` leaves out what its first
-matching alternative matches to the end. Source: `testing/match.go`.
+element is an RE2 expression for one level of a test's name. `-skip` excludes a test whose levels
+the first matching alternative matches to the end. Source: `testing/match.go`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WITH_VALUE: Final = frozenset(
     | {"-bench", "-benchtime", "-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile"}
     | {"-outputdir", "-trace", "-asmflags", "-buildmode", "-buildvcs", "-compiler", "-fuzztime"}
 )
-# Options of gotestsum without a value of their own.
+# Options of gotestsum without a value.
 _GOTESTSUM_FLAGS: Final = frozenset(
     {"--debug", "--format-hide-empty-pkg", "--no-color", "--junitfile-hide-empty-pkg"}
     | {"--junitfile-hide-skipped-tests", "--watch", "--watch-chdir", "--watch-clear"}
@@ -45,53 +45,53 @@ _NAME: Final = re.compile(r"(?P<package>.*?)\.(?P<test>(?:Test|Example|Fuzz)[^./
 
 
 class Condition(NamedTuple):
-    """A package, or a level-by-level expression; "unknown" for an option that is not known."""
+    """A package, or the expression of `-run` or `-skip`; "unknown" for an unknown option."""
 
     kind: str
     value: str
 
 
 def find_filter(words: Sequence[str]) -> str:
-    """All that follows `go test`, or that gotestsum puts there."""
+    """Return the arguments of `go test`, also of the one that gotestsum starts."""
     programs = [word.rpartition("/")[2] for word in words]
-    for place in range(len(words) - 1):
-        if programs[place] == "go" and words[place + 1] == "test":
-            return shlex.join(words[place + 2 :])
+    for index in range(len(words) - 1):
+        if programs[index] == "go" and words[index + 1] == "test":
+            return shlex.join(words[index + 2 :])
     if "gotestsum" in programs:
         return shlex.join(_words_of_gotestsum(words[programs.index("gotestsum") + 1 :]))
     return ""
 
 
-def _words_of_gotestsum(given: Sequence[str]) -> Sequence[str]:
-    """The words from `--` or from the first that is no option, after those of `--packages`.
+def _words_of_gotestsum(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the packages of `--packages`, and the arguments from `--` or the first non-option.
 
-    After `--raw-command` comes another program, of which the arguments are not known.
+    `--raw-command` starts another program, whose arguments are not known.
     """
     packages: list[str] = []
-    rest = deque(given)
-    while rest and rest[0].startswith("-"):
-        option, equals, value = rest.popleft().partition("=")
+    queue = deque(arguments)
+    while queue and queue[0].startswith("-"):
+        option, equals, value = queue.popleft().partition("=")
         if option == "--":
             break
         if option == "--raw-command":
             return [option]
         # `--` is no value: an option that is not in the table may be a flag.
-        if not equals and option not in _GOTESTSUM_FLAGS and rest and rest[0] != "--":
-            value = rest.popleft()
+        if not equals and option not in _GOTESTSUM_FLAGS and queue and queue[0] != "--":
+            value = queue.popleft()
         packages += value.split() if option == "--packages" else []
-    return [*packages, *rest]
+    return [*packages, *queue]
 
 
 def parse(text: str, where: str) -> Expression:
-    """The expression of a command's arguments; without a package, every package is meant.
+    """Parse the arguments of a command; without a package, every package is selected.
 
     Raises:
-        InputError: an expression that is none of RE2.
+        InputError: an expression that RE2 refuses.
     """
     packages: list[Expression] = []
-    others: dict[str, Expression] = {}
-    given = words(text)
-    for word in given:
+    patterns: dict[str, Expression] = {}
+    arguments = words(text)
+    for word in arguments:
         option, equals, value = word.text.partition("=")
         option = "-" + option.lstrip("-").removeprefix("test.") if option[:1] == "-" else option
         if option == "-args":
@@ -99,19 +99,20 @@ def parse(text: str, where: str) -> Expression:
         if option[:1] != "-":
             packages.append(Term(Condition("package", word.text), word.start, word.end))
         elif option in _SELECTING:
-            taken = word._replace(text=value) if equals else next(given, word._replace(text=""))
+            attached = word._replace(text=value)
+            pattern = attached if equals else next(arguments, word._replace(text=""))
             kind = _SELECTING[option]
-            _check(taken.text, kind, where)
-            term = Term(Condition(kind, taken.text), taken.start, taken.end)
-            others[option] = Not(term) if kind == "skip" else term
-            if not taken.text:  # as if it were not there
-                del others[option]
+            _check(pattern.text, kind, where)
+            term = Term(Condition(kind, pattern.text), pattern.start, pattern.end)
+            patterns[option] = Not(term) if kind == "skip" else term
+            if not pattern.text:  # an empty pattern has no effect
+                del patterns[option]
         elif option in _WITH_VALUE:
             if not equals:
-                next(given, None)
+                next(arguments, None)
         elif option not in _FLAGS:  # the next word may be its value, or a package
             return Term(Condition("unknown", word.text), word.start, word.end)
-    return And((*([Or(tuple(packages))] if packages else []), *others.values()))
+    return And((*([Or(tuple(packages))] if packages else []), *patterns.values()))
 
 
 def _check(pattern: str, option: str, where: str) -> None:
@@ -133,7 +134,7 @@ def _compiled(element: str) -> re2._Regexp:
 
 
 def split_pattern(pattern: str) -> Iterator[tuple[str, ...]]:
-    """The alternatives of an expression, each with its elements by level."""
+    """Yield the alternatives of an expression, each with its elements by level."""
     elements, start, brackets, parentheses, at = [], 0, 0, 0, 0
     while at < len(pattern):
         char = pattern[at]
@@ -156,10 +157,8 @@ def split_pattern(pattern: str) -> Iterator[tuple[str, ...]]:
 
 
 def lookup(term: Term, tests: TestSet) -> Selection:
-    """The tests that a term selects; of -skip, those that it leaves out."""
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    kind, value = condition
+    """Return the tests that a term selects; for `-skip`, the excluded tests."""
+    kind, value = term.condition
     if kind == "unknown":
         return Selection(0, tests.everything)
     split = [_split(unit.unit) for unit in tests.units]
@@ -168,23 +167,23 @@ def lookup(term: Term, tests: TestSet) -> Selection:
     alternatives = [
         tuple(_compiled(element) for element in elements) for elements in split_pattern(value)
     ]
-    found = [
+    positions = [
         at
         for at, (_, name) in enumerate(split)
         if (matched := _first_match(alternatives, name)) is not None
         and (kind == "run" or matched <= len(name))
     ]
-    members = set_of(found, len(split))
+    members = set_of(positions, len(split))
     return Selection(members, members)
 
 
 def _split(unit: str) -> tuple[str, list[str]]:
-    found = _NAME.fullmatch(unit)
-    return (found["package"], found["test"].split("/")) if found else ("", unit.split("/"))
+    match = _NAME.fullmatch(unit)
+    return (match["package"], match["test"].split("/")) if match else ("", unit.split("/"))
 
 
 def _first_match(alternatives: Sequence[Sequence[re2._Regexp]], name: Sequence[str]) -> int | None:
-    """The number of levels of the first alternative that the name matches as far as both go."""
+    """Return the number of levels of the first alternative that matches the levels of a name."""
     for elements in alternatives:
         if all(element.search(part) for element, part in zip(elements, name, strict=False)):
             return len(elements)
@@ -192,9 +191,9 @@ def _first_match(alternatives: Sequence[Sequence[re2._Regexp]], name: Sequence[s
 
 
 def _packages(value: str, packages: Sequence[str], everything: int) -> Selection:
-    """The tests in a package; a relative one is looked for below each folder that may be the root.
+    """Return the tests in a package; a relative package may be below any possible root.
 
-    A list of tests does not say what the module is called: it is a beginning of all packages.
+    The name of the module is not in the list of tests: it is a common prefix of all packages.
     """
     size = len(packages)
     if value in (".", "./..."):
@@ -202,19 +201,19 @@ def _packages(value: str, packages: Sequence[str], everything: int) -> Selection
     if value in ("...", "all"):
         return Selection(everything, everything)
     if not value.startswith(("./", "../")) and value != ".":
-        found = set_of((at for at, one in enumerate(packages) if _in(one, value)), size)
-        return Selection(found, found)
+        members = set_of((at for at, name in enumerate(packages) if _in(name, value)), size)
+        return Selection(members, members)
     common = _common_root([*{*packages}])
-    answers = []
+    candidates = []
     for length in range(1, len(common) + 1):
         path = "/".join((*common[:length], *value.removeprefix("./").split("/")))
         path = path.removesuffix("/.").rstrip("/")
-        found = set_of((at for at, one in enumerate(packages) if _in(one, path)), size)
-        if found:
-            answers.append(found)
-    sure, possible = everything if answers else 0, 0
-    for answer in answers:
-        sure, possible = sure & answer, possible | answer
+        members = set_of((at for at, name in enumerate(packages) if _in(name, path)), size)
+        if members:
+            candidates.append(members)
+    sure, possible = everything if candidates else 0, 0
+    for members in candidates:
+        sure, possible = sure & members, possible | members
     return Selection(sure, possible)
 
 
@@ -236,5 +235,5 @@ def _common_root(packages: Sequence[str]) -> list[str]:
 
 
 def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
-    """Tests of Go have no labels."""
+    """Return False: tests of Go have no labels."""
     return False

@@ -1,21 +1,20 @@
-"""The selection by Jest's arguments: patterns of paths, ignored patterns, `--shard`. Pure.
+"""Filters by Jest's arguments: patterns of paths, ignored patterns, `--shard`. Pure.
 
-A test is a file here. A pattern is a regular expression without case that is searched for in the
-path from the root folder and in the whole one; `./a` begins at the root. That the folders above the
-root may match a pattern is not considered. `--shard=1/3` takes a third of the files by the SHA-1 of
-their path from the root folder. Source: @jest/pattern and @jest/test-sequencer 30.
+A test is a file here. A pattern is a regular expression, searched without case in the path from
+the root folder and in the absolute path; `./a` begins at the root. Matches of a folder above the
+root are not considered. `--shard=1/3` takes a third of the files by the SHA-1 of their path from
+the root folder. Source: @jest/pattern and @jest/test-sequencer 30.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
-from ciguard.audit.filters.words import Word, words
+from ciguard.audit.filters.words import Word, arguments_of, words
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ciguard.audit.test_set import TestSet
 
-# The frequent ones of `jest --help` that select no tests. Any other makes the selection unknown.
+# Frequent options that select no tests. Any other option makes the selection unknown.
 _FLAGS: Final = frozenset(
     {"--ci", "--coverage", "--silent", "--verbose", "--runInBand", "-i", "--detectOpenHandles"}
     | {"--forceExit", "--cache", "--passWithNoTests", "--json", "--colors", "--bail", "-b"}
@@ -33,7 +32,7 @@ _FLAGS: Final = frozenset(
     | {"--detectLeaks", "--randomize", "--showSeed", "--useStderr", "--testLocationInResults"}
     | {"--watchman", "--notify", "--automock", "--waitForUnhandledRejections"}
 )
-_WATCHING: Final = frozenset({"--watch", "--watchAll"})  # they select, unless they are off
+_WATCHING: Final = frozenset({"--watch", "--watchAll"})  # they select tests unless "false"
 _WITH_VALUE: Final = frozenset(
     {"--maxWorkers", "-w", "--config", "-c", "--testTimeout", "--outputFile", "--seed", "--env"}
     | {"--coverageDirectory", "--workerIdleMemoryLimit", "--cacheDirectory", "--maxConcurrency"}
@@ -64,19 +63,18 @@ class Condition(NamedTuple):
 
 
 def find_filter(words: Sequence[str]) -> str:
-    """All that follows the program's name."""
-    names = [at for at, word in enumerate(words) if word.rpartition("/")[2] in _PROGRAMS]
-    return shlex.join(words[names[-1] + 1 :]) if names else ""
+    """Return the arguments of Jest."""
+    return arguments_of(words, _PROGRAMS)
 
 
 def parse(text: str, where: str) -> Expression:
-    """The expression of a command's arguments; without a pattern, every file is meant.
+    """Parse the arguments of a command; without a pattern, every file is selected.
 
     Raises:
-        InputError: a pattern that is no regular expression, or a share that is none.
+        InputError: a pattern that is no regular expression, or a malformed `--shard`.
     """
     paths: list[Expression] = []
-    others: list[Expression] = []
+    exclusions: list[Expression] = []
     shard: Term | None = None
     for kind, word in _arguments(text):
         term = Term(Condition(kind, word.text), word.start, word.end)
@@ -88,38 +86,38 @@ def parse(text: str, where: str) -> Expression:
         elif kind == "shard":
             shard = term
         else:
-            others.append(Not(term))
-    chosen = And((*([Or(tuple(paths))] if paths else []), *others))
+            exclusions.append(Not(term))
+    chosen = And((*([Or(tuple(paths))] if paths else []), *exclusions))
     if shard is None:
         return chosen
-    if paths or others:  # a share of what is chosen, not of everything
+    if paths or exclusions:  # a share of the chosen files, not of all files
         shard = Term(Condition("unknown", "--shard"), shard.start, shard.end)
     return And((*chosen.parts, shard))
 
 
 def _arguments(text: str) -> Iterator[tuple[str, Word]]:
-    given = deque(words(text))
-    while given:
-        word = given.popleft()
+    queue = deque(words(text))
+    while queue:
+        word = queue.popleft()
         option, equals, value = word.text.partition("=")
         # yargs takes `--run-in-band` for `--runInBand`.
-        option = _HYPHEN.sub(lambda found: found[1].upper(), option)
+        option = _HYPHEN.sub(lambda match: match[1].upper(), option)
         values = [word._replace(text=value)] if equals else []
         if not word.text.startswith("-"):
             yield "pattern", word
         elif option in _LISTS:
-            while given and not given[0].text.startswith("-"):
-                values.append(given.popleft())
-            yield from ((kind, one) for one in values if (kind := _LISTS[option]))
+            while queue and not queue[0].text.startswith("-"):
+                values.append(queue.popleft())
+            yield from ((kind, item) for item in values if (kind := _LISTS[option]))
         elif option in _WITH_VALUE or option == "--shard":
             if not equals:
-                values.append(given.popleft() if given else word._replace(text=""))
+                values.append(queue.popleft() if queue else word._replace(text=""))
             if option == "--shard":
                 yield "shard", values[0]
         else:
             is_flag = option in _FLAGS | _WATCHING
-            if is_flag and not equals and given and given[0].text in ("true", "false"):
-                value = given.popleft().text
+            if is_flag and not equals and queue and queue[0].text in ("true", "false"):
+                value = queue.popleft().text
             if not _selects_all(option, value):
                 yield "unknown", word
 
@@ -134,8 +132,8 @@ def _selects_all(option: str, value: str) -> bool:
 
 def _check(kind: str, value: str, where: str) -> None:
     if kind == "shard":
-        found = _SHARD.fullmatch(value)
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        share = _SHARD.fullmatch(value)
+        if share is None or not 1 <= int(share[1]) <= int(share[2]):
             fix = "write it as --shard=1/3"
             raise InputError(f"no share: --shard={value:.40}", where=where, fix=fix)
     elif kind in ("pattern", "ignore"):
@@ -147,44 +145,36 @@ def _check(kind: str, value: str, where: str) -> None:
 
 
 def lookup(term: Term, tests: TestSet) -> Selection:
-    """The files that a term selects.
+    """Return the files that a term selects.
 
-    Where the list has absolute paths, the root folder is not known: then a share is not known, nor
-    what a pattern `./a` or `^a` matches.
+    If the list has absolute paths, the root folder is not known, and so neither the files of a
+    share nor those of a pattern `./a` or `^a`.
     """
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    kind, value = condition
+    kind, value = term.condition
     paths = [unit.unit for unit in tests.units]
     is_absolute = any(path.startswith("/") or path[1:2] == ":" for path in paths)
     anchored = kind == "pattern" and value.startswith(("./", "^"))
     if kind == "unknown" or (is_absolute and (kind == "shard" or anchored)):
         return Selection(0, tests.everything)
     if kind == "shard":
-        members = _share(paths, *map(int, value.split("/")))
-    elif kind == "ignore":
-        pattern = re.compile(value)
-        members = [at for at, path in enumerate(paths) if pattern.search(f"/{path}")]
-    else:
-        pattern = re.compile(re.sub(r"^\./", "^", value), re.IGNORECASE)
-        members = [
-            at
-            for at, path in enumerate(paths)
-            if pattern.search(path) or pattern.search(f"/{path}")
-        ]
-    found = set_of(members, len(paths))
-    return Selection(found, found)
+        members = set_of(_share(paths, *map(int, value.split("/"))), len(paths))
+        return Selection(members, members)
+    if kind == "ignore":
+        ignored = re.compile(value)
+        return tests.where(lambda unit: ignored.search(f"/{unit.unit}") is not None)
+    search = re.compile(re.sub(r"^\./", "^", value), re.IGNORECASE).search
+    return tests.where(lambda unit: bool(search(unit.unit) or search(f"/{unit.unit}")))
 
 
-def _share(paths: Sequence[str], index: int, count: int) -> list[int]:
-    """Positions of the files of one share: the first shares are one larger where they differ."""
+def _share(paths: Sequence[str], number: int, count: int) -> list[int]:
+    """Return the positions of the files of share `number`, from 1; earlier shares are larger."""
     hashes = {at: hashlib.sha1(path.encode()).hexdigest() for at, path in enumerate(paths)}
     ordered = sorted(hashes, key=hashes.__getitem__)
-    size, rest = divmod(len(ordered), count)
-    start = size * (index - 1) + min(index - 1, rest)
-    return ordered[start : start + size + (index <= rest)]
+    size, remainder = divmod(len(ordered), count)
+    start = size * (number - 1) + min(number - 1, remainder)
+    return ordered[start : start + size + (number <= remainder)]
 
 
 def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
-    """Files have no labels."""
+    """Return False: files have no labels."""
     return False

@@ -1,4 +1,4 @@
-"""The filter languages by the framework that reads them. To add one: its module and its line."""
+"""The table of filter languages by framework. To add one, write its module and its line here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ciguard.audit.filters.base import FilterLanguage
 
-# The names of workflow/test_commands.py.
+# Keys: frameworks of workflow/test_commands.py.
 LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
     "dotnet test": vstest,
     "pytest": pytest_selection,

@@ -1,8 +1,8 @@
-"""The selection by arguments of pytest: paths, node ids, `-k`, `-m`, `--deselect`. Pure.
+"""Filters by arguments of pytest: paths, node ids, `-k`, `-m`, `--deselect`. Pure.
 
-The rules are those of pytest 8 and 9 (`_pytest/mark`, `_pytest/main.py`). Settings in the project's
-own files, as `addopts` and `testpaths`, are not read. An option that is not in the tables below may
-select tests: what it leaves is not known.
+The rules are those of pytest 8 and 9 (`_pytest/mark`, `_pytest/main.py`). Settings in files of the
+project, as `addopts` and `testpaths`, are not read. An option that is not in the tables below may
+select tests: the selection is not known then.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-import shlex
 from collections import deque
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.audit.filters.expression import (
     And,
     Expression,
+    ExpressionParser,
     Not,
     Or,
     Selection,
     Term,
-    set_of,
 )
-from ciguard.audit.filters.words import Word, words
+from ciguard.audit.filters.words import Word, arguments_of, words
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,27 +65,26 @@ MAX_DEPTH: Final = 200  # of parentheses and `not`
 
 
 class Condition(NamedTuple):
-    """The request of one argument or one word of an expression."""
+    """The condition of one argument or of one word of an expression."""
 
     kind: Kind
     value: str
 
 
 def find_filter(words: Sequence[str]) -> str:
-    """All that follows the program's name."""
-    names = [at for at, word in enumerate(words) if posixpath.basename(word) in _PROGRAMS]
-    return shlex.join(words[names[-1] + 1 :]) if names else ""
+    """Return the arguments of pytest."""
+    return arguments_of(words, _PROGRAMS)
 
 
 def parse(text: str, where: str) -> Expression:
-    """The expression of a command's arguments; none select every test.
+    """Parse the arguments of a command; without arguments, every test is selected.
 
     Raises:
         InputError: pytest would refuse `-k` or `-m`.
     """
     paths: list[Expression] = []
     parts: dict[str, Expression] = {}
-    left_out: list[Expression] = []
+    exclusions: list[Expression] = []
     for kind, word in _arguments(text):
         term = Term(Condition(kind, word.text), word.start, word.end)
         if kind == "path":
@@ -96,14 +94,14 @@ def parse(text: str, where: str) -> Expression:
         elif kind == "unknown":  # the next word may be its value, or a path
             return term
         else:
-            left_out.append(Not(term))
-    return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *left_out))
+            exclusions.append(Not(term))
+    return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *exclusions))
 
 
 def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
-    given = deque(words(text))
-    while given:
-        word = given.popleft()
+    queue = deque(words(text))
+    while queue:
+        word = queue.popleft()
         option, equals, value = word.text.partition("=")
         short = next((name for name in ("-k", "-m") if word.text.startswith(name)), "")
         kind = _SELECTING.get(option) or _SELECTING.get(short)
@@ -116,11 +114,11 @@ def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
             if attached:
                 yield kind, word._replace(text=attached)
             else:
-                yield kind, given.popleft() if given else word._replace(text="")
+                yield kind, queue.popleft() if queue else word._replace(text="")
         elif option in WITH_VALUE | OPTIONAL_VALUE:
-            is_value = bool(given) and not equals
-            if is_value and (option in WITH_VALUE or not given[0].text.startswith("-")):
-                given.popleft()
+            has_next = bool(queue) and not equals
+            if has_next and (option in WITH_VALUE or not queue[0].text.startswith("-")):
+                queue.popleft()
         elif option not in FLAGS and not _SHORT.fullmatch(word.text):
             yield "unknown", word
 
@@ -128,66 +126,49 @@ def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
 def _expression(kind: Kind, word: Word, where: str) -> Expression:
     if not word.text.strip():
         return And(())  # no filter
-    return _Parser(kind, word, where).whole()
+    return _Parser(kind, word, where).expression()
 
 
-class _Parser:
-    """Recursive descent over the expression of `-k` or `-m`."""
+class _Parser(ExpressionParser):
+    """Parser of the expression of `-k` or `-m`."""
+
+    AND, OR = "and", "or"
 
     def __init__(self, kind: Kind, word: Word, where: str) -> None:
         self._kind, self._word, self._where = kind, word, where
-        self._tokens: list[str] = []
+        tokens: list[str] = []
         at, text = 0, word.text.rstrip()
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            token = _TOKEN.match(text, at)
+            if token is None:
                 raise self._problem(f"unexpected {text[at:].lstrip()[:1]!r}")
-            self._tokens.append(found[1] or found[2])
-            at = found.end()
-        self._at = 0
+            tokens.append(token[1] or token[2])
+            at = token.end()
+        super().__init__(tokens)
 
     def _problem(self, what: str) -> InputError:
         option = "-k" if self._kind == "keyword" else "-m"
         fix = "write it as pytest takes it: name and not (other or third)"
         return InputError(f"{option} {self._word.text!r:.100}: {what}", where=self._where, fix=fix)
 
-    def whole(self) -> Expression:
-        found = self._alternatives(0)
-        if self._at < len(self._tokens):
-            raise self._problem(f"unexpected {self._tokens[self._at]!r:.60}")
-        return found
+    def expression(self) -> Expression:
+        expression = self.alternatives(0)
+        if self.token:
+            raise self._problem(f"unexpected {self.token!r:.60}")
+        return expression
 
-    def _next(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _alternatives(self, depth: int) -> Expression:
-        parts = [self._conjunction(depth)]
-        while self._next() == "or":
-            self._at += 1
-            parts.append(self._conjunction(depth))
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-    def _conjunction(self, depth: int) -> Expression:
-        parts = [self._operand(depth)]
-        while self._next() == "and":
-            self._at += 1
-            parts.append(self._operand(depth))
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-    def _operand(self, depth: int) -> Expression:
-        token = self._next()
-        self._at += 1
+    def operand(self, depth: int) -> Expression:
+        token = self.token
+        self.index += 1
         if depth > MAX_DEPTH:
             raise self._problem(f"more than {MAX_DEPTH} parentheses inside each other")
         if token == "not":
-            part = self._operand(depth + 1)
-            return Not(part)
+            return Not(self.operand(depth + 1))
         if token == "(":
-            found = self._alternatives(depth + 1)
-            if self._next() != ")":
+            expression = self.alternatives(depth + 1)
+            if not self.skip(")"):
                 raise self._problem("no closing parenthesis")
-            self._at += 1
-            return found
+            return expression
         if token in ("", "and", "or", ")"):
             raise self._problem(
                 f"a name is missing before {token!r}" if token else "a name is missing"
@@ -196,39 +177,33 @@ class _Parser:
 
 
 def lookup(term: Term, tests: TestSet) -> Selection:
-    """The tests that a term selects.
+    """Return the tests that a term selects.
 
-    Where the list of tests gives no markers, `-m` decides nothing, and `-k` nothing more than names
-    do: it looks at the names of markers too.
+    If the list of tests gives no markers, `-m` selects nothing surely. `-k` also matches names of
+    markers, so it may then select more tests than those whose names match.
     """
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    kind, value = condition
+    kind, value = term.condition
     if kind == "unknown":
         return Selection(0, tests.everything)
     if kind == "keyword":
-        found = tests.index(_keywords).containing(value)
-        return Selection(found, found if tests.has_categories else tests.everything)
+        members = tests.index(_keywords).containing(value)
+        return Selection(members, members if tests.has_categories else tests.everything)
     if kind == "mark" and not tests.has_categories:
         return Selection(0, tests.everything)
-    matching = set_of(
-        (at for at, unit in enumerate(tests.units) if _matches(kind, value, unit)),
-        len(tests.units),
-    )
-    return Selection(matching, matching)
+    return tests.where(lambda unit: _matches(kind, value, unit))
 
 
 def _keywords(unit: InventoryUnit) -> str:
-    """Names that `-k` looks at: folders, file, classes, function, markers; each apart."""
+    """Join the names that `-k` matches: folders, file, classes, function, markers."""
     path, *names = _parts(unit.unit)
     return "\0".join((*path.split("/"), *names, *(unit.categories or ())))
 
 
 def _parts(unit: str) -> list[str]:
-    """Path, classes and function of a node id; `::` in brackets is part of a name."""
-    head, bracket, rest = unit.partition("[")
+    """Split a node id into path, classes and function; `::` in brackets is part of a name."""
+    head, bracket, parameters = unit.partition("[")
     parts = head.split("::")
-    parts[-1] += bracket + rest
+    parts[-1] += bracket + parameters
     return parts
 
 
@@ -241,15 +216,15 @@ def _matches(kind: Kind, value: str, unit: InventoryUnit) -> bool:
     if kind == "ignore":
         return _is_below(path, value)
     if kind == "ignore_glob":
-        return any(fnmatch.fnmatch(one, posixpath.normpath(value)) for one in _with_folders(path))
+        pattern = posixpath.normpath(value)
+        return any(fnmatch.fnmatch(parent, pattern) for parent in _with_folders(path))
     wanted, names = _parts(value), _parts(unit.unit)
     if not _is_below(path, wanted[0]):
         return False
     if len(wanted) == 1:
         return True
-    *inner, last = names[1 : len(wanted)] or [""]
-    given = [*inner, last if "[" in wanted[-1] else last.partition("[")[0]]
-    return given == wanted[1:]
+    *classes, last = names[1 : len(wanted)] or [""]
+    return [*classes, last if "[" in wanted[-1] else last.partition("[")[0]] == wanted[1:]
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -264,7 +239,5 @@ def _with_folders(path: str) -> Iterator[str]:
 
 
 def is_label(term: Term) -> bool:
-    """Return whether it selects by a marker."""
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    return condition.kind == "mark"
+    """Return whether a term selects by a marker."""
+    return bool(term.condition.kind == "mark")

@@ -3,10 +3,10 @@
     expression = condition | (expression) | expression & expression | expression "|" expression
     condition  = [PROPERTY OPERATOR] VALUE;  OPERATOR is one of = != ~ !~
 
-`&` binds before `|`; a word without an operator is part of the full name; case does not count;
-`\\` takes its meaning from each of `\\ ( ) & | = ! ~`. A property with several values equals or
-contains what one of them does, and `!=` and `!~` hold where none does, hence also where there is
-none. Source: FilterExpression, Condition and FilterHelper of github.com/microsoft/vstest.
+`&` binds before `|`; a word without an operator is part of the full name; case is ignored; `\\`
+escapes each of `\\ ( ) & | = ! ~`. `=` and `~` hold for a property with several values if one value
+equals or contains the text; `!=` and `!~` hold if none does, hence also for a property without a
+value. Source: FilterExpression, Condition and FilterHelper of github.com/microsoft/vstest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.audit.filters.expression import And, Expression, Or, Selection, Term
+from ciguard.audit.filters.expression import And, Expression, ExpressionParser, Selection, Term
+from ciguard.audit.filters.words import option_value
 from ciguard.audit.test_set import TestSet, class_of
 from ciguard.errors import InputError
 
@@ -30,7 +31,7 @@ FULL_NAME: Final = "fullyqualifiedname"
 CATEGORIES: Final = frozenset({"category", "testcategory"})
 MAX_DEPTH: Final = 200  # of parentheses: no filter has them, and each costs a frame
 
-# A token is an operator, or all up to the next one; a backslash hides what follows it.
+# A token is an operator or all text before the next operator; a backslash escapes a character.
 _TOKEN: Final = re.compile(r"[()&|]|(?:\\.|[^()&|\\]|\\$)+", re.DOTALL)
 _PART: Final = re.compile(r"(?:\\.|[^=!~\\]|\\$)+|!=|!~|[=~!]", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
@@ -46,159 +47,127 @@ _SPECIAL: Final = frozenset("\\()&|=!~")
 
 
 class Condition(NamedTuple):
-    """A property with the value that it equals or contains, both lower case."""
+    """A property, and the value that it equals or contains, both lower case."""
 
     name: str
     contains: bool
     value: str
 
 
-class _Token(NamedTuple):
-    text: str
-    start: int
-
-
 def find_filter(words: Sequence[str]) -> str:
-    """The value of the last `--filter`."""
-    found = ""
-    for place, word in enumerate(words):
-        option, equals, value = word.partition("=")
-        if option == "--filter":
-            found = value if equals else "".join(words[place + 1 : place + 2])
-    return found
+    """Return the value of the last `--filter`."""
+    return option_value(words, "--filter")
 
 
 def find_project(words: Sequence[str]) -> str:
-    """The folder whose tests run: the one that is named, or that of the project; "" for all."""
-    value_of = ""
+    """Return the folder whose tests run, as an argument or of the project file; "" for all."""
+    previous = ""
     for word in words[words.index("test") + 1 :] if "test" in words else ():
-        if word in ("--", "dotnet"):  # what takes a list of arguments, after it
+        if word in ("--", "dotnet"):  # the program that receives a list of arguments, after it
             break
-        if not word.startswith(("-", "/")) and value_of not in _WITH_VALUE:
+        if not word.startswith(("-", "/")) and previous not in _WITH_VALUE:
             path = posixpath.normpath(word.replace("\\", "/"))
             if path.endswith(("proj", ".dll")):
                 path = posixpath.dirname(path)
             return "" if path == "." or path.endswith((".sln", ".slnx", ".slnf")) else path
-        value_of = word
+        previous = word
     return ""
 
 
 def parse(text: str, where: str) -> Expression:
-    """The expression of a filter; an empty one selects every test.
+    """Parse a filter; an empty filter selects every test.
 
     Raises:
-        InputError: `dotnet test` would refuse it; with the column.
+        InputError: `dotnet test` would refuse the filter; with the column.
     """
-    tokens = [
-        _Token(found[0].strip(), found.start() + len(found[0]) - len(found[0].lstrip()))
-        for found in _TOKEN.finditer(text)
-        if found[0].strip()
-    ]
-    if not tokens:
+    parser = _Parser(text, where)
+    if not parser.tokens:
         return And(())
-    parser = _Parser(text, tokens, where)
     expression = parser.alternatives(0)
-    if parser.here is not None:
-        what = "no opening parenthesis" if parser.here.text == ")" else "no operator"
-        raise parser.problem(f"{what} before {parser.here.text!r:.60}")
+    if parser.token:
+        what = "no opening parenthesis" if parser.token == ")" else "no operator"
+        raise parser.problem(f"{what} before {parser.token!r:.60}")
     return expression
 
 
-class _Parser:
-    """Recursive descent over the tokens of one filter."""
+class _Parser(ExpressionParser):
+    """Parser of the conditions of a filter."""
 
-    def __init__(self, text: str, tokens: list[_Token], where: str) -> None:
-        self._text, self._tokens, self._where, self._at = text, tokens, where, 0
+    AND, OR = "&", "|"
+
+    def __init__(self, text: str, where: str) -> None:
+        matches = [match for match in _TOKEN.finditer(text) if match[0].strip()]
+        super().__init__([match[0].strip() for match in matches])
+        self._starts = [match.end() - len(match[0].lstrip()) for match in matches]
+        self._end, self._where = len(text), where
 
     @property
-    def here(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
+    def start(self) -> int:
+        """The position of the next token; the end of the text after the last token."""
+        return [*self._starts, self._end][self.index]
 
     def problem(self, what: str) -> InputError:
-        column = (self.here.start if self.here else len(self._text)) + 1
         fix = "write it as `dotnet test --filter` takes it: A~x&(B=y|C!=z)"
-        return InputError(f"{what} at column {column}", where=self._where, fix=fix)
+        return InputError(f"{what} at column {self.start + 1}", where=self._where, fix=fix)
 
-    def alternatives(self, depth: int) -> Expression:
-        parts = [self._conjunction(depth)]
-        while self._skip("|"):
-            parts.append(self._conjunction(depth))
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-    def _conjunction(self, depth: int) -> Expression:
-        parts = [self._operand(depth)]
-        while self._skip("&"):
-            parts.append(self._operand(depth))
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-    def _operand(self, depth: int) -> Expression:
-        token = self.here
-        if token is None or token.text in ")&|":
+    def operand(self, depth: int) -> Expression:
+        if self.token in ")&|":
             raise self.problem("a condition is missing")
         if depth > MAX_DEPTH:
             raise self.problem(f"more than {MAX_DEPTH} parentheses inside each other")
-        if token.text == "(":
-            self._at += 1
-            found = self.alternatives(depth + 1)
-            if not self._skip(")"):
+        if self.skip("("):
+            expression = self.alternatives(depth + 1)
+            if not self.skip(")"):
                 raise self.problem("no closing parenthesis")
-            return found
-        found = self._term(token)
-        self._at += 1
-        return found
+            return expression
+        term = self._term(self.token)
+        self.index += 1
+        return term
 
-    def _skip(self, text: str) -> bool:
-        if self.here is None or self.here.text != text:
-            return False
-        self._at += 1
-        return True
-
-    def _term(self, token: _Token) -> Term:
-        parts = _PART.findall(token.text)
-        end = token.start + len(token.text)
+    def _term(self, token: str) -> Term:
+        parts = _PART.findall(token)
+        end = self.start + len(token)
         if len(parts) == 1:
-            value = self._unescaped(token.text)
-            return Term(Condition(FULL_NAME, contains=True, value=value.lower()), token.start, end)
+            value = self._unescaped(token)
+            return Term(Condition(FULL_NAME, contains=True, value=value.lower()), self.start, end)
         name, operator, value = (part.strip() for part in (parts + [""] * 3)[:3])
         if parts[3:] or not name or not value or operator not in _OPERATORS:
-            raise self.problem(f"no condition: {token.text!r:.60}")
+            raise self.problem(f"no condition: {token!r:.60}")
         value = self._unescaped(value).lower()
         condition = Condition(name.lower(), operator.endswith("~"), value)
-        return Term(condition, token.start, end, excludes=operator.startswith("!"))
+        return Term(condition, self.start, end, excludes=operator.startswith("!"))
 
     def _unescaped(self, text: str) -> str:
-        def character(found: re.Match[str]) -> str:
-            if found[1] not in _SPECIAL or not found[1]:
-                raise self.problem(f"a backslash before {found[1]!r}, which needs none,")
-            return found[1]
+        def character(match: re.Match[str]) -> str:
+            if match[1] not in _SPECIAL or not match[1]:
+                raise self.problem(f"a backslash before {match[1]!r}, which needs none,")
+            return match[1]
 
         return _ESCAPE.sub(character, text)
 
 
 def lookup(term: Term, tests: TestSet) -> Selection:
-    """The tests that a term selects.
+    """Return the tests that a term selects.
 
-    Where the list of tests gives no categories, a term that asks for one decides nothing.
+    If the list of tests gives no categories, a term with a category selects nothing surely.
     """
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    found = _matching(condition, tests)
-    return found.complement(tests.everything) if term.excludes else found
+    selection = _matching(term.condition, tests)
+    return selection.complement(tests.everything) if term.excludes else selection
 
 
 def _matching(condition: Condition, tests: TestSet) -> Selection:
     name, contains, value = condition
     if name in _TEXTS:
         index = tests.index(_TEXTS[name])
-        found = index.containing(value) if contains else index.equal_to(value)
-        return Selection(found, found)
+        matching = index.containing(value) if contains else index.equal_to(value)
+        return Selection(matching, matching)
     if not (tests.has_categories if name in CATEGORIES else tests.has_traits):
         return Selection(0, tests.everything)
-    found = 0
+    matching = 0
     for text, members in tests.traits.get("category" if name in CATEGORIES else name, {}).items():
         if value in text if contains else value == text:
-            found |= members
-    return Selection(found, found)
+            matching |= members
+    return Selection(matching, matching)
 
 
 def _class_name(unit: InventoryUnit) -> str:
@@ -218,7 +187,5 @@ _TEXTS: Final[Mapping[str, Callable[[InventoryUnit], str]]] = {
 
 
 def is_label(term: Term) -> bool:
-    """Return whether it selects by a category or another trait, not by a name."""
-    condition = term.condition
-    assert isinstance(condition, Condition)
-    return condition.name not in _TEXTS
+    """Return whether a term selects by a category or another trait, not by a name."""
+    return term.condition.name not in _TEXTS

@@ -1,4 +1,4 @@
-"""The words of a command line, each with its place in the text. Pure."""
+"""The words of a command line, each with its position in the text. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 _WORD: Final = re.compile(r"(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\])+", re.DOTALL)
 
 
 class Word(NamedTuple):
-    """A word without its quotes, and where it stands with them."""
+    """A word without its quotes; `start` and `end` include the quotes."""
 
     text: str
     start: int
@@ -21,10 +21,26 @@ class Word(NamedTuple):
 
 
 def words(text: str) -> Iterator[Word]:
-    """The words as a shell reads them; variables stay as they are."""
-    for found in _WORD.finditer(text):
+    """Yield the words as a shell reads them; variables stay as they are."""
+    for match in _WORD.finditer(text):
         try:
-            plain = "".join(shlex.split(found[0]))
+            plain = "".join(shlex.split(match[0]))
         except ValueError:  # an open quote
-            plain = found[0]
-        yield Word(plain, found.start(), found.end())
+            plain = match[0]
+        yield Word(plain, match.start(), match.end())
+
+
+def option_value(words: Sequence[str], *options: str) -> str:
+    """Return the value of the last of these options, after `=` or as the next word; else ""."""
+    value = ""
+    for index, word in enumerate(words):
+        option, equals, attached = word.partition("=")
+        if option in options:
+            value = attached if equals else "".join(words[index + 1 : index + 2])
+    return value
+
+
+def arguments_of(words: Sequence[str], programs: Collection[str]) -> str:
+    """Return the arguments of the last of these programs, quoted for a shell; else ""."""
+    indices = [index for index, word in enumerate(words) if word.rpartition("/")[2] in programs]
+    return shlex.join(words[indices[-1] + 1 :]) if indices else ""
