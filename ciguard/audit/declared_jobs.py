@@ -1,7 +1,7 @@
-"""The job of a workflow file that a job of a run is: by the name that GitHub makes of it. Pure.
+"""Jobs of workflow files, and the lookup of the declared job of a run's job by its name. Pure.
 
-A name is the job's `name`, else its id; the values of a matrix follow in parentheses unless `name`
-uses them; the jobs of a called workflow follow the caller's name: `tests / unit (linux)`.
+GitHub shows a job by its `name`, else its id; the values of a matrix follow in parentheses unless
+`name` uses them. The jobs of a called workflow follow the caller's name: `tests / unit (linux)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.test_commands import find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,17 +32,17 @@ _SHARD_WORD: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DeclaredJob:
-    """A job as a workflow file has it.
+    """A job of a workflow file.
 
     Attributes:
-        workflow: path of the file that starts it.
-        name: as the file has it, with its expressions.
-        pattern: the names that GitHub shows for it.
-        limit_s: None where an expression gives it.
-        divides_tests: an axis of its matrix is called as one that divides tests.
-        is_aggregation: it needs others, and runs although they failed.
-        condition: of the job; "" for none.
-        test_steps: the names that GitHub shows for its steps that run tests.
+        workflow: path of the file that starts the job.
+        name: as in the file, with expressions.
+        pattern: the names that GitHub shows for the job.
+        limit_s: `timeout-minutes` in seconds; None if an expression computes it.
+        divides_tests: the name of an axis of the matrix suggests that it divides tests.
+        is_aggregation: the job needs other jobs, and runs although they failed.
+        condition: "" for none.
+        test_steps: the names that GitHub shows for the steps that run tests.
     """
 
     workflow: str
@@ -56,56 +56,49 @@ class DeclaredJob:
     test_steps: tuple[re.Pattern[str], ...] = ()
 
     def is_test_step(self, name: str) -> bool:
-        """Return whether a step of this name runs its tests."""
+        """Return whether a step of this name runs the tests of the job."""
         return any(test_step.fullmatch(name) for test_step in self.test_steps)
 
 
 class DeclaredJobs:
-    """The jobs of workflow files, by what their runs show."""
+    """Index of the jobs of workflow files, by the names that their runs show."""
 
     def __init__(self, workflows: Sequence[WorkflowFile]) -> None:
         contents = {workflow.path: workflow.content for workflow in workflows}
-        self._found: dict[tuple[str, str], DeclaredJob | None] = {}
+        self._by_name: dict[tuple[str, str], DeclaredJob | None] = {}
         self._by_workflow = {
             path: sorted(
                 (
                     replace(job, workflow=path)
                     for job in _declared(content, contents, path, _MAX_DEPTH)
                 ),
-                key=lambda one: -len(_EXPRESSION.sub("", one.name)),
+                key=lambda job: -len(_EXPRESSION.sub("", job.name)),
             )
             for path, content in contents.items()
         }
 
     def of_workflow(self, workflow: str) -> Sequence[DeclaredJob]:
-        """All jobs that a workflow starts, those of the workflows that it calls among them."""
+        """Return all jobs that a workflow starts, also those of the workflows that it calls."""
         return self._by_workflow.get(workflow, ())
 
     def find(self, workflow: str, name: str) -> DeclaredJob | None:
-        """The job that a run shows by this name: the one whose own text is the longest."""
+        """Return the job that a run shows by this name; of several, that with the longest text."""
         key = workflow, name
-        if key not in self._found:
+        if key not in self._by_name:
             matching = (job for job in self.of_workflow(workflow) if job.pattern.fullmatch(name))
-            self._found[key] = next(matching, None)
-        return self._found[key]
+            self._by_name[key] = next(matching, None)
+        return self._by_name[key]
 
 
 def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
-    """Paths of those whose runs run tests: not of one that only others call."""
+    """Return the paths of workflows whose runs run tests, without those that are only called."""
     declared = DeclaredJobs(workflows)
     return tuple(
         workflow.path
         for workflow in workflows
-        if events_of(workflow.content) - {"workflow_call"}
+        if triggers_of(workflow.content).keys() - {"workflow_call"}
         and any(job.test_steps for job in declared.of_workflow(workflow.path))
     )
-
-
-def events_of(workflow: Any) -> frozenset[str]:
-    """Names of the events that start it."""
-    events = workflow.get("on") if isinstance(workflow, dict) else None
-    found = events if isinstance(events, (list, dict)) else [events]
-    return frozenset(map(str, found)) if events else frozenset()
 
 
 def _declared(
@@ -115,22 +108,22 @@ def _declared(
     for key, job in jobs_of(workflow).items():
         if not isinstance(job, dict):
             continue
-        declared = _own(path, str(key), job)
+        declared = _declared_job(path, str(key), job)
         called = job.get("uses")
         if not isinstance(called, str):
             numbers = {step.number for step in steps if step.job == str(key)}
-            named = (_step_name(step) for at, step in steps_of(job) if at in numbers)
-            yield replace(declared, test_steps=tuple(map(_pattern, named)))
+            names = (_step_name(step) for number, step in steps_of(job) if number in numbers)
+            yield replace(declared, test_steps=tuple(map(_pattern, names)))
         elif called.startswith(_LOCAL) and called[2:] in contents and depth:
             for inner in _declared(contents[called[2:]], contents, path, depth - 1):
                 joined = re.compile(f"{declared.pattern.pattern} / {inner.pattern.pattern}")
                 yield replace(inner, name=f"{declared.name} / {inner.name}", pattern=joined)
         else:
-            anything = re.compile(f"{declared.pattern.pattern} / .+")
-            yield replace(declared, pattern=anything, limit_s=None)
+            any_inner = re.compile(f"{declared.pattern.pattern} / .+")
+            yield replace(declared, pattern=any_inner, limit_s=None)
 
 
-def _own(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
+def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
     strategy = job.get("strategy")
     matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
     title = job.get("name")
@@ -156,7 +149,7 @@ def _own(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Return the names that GitHub may show for a name with expressions."""
+    """Return a pattern of the names that GitHub may show for a name with expressions."""
     return re.compile(".*".join(map(re.escape, _EXPRESSION.split(name))), re.DOTALL)
 
 
@@ -165,7 +158,7 @@ def _names_shards(key: str) -> bool:
 
 
 def _keys(matrix: Any) -> Iterator[str]:
-    """Names of the axes, and of what is below them and `include`."""
+    """Yield the names of the axes, and the keys below them and below `include`."""
     if isinstance(matrix, dict):
         for key, value in matrix.items():
             if key not in ("include", "exclude"):

@@ -1,13 +1,13 @@
 """The tests that the shards of a matrix select: twice, once, not at all. Pure.
 
-Counts are of what is sure: a test is in several shards where at least two surely select it, and in
-none where no shard possibly does. Between them, `undecided` tests are those whose shards cannot be
-known, as where a shard's filter is made by a script.
+A test is in several shards if at least two shards surely select it, and in none if no shard may
+select it. A test is `undecided` if no shard surely selects it and one may, as with a filter that a
+script computes.
 
-In `A&(x|y)` the term x decides nothing where A selects only tests that x selects: then y decides
-nothing either. It happens where x is a part of a name that A requires already, as `~Tests.D` in
-`~ModelTests.Diffusion&(~Tests.A|~Tests.D)`. What was meant continues the name that A requires; it
-was meant in every shard whose alternatives have the same neighbours and the same beginning.
+In `A&(x|y)` the term x is vacuous if x selects every test that A selects: then y has no effect
+either. The cause is a term that is part of a name that A requires already, as `~Tests.D` in
+`~ModelTests.Diffusion&(~Tests.A|~Tests.D)`. A correction lets x and y continue the name that A
+requires, in every shard whose alternatives have the same neighbours and the same beginning.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]
 REASONS: Final[tuple[MissingReason, ...]] = get_args(MissingReason)
-# Another job may run what lies outside of the projects, and a rule for all shards is on purpose.
+# Tests outside of the projects may have another job, and a rule for all shards is on purpose.
 ORPHANS: Final[tuple[OrphanReason, ...]] = get_args(OrphanReason)
 
 
 class UnsureTerm(NamedTuple):
-    """A term, as written, of which it is not known what it selects; by a label or otherwise."""
+    """A term, as written, whose tests are not known; it selects by a label or otherwise."""
 
     text: str
     is_label: bool
@@ -58,8 +58,8 @@ class SelectedShard:
 
     Attributes:
         own: the tests that no other shard surely selects.
-        unsure: terms of its filter, of which it is not known what they select.
-        wall_s: their wall time by the history, seconds; None where no test has one.
+        unsure: terms of the filter whose tests are not known.
+        wall_s: wall time of the tests by the history, seconds; None if no test has a time.
     """
 
     shard: ShardFilter
@@ -79,7 +79,7 @@ class SelectedShard:
 
 
 class Overlap(NamedTuple):
-    """Two shards, by position, with the tests that both select; `kind` is what they are besides."""
+    """Two shards, by position, with the tests that both select; `kind` compares their tests."""
 
     first: int
     second: int
@@ -88,14 +88,14 @@ class Overlap(NamedTuple):
 
 
 class EmptyTerm(NamedTuple):
-    """A term, as written, that matches no test that exists; with the shards that have it."""
+    """A term, as written, that matches no test, with the shards that have the term."""
 
     text: str
     shards: tuple[int, ...]
 
 
 class CutClass(NamedTuple):
-    """A class of tests that no shard has whole; with the number of its tests by shard."""
+    """A class whose tests are in several shards, with the number of its tests by shard."""
 
     name: str
     shards: Mapping[int, int]
@@ -103,15 +103,15 @@ class CutClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A matrix against its tests. Sets of tests are integers (`filters/expression.py`).
+    """A matrix compared with its tests. Sets of tests are integers (`filters/expression.py`).
 
     Attributes:
-        repeated: at each place k, the tests that more than k shards surely select.
-        executions: how many tests run in all shards together.
+        repeated: at index k, the tests that more than k shards surely select.
+        executions: sum of the numbers of tests of all shards.
         missing: the tests in no shard, by the first reason that holds.
-        undecided: tests that no shard surely selects, and one may.
-        unsure: terms of the common filter, as of `SelectedShard`; each is the whole filter.
-        term_count: distinct terms of all shards.
+        undecided: tests that no shard surely selects, and a shard may select.
+        unsure: terms of the common filter whose tests are not known; each is the whole filter.
+        term_count: number of distinct terms of all shards.
     """
 
     tests: TestSet
@@ -129,7 +129,7 @@ class Audit:
 
     @property
     def in_several(self) -> int:
-        """The tests that several shards select."""
+        """The set of tests that several shards select."""
         return self.repeated[1]
 
     @property
@@ -139,11 +139,11 @@ class Audit:
 
     @property
     def orphans(self) -> int:
-        """The tests that no rule for all shards leaves out, and no shard runs."""
-        found = 0
+        """The set of tests that no shard runs and no rule for all shards excludes."""
+        tests = 0
         for reason in ORPHANS:
-            found |= self.missing[reason]
-        return found
+            tests |= self.missing[reason]
+        return tests
 
 
 def audit(
@@ -154,21 +154,21 @@ def audit(
     O(terms x length of all names + pairs of shards x tests / 64).
 
     Args:
-        durations_s: of each test by the history; empty without one.
+        durations_s: of each test by the history; empty without a history.
     """
     tests = evaluator.tests
     folders = {name: tests.below(name) for name in {shard.project for shard in matrix.shards}}
-    seen = [folders[shard.project] for shard in matrix.shards]
+    visible = [folders[shard.project] for shard in matrix.shards]
     selections = [
-        _select(one, matrix.common, evaluator).intersect(
-            Selection(folder if tests.has_files or not one.project else 0, folder)
+        _select(shard, matrix.common, evaluator).intersect(
+            Selection(folder if tests.has_files or not shard.project else 0, folder)
         )
-        for one, folder in zip(matrix.shards, seen, strict=True)
+        for shard, folder in zip(matrix.shards, visible, strict=True)
     ]
     sure = [selection.sure for selection in selections]
     repeated, possible = _repeated(sure), 0
-    for one in selections:
-        possible |= one.possible
+    for selection in selections:
+        possible |= selection.possible
     shards = tuple(
         SelectedShard(
             shard,
@@ -179,20 +179,20 @@ def audit(
         )
         for shard, selection in zip(matrix.shards, selections, strict=True)
     )
-    found_terms = _terms(matrix, evaluator)
+    all_terms = _terms(matrix, evaluator)
     return Audit(
         tests=tests,
         shards=shards,
         repeated=repeated,
-        executions=sum(one.bit_count() for one in sure),
+        executions=sum(members.bit_count() for members in sure),
         missing=_reasons(matrix, tests.everything & ~possible, folders, evaluator),
         undecided=possible & ~repeated[0],
         unsure=_unsure(matrix.common, lambda _: matrix.common_text, evaluator),
         overlaps=tuple(_overlaps(sure)),
-        empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in found_terms if empty),
-        term_count=len(found_terms),
+        empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in all_terms if empty),
+        term_count=len(all_terms),
         cut_classes=_cut_classes(tests, sure, repeated[0]),
-        corrections=corrections(matrix.shards, seen, evaluator),
+        corrections=corrections(matrix.shards, visible, evaluator),
     )
 
 
@@ -207,33 +207,30 @@ def _select(shard: ShardFilter, common: Expression, evaluator: Evaluator) -> Sel
 def _unsure(
     expression: Expression | None, written: Callable[[Term], str], evaluator: Evaluator
 ) -> tuple[UnsureTerm, ...]:
-    found = {
+    unsure = {
         UnsureTerm(written(term), evaluator.language.is_label(term)): None
         for term in (terms(expression) if expression is not None else ())
         if not is_placeholder(term) and not evaluator.term(term).is_known
     }
-    return tuple(found)
+    return tuple(unsure)
 
 
 def _repeated(sets: Sequence[int]) -> tuple[int, ...]:
-    """The tests in more than 0, 1, 2, ... of the sets; at least two entries."""
+    """Return the tests in more than 0, 1, 2, ... of the sets; at least two entries."""
     levels = [0, 0]
-    for one in sets:
-        carried = one
-        for place, level in enumerate(levels):
-            levels[place], carried = level | carried, level & carried
+    for members in sets:
+        carried = members
+        for index, level in enumerate(levels):
+            levels[index], carried = level | carried, level & carried
         if carried:
             levels.append(carried)
     return tuple(levels)
 
 
 def _wall_s(tests: int, durations_s: Sequence[float | None]) -> float | None:
-    known = [
-        one
-        for place in positions_in(tests)
-        if durations_s and (one := durations_s[place]) is not None
-    ]
-    return sum(known) if known else None
+    walls_s = [durations_s[position] for position in positions_in(tests)] if durations_s else []
+    measured_s = [wall_s for wall_s in walls_s if wall_s is not None]
+    return sum(measured_s) if measured_s else None
 
 
 def _reasons(
@@ -248,13 +245,13 @@ def _reasons(
         if shard.expression is not None:
             relaxed = without_exclusions(shard.expression, evaluator.language.is_label)
             by_label |= evaluator.select(relaxed).possible & folders[shard.project]
-    found: dict[MissingReason, int] = {"outside_projects": missing & ~in_projects}
+    reasons: dict[MissingReason, int] = {"outside_projects": missing & ~in_projects}
     missing &= in_projects
-    found["common_filter"] = missing & ~common
+    reasons["common_filter"] = missing & ~common
     missing &= common
-    found["label"] = missing & by_label
-    found["not_requested"] = missing & ~by_label
-    return found
+    reasons["label"] = missing & by_label
+    reasons["not_requested"] = missing & ~by_label
+    return reasons
 
 
 def _overlaps(sets: Sequence[int]) -> Iterator[Overlap]:
@@ -271,27 +268,27 @@ def _kind(both: int, left: int, right: int) -> OverlapKind:
 
 
 def _terms(matrix: HandMatrix, evaluator: Evaluator) -> list[tuple[str, tuple[int, ...], bool]]:
-    """Each distinct term: as first written, its shards, whether it selects nothing."""
+    """Return (text as first written, shards, whether it selects no test) of each distinct term."""
     texts: dict[tuple[object, bool], str] = {}
     shards: dict[tuple[object, bool], dict[int, None]] = defaultdict(dict)
     empty: dict[tuple[object, bool], bool] = {}
-    for place, shard in enumerate(matrix.shards):
+    for position, shard in enumerate(matrix.shards):
         for term in terms(shard.expression) if shard.expression is not None else ():
             key = (term.condition, term.excludes)
             texts.setdefault(key, shard.written(term))
-            shards[key][place] = None
+            shards[key][position] = None
             empty[key] = not evaluator.term(term).possible
     return [(text, tuple(shards[key]), empty[key]) for key, text in texts.items()]
 
 
 def _cut_classes(tests: TestSet, sets: Sequence[int], running: int) -> tuple[CutClass, ...]:
-    """Classes whose tests run, and of which no shard has every test that runs."""
+    """Return the classes of which no shard has every test that runs."""
     counts: dict[str, dict[int, int]] = defaultdict(dict)
     for shard, members in enumerate(sets):
-        for place in positions_in(members):
-            by_shard = counts[class_of(tests.units[place].unit)]
+        for position in positions_in(members):
+            by_shard = counts[class_of(tests.units[position].unit)]
             by_shard[shard] = by_shard.get(shard, 0) + 1
-    sizes = Counter(class_of(tests.units[place].unit) for place in positions_in(running))
+    sizes = Counter(class_of(tests.units[position].unit) for position in positions_in(running))
     return tuple(
         CutClass(name, by_shard)
         for name, by_shard in sorted(counts.items())
@@ -301,15 +298,15 @@ def _cut_classes(tests: TestSet, sets: Sequence[int], running: int) -> tuple[Cut
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Alternatives that do not divide what their neighbours select.
+    """Alternatives that do not divide the tests of their neighbours.
 
     Attributes:
         shard: by position.
-        vacuous: the texts of the terms that are true for all of it; empty where only the same
-            alternatives of another shard have one.
-        corrected: the whole filter with each alternative continuing a neighbour's name; "" where no
-            such text suggests itself.
-        tests: sets that the filter selects as it is and as corrected.
+        vacuous: the texts of the vacuous terms; empty if only the same alternatives of another
+            shard have a vacuous term.
+        corrected: the whole filter, in which each alternative continues the name of a neighbour;
+            "" if there is no such filter.
+        tests: sets that the filter selects as written and as corrected.
     """
 
     shard: int
@@ -319,7 +316,7 @@ class Correction:
 
 
 class _Group(NamedTuple):
-    """An `x|y|...` in a conjunction: the texts of its neighbours, and of its terms."""
+    """Alternatives `x|y|...` in a conjunction, with the texts of their neighbours."""
 
     shard: int
     terms: tuple[Term, ...]
@@ -329,36 +326,32 @@ class _Group(NamedTuple):
 
 
 def corrections(
-    shards: Sequence[ShardFilter], seen: Sequence[int], evaluator: Evaluator
+    shards: Sequence[ShardFilter], visible: Sequence[int], evaluator: Evaluator
 ) -> tuple[Correction, ...]:
-    """Every group of alternatives with a vacuous term, and those like it, by shard.
+    """Correct every group of alternatives with a vacuous term, and groups like it; by shard.
 
     Args:
-        seen: for each shard the tests that its filter can see.
+        visible: for each shard the tests of its project, from which its filter selects.
     """
-    groups = [
-        group
-        for place, shard in enumerate(shards)
-        for group in _groups(place, shard, seen[place], evaluator)
-    ]
     alike: dict[tuple[tuple[str, ...], str], list[_Group]] = defaultdict(list)
-    for group in groups:
-        alike[group.neighbours, group.beginning or repr(group)].append(group)
-    found = [
-        _correction(shards[group.shard], group, seen[group.shard], evaluator)
-        for same in alike.values()
-        if any(one.vacuous for one in same)
-        for group in same
+    for position, shard in enumerate(shards):
+        for group in _groups(position, shard, visible[position], evaluator):
+            alike[group.neighbours, group.beginning or repr(group)].append(group)
+    corrected = [
+        _correction(shards[group.shard], group, visible[group.shard], evaluator)
+        for groups in alike.values()
+        if any(group.vacuous for group in groups)
+        for group in groups
     ]
-    return tuple(sorted(found, key=lambda one: one.shard))
+    return tuple(sorted(corrected, key=lambda correction: correction.shard))
 
 
 def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression, ...]]]:
-    """Every `x|y|...` in a conjunction, with its neighbours there."""
+    """Yield every `x|y|...` in a conjunction, with its neighbours there."""
     if isinstance(expression, And):
-        for place, part in enumerate(expression.parts):
+        for position, part in enumerate(expression.parts):
             if isinstance(part, Or):
-                yield part, (*expression.parts[:place], *expression.parts[place + 1 :])
+                yield part, (*expression.parts[:position], *expression.parts[position + 1 :])
     if isinstance(expression, And | Or):
         for part in expression.parts:
             yield from _conjunctions(part)
@@ -366,20 +359,24 @@ def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression
         yield from _conjunctions(expression.part)
 
 
-def _groups(shard: int, filter_: ShardFilter, seen: int, evaluator: Evaluator) -> Iterator[_Group]:
-    for alternatives, others in _conjunctions(filter_.expression or And(())):
+def _groups(
+    shard: int, filter_: ShardFilter, visible: int, evaluator: Evaluator
+) -> Iterator[_Group]:
+    for alternatives, neighbours in _conjunctions(filter_.expression or And(())):
         terms = tuple(part for part in alternatives.parts if _selects(part))
-        # Alone, a term that is always true divides nothing, and is meant so: a catch-all.
+        # A single term that is always true is a catch-all, on purpose.
         if len(terms) < max(2, len(alternatives.parts)):
             continue
-        context = evaluator.select(And(others)).sure & seen
+        context = evaluator.select(And(neighbours)).sure & visible
         vacuous = [term for term in terms if context and not context & ~evaluator.term(term).sure]
         beginnings = {filter_.written(term).rpartition(".")[0] for term in terms}
         yield _Group(
             shard,
             terms,
             tuple(vacuous),
-            neighbours=tuple(sorted(filter_.written(other) for other in others if _selects(other))),
+            neighbours=tuple(
+                sorted(filter_.written(part) for part in neighbours if _selects(part))
+            ),
             beginning=beginnings.pop() if len(beginnings) == 1 else "",
         )
 
@@ -388,20 +385,22 @@ def _selects(part: Expression) -> TypeGuard[Term]:
     return isinstance(part, Term) and not part.excludes
 
 
-def _correction(shard: ShardFilter, group: _Group, seen: int, evaluator: Evaluator) -> Correction:
-    named = [neighbour for neighbour in group.neighbours if "." in neighbour]
-    before = evaluator.select(shard.expression or And(())).sure & seen
+def _correction(
+    shard: ShardFilter, group: _Group, visible: int, evaluator: Evaluator
+) -> Correction:
+    dotted = [neighbour for neighbour in group.neighbours if "." in neighbour]
+    before = evaluator.select(shard.expression or And(())).sure & visible
     vacuous = tuple(map(shard.written, group.vacuous))
     uncorrected = Correction(group.shard, vacuous, "", (before, before))
-    if not group.beginning or not named:
+    if not group.beginning or not dotted:
         return uncorrected
-    text, neighbour = shard.text, max(named, key=len)
+    text, neighbour = shard.text, max(dotted, key=len)
     for term in reversed(group.terms):
         tail = shard.written(term).rpartition(".")[2]
         text = f"{text[: term.start]}{neighbour}.{tail}{text[term.end :]}"
     try:
         corrected = evaluator.language.parse(text, shard.name)
-    except InputError:  # what was put together is no filter of this language
+    except InputError:  # the text is no filter of this language
         return uncorrected
-    after = evaluator.select(corrected).sure & seen
+    after = evaluator.select(corrected).sure & visible
     return Correction(group.shard, vacuous, text, (before, after))

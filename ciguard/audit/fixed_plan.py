@@ -1,7 +1,7 @@
-"""The plan of a matrix as it is: what `guard` holds its results against. Pure.
+"""The assignment of tests to the shards of a matrix as written; `guard` checks results by it. Pure.
 
-Each test is in the shards that select it. What is in none was excluded by a rule for all shards, or
-is an orphan.
+A test is assigned to the shards that select it. A test in no shard is excluded by a rule for all
+shards, or is an orphan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTSIDE: Final = "outside of the projects"
 
 @dataclass(frozen=True, slots=True)
 class FixedTests:
-    """All tests: in shards, left out by a rule, or in no shard."""
+    """All tests: in shards, excluded by a rule, or in no shard."""
 
     assignment: FixedAssignment
     excluded: tuple[Exclusion, ...]
@@ -38,7 +38,7 @@ class FixedTests:
 
 
 def fixed_tests(
-    found: Audit,
+    audit: Audit,
     units: Sequence[InventoryUnit],
     common_text: str,
     pool_of: Mapping[str, str],
@@ -49,19 +49,19 @@ def fixed_tests(
     Args:
         units: the tests of the audit in its order, with their suites.
         common_text: the filter that all shards share, as written.
-        pool_of: by runner; "" is one that is not known.
+        pool_of: pool by runner; "" for an unknown runner.
         where: the file of the matrix.
 
     Raises:
-        InputError: it is not known which tests a shard selects.
+        InputError: the tests of a shard are not known.
     """
-    _reject_unknown(found, where)
-    keys = _keys([shard.shard for shard in found.shards])
+    _reject_unknown(audit, where)
+    keys = _keys([shard.shard for shard in audit.shards])
     shards: dict[UnitKey, list[str]] = defaultdict(list)
-    for shard in found.shards:
-        for place in positions_in(shard.selected.sure):
-            shards[units[place].key].append(keys[shard.shard.name])
-    jobs = {keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in found.shards}
+    for shard in audit.shards:
+        for position in positions_in(shard.selected.sure):
+            shards[units[position].key].append(keys[shard.shard.name])
+    jobs = {keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in audit.shards}
     rules: dict[MissingReason, str] = {
         "outside_projects": OUTSIDE,
         "common_filter": f"filter of all shards: {common_text.removeprefix(f'({PLACEHOLDER})&')}",
@@ -75,20 +75,21 @@ def fixed_tests(
         tuple(
             Exclusion(unit.unit, rule, unit.suite, unit.variant)
             for reason, rule in rules.items()
-            for unit in _by_key(units, found.missing[reason])
+            for unit in _by_key(units, audit.missing[reason])
         ),
         tuple(
             Orphan(unit.unit, reason, unit.suite, unit.variant)
             for reason in ORPHANS
-            for unit in _by_key(units, found.missing[reason])
+            for unit in _by_key(units, audit.missing[reason])
         ),
     )
 
 
 def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
-    """By name of a shard, its key: after its artifact, as the folder of its results, if it can be.
+    """Return the key of each shard by its name.
 
-    No key that a folder's name becomes may be another shard's.
+    The key is made of the artifact's name, which is also the folder of the results, unless two
+    shards would have the same key; then it is made of the shard's name.
     """
     keys = {shard.name: safe_name(shard.artifact) for shard in shards}
     if all(keys.values()) and len({key.lower() for key in keys.values()}) == len(keys):
@@ -97,12 +98,14 @@ def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
 
 
 def longest_minutes(assignment: FixedAssignment) -> int:
-    """The largest limit of a job."""
+    """Return the largest time limit of a job, minutes."""
     return max(job.timeout_minutes for job in assignment.jobs.values())
 
 
 def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
-    return sorted((units[place] for place in positions_in(members)), key=lambda unit: unit.key)
+    return sorted(
+        (units[position] for position in positions_in(members)), key=lambda unit: unit.key
+    )
 
 
 def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
@@ -112,13 +115,9 @@ def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
     return FixedJob(shard.name, pool_of[shard.runner], minutes)
 
 
-def _reject_unknown(found: Audit, where: str) -> None:
-    """Refuse shards of which no plan can say what they run.
-
-    Raises:
-        InputError: names the first.
-    """
-    unknown = [shard for shard in found.shards if shard.selected.sure != shard.selected.possible]
+def _reject_unknown(audit: Audit, where: str) -> None:
+    """Raise InputError for the first shard whose tests are not known."""
+    unknown = [shard for shard in audit.shards if shard.selected.sure != shard.selected.possible]
     if unknown:
         first = unknown[0]
         line = f":{first.shard.line}" if first.shard.line is not None else ""
@@ -131,7 +130,7 @@ def _advice(unknown: SelectedShard) -> str:
     if unknown.shard.unknown:
         return unknown.shard.unknown
     names = [term.text for term in unknown.unsure if not term.is_label]
-    if not names:  # of the shard's own filter or of the one that all share
+    if not names:  # neither in the shard's own filter nor in the common one
         return "list the tests as JSON with their files and categories"
     fix = "list the tests as JSON with their categories or markers, or give the shards as JSON"
     return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"

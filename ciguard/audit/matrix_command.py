@@ -1,4 +1,4 @@
-"""The half of `ciguard audit` that reads a matrix written by hand, and the tests that exist."""
+"""`ciguard audit --matrix --tests`: audits a matrix written by hand, and may write its plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ciguard.audit import tool_listings
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import Audit, audit
 from ciguard.audit.output_formats import FORMATS
-from ciguard.audit.proposal import Outlook, WorkflowChange, propose_by_count
+from ciguard.audit.proposal import WorkflowChange, propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
-    "overlap": lambda found: bool(found.in_several),
-    "orphan": lambda found: bool(found.orphans),
-    "empty": lambda found: any(shard.is_empty for shard in found.shards),
+    "overlap": lambda audit: bool(audit.in_several),
+    "orphan": lambda audit: bool(audit.orphans),
+    "empty": lambda audit: any(shard.is_empty for shard in audit.shards),
 }
 
 
@@ -51,10 +51,10 @@ def audit_matrix(
     output: str | None,
     fail_on: Sequence[str],
 ) -> int:
-    """Audit a matrix, print what was found, and write its plan where one is wanted.
+    """Audit a matrix, print the findings, and write the plan of the matrix to `output`.
 
     Raises:
-        UsageError: no finding has that name.
+        UsageError: `fail_on` names an unknown finding.
         InputError: the matrix, the tests or the history cannot be read.
     """
     unknown = [name for name in fail_on if name not in CONDITIONS]
@@ -64,32 +64,31 @@ def audit_matrix(
         )
     shards = _matrix(invocation, matrix, filter_key)
     tests = _tests(invocation, listing)
-    past = _history(invocation, history) if history is not None else None
-    walls_s = _durations_s(past, tests) if past is not None else ()
-    found = audit(shards, Evaluator(tests, shards.language), walls_s)
-    proposal = propose_by_count(found)
+    loaded = _history(invocation, history) if history is not None else None
+    walls_s = _durations_s(loaded, tests) if loaded is not None else ()
+    result = audit(shards, Evaluator(tests, shards.language), walls_s)
+    proposal = propose_by_count(result)
     # Without times, a plan has nothing to add to the counts.
-    if output is not None or (past is not None and not found.undecided):
-        # Imported here, as what `init` would write: numpy and templates cost as much as an audit.
+    if output is not None or (loaded is not None and not result.undecided):
+        # Imported here, as in `_next_change`: numpy and templates take as long as an audit.
         from ciguard.audit.matrix_plan import plan_as_it_is, plan_basis, propose  # noqa: PLC0415
 
-        basis = plan_basis(invocation.config(), found, shards, (matrix, listing), past)
-        made = plan_as_it_is(basis)
-        proposal = propose(basis, made.plan) if past is not None else proposal
+        basis = plan_basis(invocation.config(), result, shards, (matrix, listing), loaded)
+        plan = plan_as_it_is(basis)
+        proposal = propose(basis, plan.plan) if loaded is not None else proposal
         if output is not None:
-            local.write(output if output == "-" else invocation.folder / output, made.content)
-            count = count_of(len(made.plan.shards), "shard")
-            console.err(f"plan {made.plan.id}: {count}, written to {output}")
+            local.write(output if output == "-" else invocation.folder / output, plan.content)
+            count = count_of(len(plan.plan.shards), "shard")
+            console.err(f"plan {plan.plan.id}: {count}, written to {output}")
     if output != "-":
-        outlook = Outlook(proposal, _next_change(invocation, matrix, shards, filter_key))
-        blocks, values = partial(document, found, outlook), partial(as_json, found, outlook)
-        console.out(FORMATS[format_](blocks, values))
-    failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](found)]
+        page = result, proposal, _next_change(invocation, matrix, shards, filter_key)
+        console.out(FORMATS[format_](partial(document, *page), partial(as_json, *page)))
+    failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](result)]
     if failed:
-        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
-    elif fail_on and found.undecided:
-        # A gate that nothing can decide must not be green.
-        console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(found)}")
+        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(result)}")
+    elif fail_on and result.undecided:
+        # A gate that cannot be decided must not be green.
+        console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(result)}")
         failed = fail_on
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
@@ -122,8 +121,8 @@ def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
     from ciguard.audit.matrix_plan import durations_s  # noqa: PLC0415
 
     walls_s = durations_s(history, [unit.unit for unit in tests.units])
-    known = sum(wall_s is not None for wall_s in walls_s)
-    console.err(f"history: has the time of {known:,} of {count_of(len(walls_s), 'test')}")
+    timed = sum(wall_s is not None for wall_s in walls_s)
+    console.err(f"history: has the time of {timed:,} of {count_of(len(walls_s), 'test')}")
     return walls_s
 
 
@@ -140,15 +139,15 @@ def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
 
 
 def _tests(invocation: Invocation, listing: str) -> TestSet:
-    """The tests of a tool's own listing, else of an inventory file.
+    """Read the tests from the listing of a test tool, else from an inventory file.
 
-    Paths below the working folder are relative to it, as in result files.
+    Paths below the working folder become relative to it, as in result files.
 
     Raises:
-        InputError: no test, a test twice, or a listing that is damaged.
+        InputError: no test, a test twice, or a damaged listing.
     """
-    place = listing if listing == "-" else str(invocation.folder / listing)
-    packed = io.BytesIO(local.read(place))
+    path = listing if listing == "-" else str(invocation.folder / listing)
+    packed = io.BytesIO(local.read(path))
     content = _as_utf8(read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES), listing)
     try:
         units = tool_listings.read_listing(content.decode("utf-8-sig", "replace"))
@@ -156,8 +155,8 @@ def _tests(invocation: Invocation, listing: str) -> TestSet:
         raise InputError(error.what, where=listing, fix=error.fix) from error
     repeated: tuple[UnitKey, ...] = ()
     if units is None:
-        read = inventory_file.read(io.BytesIO(content), listing)
-        units, repeated = read.units, read.repeated
+        inventory = inventory_file.read(io.BytesIO(content), listing)
+        units, repeated = inventory.units, inventory.repeated
     if not units:
         raise InputError("no test in it", where=listing, fix="list the tests, one a line")
     units = tool_listings.relative_to(units, invocation.folder.resolve().as_posix())
@@ -170,7 +169,7 @@ def _tests(invocation: Invocation, listing: str) -> TestSet:
 
 
 def _as_utf8(content: bytes, listing: str) -> bytes:
-    """Bytes as they are, or UTF-16 by its byte order mark: `>` of Windows PowerShell writes it."""
+    """Convert UTF-16 with a byte order mark, as `>` of Windows PowerShell writes it, to UTF-8."""
     if not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return content
     try:

@@ -1,4 +1,4 @@
-"""The plan of a matrix as it is, the past times of its tests, and a plan of the same tests."""
+"""The plan of a matrix as written, and the plan of the same tests by `ciguard plan`."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class PlanBasis:
     """The inputs of a plan of the tests of a matrix.
 
     Attributes:
-        assignment: the tests that run, in the shards that they have.
-        options: of the matrix; without a number of shards.
+        assignment: the tests that run, each in the shards that select it.
+        options: of the matrix, without a number of shards.
     """
 
     assignment: FixedAssignment
@@ -51,35 +51,35 @@ class PlanBasis:
 
 def plan_basis(
     config: Config,
-    found: Audit,
+    audit: Audit,
     matrix: HandMatrix,
     files: tuple[str, str],
-    past: History | None,
+    history: History | None,
 ) -> PlanBasis:
-    """Sort the tests of an audit into what runs, is excluded, or is an orphan.
+    """Sort the tests of an audit into assigned, excluded and orphaned tests.
 
     Args:
         files: of the matrix and of the tests, for errors.
-        past: runs that have the times; None for none.
+        history: past runs with times; None for none.
 
     Raises:
-        InputError: it is not known which tests a shard selects, or a suite is not configured.
+        InputError: the tests of a shard are not known, or a suite is not configured.
     """
-    tool = next(name for name, one in LANGUAGES.items() if one is matrix.language)
-    config = with_tool(config, found.tests.units, tool)
+    tool = next(name for name, language in LANGUAGES.items() if language is matrix.language)
+    config = with_tool(config, audit.tests.units, tool)
     suites = suites_of(config)
-    units = inventory_file.resolve_suites(found.tests.units, suites, files[1])
+    units = inventory_file.resolve_suites(audit.tests.units, suites, files[1])
     runners = [shard.runner for shard in matrix.shards]
     pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
-    tests = fixed_tests(found, units, matrix.common_text, pool_of, files[0])
+    tests = fixed_tests(audit, units, matrix.common_text, pool_of, files[0])
     minutes = longest_minutes(tests.assignment)
     options = PlanOptions(
         limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
     )
-    there = inventory(tests.assignment.units, exclude={}, ordered=True)
+    listed = inventory(tests.assignment.units, exclude={}, ordered=True)
     basis = read_past(
-        replace(there, excluded=tests.excluded, orphans=tests.orphans),
-        LoadedHistory(past),
+        replace(listed, excluded=tests.excluded, orphans=tests.orphans),
+        LoadedHistory(history),
         BaseQuery(),
         suites=suites,
         pools=pools,
@@ -90,15 +90,16 @@ def plan_basis(
 
 
 def plan_as_it_is(basis: PlanBasis) -> PlanResult:
-    """The plan of the matrix: each test in the shards that select it."""
+    """Plan each test in the shards that select it."""
     return plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
 
 
 def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
-    """Plan the tests that run as `ciguard plan` would, beside the matrix.
+    """Plan the tests of the matrix as `ciguard plan` would.
 
-    None where a plan could not be told from the matrix by it: no test, or jobs of several runners,
-    of which only their owner knows which tests need which.
+    Returns:
+        None without a test, and for jobs of several runners: the matrix does not show which test
+        needs which runner.
     """
     used = {shard.pool for shard in matrix.shards}
     if not basis.assignment.units or len(used) > 1:
@@ -111,16 +112,16 @@ def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
     layouts.append(layout_of(plan(inputs, replace(options, shards=count), basis.origin).plan))
     if matrix.has_timings:
         longest_s = max(shard.predicted.wall_s for shard in matrix.shards)
-        aimed = replace(options, shards=None, target_wall_s=longest_s)
-        layouts.append(layout_of(plan(inputs, aimed, basis.origin).plan))
+        same_time = replace(options, shards=None, target_wall_s=longest_s)
+        layouts.append(layout_of(plan(inputs, same_time, basis.origin).plan))
     return Proposal(*layouts)
 
 
 def durations_s(history: History, names: Sequence[str]) -> tuple[float | None, ...]:
-    """Wall time of each test, seconds; None where the history has none.
+    """Return the wall time of each test, seconds; None if the history has no time.
 
-    A test of several cases takes their sum; of several suites or variants the longest counts.
-    O(values).
+    The time of a test is the sum of its cases; of several suites or variants, the longest time
+    counts. O(values).
     """
     values = history.values
     table = newest_values(values.wall_s, values.key, len(history.keys), DEPTH)

@@ -30,7 +30,7 @@ def next_change(
     """Return the next change of a workflow by `ciguard init`.
 
     Args:
-        needs_labels: filters ask for categories, which the tools do not list.
+        needs_labels: a filter selects by categories, which the test tools do not list.
     """
     text = local.read(folder / path).decode("utf-8")
     workflow = load(text, path)

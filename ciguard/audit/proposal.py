@@ -1,4 +1,4 @@
-"""The proposals after an audit: a plan of the same tests, the next change of the workflow. Pure."""
+"""Proposals after an audit: a plan of the same tests, the next change of the workflow. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShardLayout:
-    """Shards as they are, or would be.
+    """Sizes of the shards of a matrix or plan.
 
     Attributes:
-        largest: tests of the largest shard.
+        shards: number of shards.
+        largest: number of tests of the largest shard.
         longest_s: predicted wall time of the longest shard, seconds; None without times.
         cost: None without times.
     """
@@ -31,11 +32,11 @@ class ShardLayout:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A matrix, and plans of the tests that it runs, each once.
+    """A matrix, and plans that run each of its tests once.
 
     Attributes:
         as_many: a plan with as many shards.
-        as_long: one with as few shards as end as early as the matrix does; None without times.
+        as_long: a plan with the fewest shards that take no longer; None without times.
     """
 
     matrix: ShardLayout
@@ -45,12 +46,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowChange:
-    """The next step of a workflow, as `ciguard init` would write it.
+    """The next change of a workflow, as `ciguard init` would write it.
 
     Attributes:
         target: `FILE:JOB`.
-        listing: command that prints the tests, for the step that guards; "" where none is known.
-        diff: "" where it cannot be written; then `problem` and `fix` say why, and what to do.
+        listing: command that prints the tests, for the step that guards; "" if not known.
+        diff: "" if the change cannot be written, for the reason in `problem` and `fix`.
     """
 
     step: NextStep
@@ -61,25 +62,16 @@ class WorkflowChange:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The end of an audit. `proposal` is None where several runners are used, `change` where
-    the matrix stands in no workflow.
+def propose_by_count(audit: Audit) -> Proposal | None:
+    """Propose a plan that divides the tests evenly, without times.
+
+    Returns:
+        None if no test runs, if a test is undecided, or for jobs of several runners.
     """
-
-    proposal: Proposal | None = None
-    change: WorkflowChange | None = None
-
-
-def propose_by_count(found: Audit) -> Proposal | None:
-    """A plan without times, which divides the tests evenly.
-
-    None where no test runs, or where jobs of several runners may need different tests.
-    """
-    sizes = [shard.selected.sure.bit_count() for shard in found.shards]
-    running = found.repeated[0].bit_count()
-    runners = {shard.shard.runner for shard in found.shards}
-    if not running or found.undecided or len(runners) > 1:
+    sizes = [shard.selected.sure.bit_count() for shard in audit.shards]
+    running = audit.repeated[0].bit_count()
+    runners = {shard.shard.runner for shard in audit.shards}
+    if not running or audit.undecided or len(runners) > 1:
         return None
     count = min(len(sizes), running)
     largest = -(-running // count)
@@ -87,7 +79,7 @@ def propose_by_count(found: Audit) -> Proposal | None:
 
 
 def layout_of(plan: Plan) -> ShardLayout:
-    """The shards of a plan."""
+    """Return the sizes of the shards of a plan."""
     largest = max(len(shard.units) for shard in plan.shards)
     if not plan.has_timings:
         return ShardLayout(len(plan.shards), largest)

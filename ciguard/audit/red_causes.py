@@ -1,6 +1,7 @@
 """The cause of a red run: by its jobs, their annotations, and the runs after it. Pure.
 
-The texts are those that guard knows a dead job by (`guard.log_patterns`).
+The first cause of `CAUSES` that a red job of the run has is the cause of the run. The texts of
+annotations are those of guard's diagnosis of a dead job (`guard.log_patterns`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Cause = Literal[
     "test_step", "other_step", "startup_failure", "timeout", "lost_runner", "runner_shutdown",
     "out_of_memory", "disk_full", "setup_failed", "superseded", "cancelled", "unknown",
 ]  # fmt: skip
-# The first that a job of the run has is the run's own; with its words.
+# By precedence, with the words of the finding.
 CAUSES: Final[Mapping[Cause, str]] = {
     "test_step": "failed tests",
     "other_step": "another step failed",
@@ -38,7 +39,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     "cancelled": "cancelled",
     "unknown": "unknown",
 }
-# What no test and no step of the project failed by.
+# Causes of a red run in which no test and no step of the project failed.
 WITHOUT_FAILURE: Final[frozenset[Cause]] = frozenset(
     {"lost_runner", "runner_shutdown", "disk_full", "setup_failed", "superseded", "cancelled"}
 )
@@ -55,15 +56,15 @@ class RedCause:
 
 
 def bad_jobs(jobs: Sequence[Job]) -> list[Job]:
-    """Executions of any attempt that did not end well, those that took the longest first."""
-    found = [job for job in distinct(jobs) if job.conclusion in _BAD]
-    return sorted(found, key=lambda job: (-(job.wall_s or 0.0), job.id))
+    """Return the failed or stopped executions of all attempts, the longest first."""
+    executions = [job for job in distinct(jobs) if job.conclusion in _BAD]
+    return sorted(executions, key=lambda job: (-(job.wall_s or 0.0), job.id))
 
 
 def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
-    """Return whether a step explains how a job ended: nothing need be asked about it.
+    """Return whether a failed step explains the end of a job, so that no annotation is needed.
 
-    A failed test step may be a machine's end as well, and so may the runner's own steps.
+    A failed test step or step of the runner does not: the machine may have died.
     """
     failed = [step.name for step in job.steps if step.conclusion == "failure"]
     if job.conclusion != "failure" or not failed:
@@ -73,27 +74,28 @@ def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
 
 
 def is_run_wide(annotations: Sequence[str]) -> bool:
-    """Return whether they explain all jobs that were cancelled with this one."""
+    """Return whether the annotations of a job explain all jobs that were cancelled with it."""
     return first_match(annotations, run_wide=True) is not None
 
 
-def red_cause(run: PastRun, past: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
+def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
     """Return the cause of a red run whose jobs were read."""
     if run.conclusion == "startup_failure":
         return RedCause("startup_failure")
-    jobs = _last_jobs(past.jobs.get(run.id, ()))
+    jobs = _last_jobs(repository.jobs.get(run.id, ()))
     bad = [job for job in jobs if job.conclusion in _BAD]
-    known = {job.id: declared.find(run.workflow, job.name) for job in bad}
-    # A job that only looks at the others failed because they did.
-    first = [job for job in bad if not _aggregates(known[job.id])] or bad
-    of_run = _run_wide_text(bad, past.annotations)
-    causes = {_job_cause(job, known[job.id], past.annotations, of_run) for job in first}
-    found: Cause = next((one for one in CAUSES if one in causes), "unknown")
-    if found not in ("cancelled", "unknown") or run.conclusion != "cancelled":
-        return RedCause(found)
-    if found == "cancelled" and of_run:
-        return RedCause(found)
-    if _is_replaced(run, past.runs):
+    declared_jobs = {job.id: declared.find(run.workflow, job.name) for job in bad}
+    # An aggregation job failed because other jobs did.
+    first = [job for job in bad if not _aggregates(declared_jobs[job.id])] or bad
+    texts = repository.annotations
+    of_run = _run_wide_text(bad, texts)
+    causes = {_job_cause(job, declared_jobs[job.id], texts, of_run) for job in first}
+    cause: Cause = next((candidate for candidate in CAUSES if candidate in causes), "unknown")
+    if cause not in ("cancelled", "unknown") or run.conclusion != "cancelled":
+        return RedCause(cause)
+    if cause == "cancelled" and of_run:
+        return RedCause(cause)
+    if _is_replaced(run, repository.runs):
         return RedCause("superseded", is_inferred=True)
     return RedCause("cancelled")
 
@@ -106,7 +108,7 @@ def _last_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
     by_name: dict[str, list[Job]] = {}
     for job in jobs:
         by_name.setdefault(job.name, []).append(job)
-    return tuple(job for found in by_name.values() for job in last_attempt(found))
+    return tuple(job for executions in by_name.values() for job in last_attempt(executions))
 
 
 def _run_wide_text(
@@ -136,8 +138,8 @@ def _job_cause(
     end = diagnose(facts, None)
     if end.cause is not None and end.cause.kind == "cancelled_by_fail_fast":
         return None
-    named: Cause = next((one for one in CAUSES if one == end.ending), "unknown")
-    return named if named != "unknown" else _failed_step(job, declared)
+    cause: Cause = next((candidate for candidate in CAUSES if candidate == end.ending), "unknown")
+    return cause if cause != "unknown" else _failed_step(job, declared)
 
 
 def _failed_step(job: Job, declared: DeclaredJob | None) -> Cause:

@@ -1,4 +1,4 @@
-"""The half of `ciguard audit` that reads a repository on GitHub."""
+"""`ciguard audit OWNER/NAME`: audits a repository on GitHub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.audit.output_formats import FORMATS
-from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Reading, read_repository
+from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Extent, read_repository
 from ciguard.audit.repository_view import as_json, document, headline
 from ciguard.audit.rule_table import RULES, audit_repository
 from ciguard.config.suites import HOSTED
@@ -35,10 +35,10 @@ def audit_remote(
     format_: str,
     fail_on: Sequence[str],
 ) -> int:
-    """Audit a repository, and print what was found.
+    """Audit a repository, and print the findings.
 
     Raises:
-        UsageError: a rule or the repository cannot be meant, or there is no token.
+        UsageError: a rule is not known, the repository is malformed, or there is no token.
         GitHubError, InputError, NothingToDo: the repository, or its workflow, cannot be read.
     """
     unknown = [name for name in fail_on if name not in RULES]
@@ -49,37 +49,37 @@ def audit_remote(
     if not REPOSITORY.fullmatch(repository):
         fix = "ciguard audit OWNER/NAME, as in the address of its page"
         raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
-    place = resolve_repository(environ, repository=repository)
+    reference = resolve_repository(environ, repository=repository)
     token = token_of(environ)
     if not token:
         fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
-        raise UsageError("there is no token for GitHub", where=place.repository, fix=fix)
-    kept, calls = CacheFolder(cache_folder(environ, place)), CallBudget(MAX_CALLS)
-    prices = {label: one.usd_per_minute for label, one in HOSTED.items()}
+        raise UsageError("there is no token for GitHub", where=reference.repository, fix=fix)
+    cache, calls = CacheFolder(cache_folder(environ, reference)), CallBudget(MAX_CALLS)
+    prices = {label: runner.usd_per_minute for label, runner in HOSTED.items()}
     with GitHub(
-        place.api_url,
+        reference.api_url,
         SecretStr(token),
         retry_policy=RETRY_POLICY,
         timeout_s=TIMEOUT_S,
-        cache=ResponseCache(kept),
+        cache=ResponseCache(cache),
         calls=calls,
     ) as github:
-        reading = Reading(place, workflow, runs, prices)
-        past = read_repository(github, reading, kept, calls, console.progress)
+        extent = Extent(reference, workflow, runs, prices)
+        facts = read_repository(github, extent, cache, calls, console.progress)
     path = f"{FOLDER}/{PurePosixPath(workflow).name}" if workflow else ""
-    found = audit_repository(past, path)
-    console.err(f"GitHub: {past.calls:,} of {calls.limit:,} calls")
-    console.out(FORMATS[format_](lambda: document(found), lambda: as_json(found)))
-    failed = [rule for rule in RULES if rule in fail_on and found.findings[rule]]
+    audit = audit_repository(facts, path)
+    console.err(f"GitHub: {facts.calls:,} of {calls.limit:,} calls")
+    console.out(FORMATS[format_](lambda: document(audit), lambda: as_json(audit)))
+    failed = [rule for rule in RULES if rule in fail_on and audit.findings[rule]]
     if failed:
-        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
+        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(audit)}")
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
 
-def cache_folder(environ: Mapping[str, str], place: RepositoryRef) -> Path | None:
-    """Return the folder of answers of a repository; None where the environment names none."""
+def cache_folder(environ: Mapping[str, str], reference: RepositoryRef) -> Path | None:
+    """Return the cache folder of a repository; None if the environment names none."""
     home = environ.get("HOME")
     base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
     base = base or (f"{home}/.cache" if home else "")
-    host = (urlsplit(place.server_url).hostname or "").replace(":", "_")
-    return Path(base, "ciguard", "audit", host, *place.repository.split("/")) if base else None
+    host = (urlsplit(reference.server_url).hostname or "").replace(":", "_")
+    return Path(base, "ciguard", "audit", host, *reference.repository.split("/")) if base else None

@@ -1,12 +1,13 @@
 """Reads a repository's workflows and past runs from GitHub, in a bounded number of calls.
 
-The newest runs are read first, each with all that is asked about it. What was read of a run that is
-done is kept, and never asked for again: a reading that was interrupted goes on from there.
+The newest runs are read first, each completely. The data of a run that ended is cached, so that an
+interrupted audit continues without asking again.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import PurePosixPath
@@ -41,7 +42,7 @@ T = TypeVar("T")
 MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
 FOLDER: Final = ".github/workflows"
 MAX_FILES: Final = 60
-MAX_ASKED: Final = 4  # jobs of a run whose annotations are read
+MAX_ANNOTATED: Final = 4  # jobs of a run whose annotations are read
 RESULT_RUNS: Final = 2  # of a workflow, whose result files are read
 MAX_RESULT_RUNS: Final = 6
 MAX_ARTIFACTS: Final = 4  # of a run
@@ -52,61 +53,61 @@ _RESULT_FILE: Final = re.compile(r"\.(xml|trx)$", re.IGNORECASE)
 
 
 class Progress(Protocol):
-    """Shows how far a reading is: called with what is read, and how many there are."""
+    """A progress bar for a title and a number of items."""
 
     def __call__(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        """Give what is to be called after each."""
+        """Return the function to call after each item."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The extent of a reading.
+class Extent:
+    """The data of a repository to read.
 
     Attributes:
         workflow: name or path of a file; "" for all that run tests.
-        runs: at most, shared by the workflows.
+        runs: maximum, shared by the workflows.
+        prices: US dollars a minute, by label of a runner.
     """
 
-    place: RepositoryRef
+    reference: RepositoryRef
     workflow: str
     runs: int
     prices: Mapping[str, float]
 
 
 def read_repository(
-    github: GitHub, reading: Reading, kept: CacheFolder, calls: CallBudget, progress: Progress
+    github: GitHub, extent: Extent, cache: CacheFolder, calls: CallBudget, progress: Progress
 ) -> RepositoryRuns:
-    """Read what the rules need.
+    """Read the data that the rules need.
 
     Args:
-        kept: what was read of runs that are done.
-        calls: that `github` counts its requests by.
+        cache: data of runs that ended.
+        calls: the budget by which `github` counts its requests.
 
     Raises:
         GitHubError: the repository cannot be read.
-        NothingToDo: it has no workflow.
-        InputError: it has not the workflow that was named.
+        NothingToDo: the repository has no workflow.
+        InputError: the repository does not have the workflow of `extent`.
     """
-    return _Reader(github, reading, kept, calls, progress).read()
+    return _Reader(github, extent, cache, calls, progress).read()
 
 
 @dataclass(slots=True)
 class _Reader:
     github: GitHub
-    reading: Reading
-    kept: CacheFolder
+    extent: Extent
+    cache: CacheFolder
     calls: CallBudget
     progress: Progress
     unread: list[Unread] = field(default_factory=list)
     refused: dict[What, GitHubError] = field(default_factory=dict)
-    ended: GitHubError | None = None
+    fatal_error: GitHubError | None = None  # after it, no request is made
 
     @property
     def repository(self) -> str:
-        return self.reading.place.repository
+        return self.extent.reference.repository
 
     def read(self) -> RepositoryRuns:
-        place = self.reading.place
         facts = repository_facts(self.github, self.repository)
         workflows = self.workflows(facts.default_branch)
         required = self.ask(
@@ -116,16 +117,17 @@ class _Reader:
         if required is None:
             self.miss("required_checks", 0, 1)
         chosen = test_workflows(workflows)
-        if self.reading.workflow:
-            chosen = (f"{FOLDER}/{PurePosixPath(self.reading.workflow).name}",)
+        if self.extent.workflow:
+            chosen = (f"{FOLDER}/{PurePosixPath(self.extent.workflow).name}",)
         runs = self.runs(chosen)
-        if not runs and self.ended is not None and not isinstance(self.ended, CallLimitReached):
-            raise self.ended
+        error = self.fatal_error
+        if not runs and error is not None and not isinstance(error, CallLimitReached):
+            raise error
         jobs, annotations = self.jobs(runs, DeclaredJobs(workflows))
         counts = self.test_counts(runs)
         return RepositoryRuns(
-            repository=self.repository,
-            url=f"{place.server_url}/{self.repository}",
+            name=self.repository,
+            url=f"{self.extent.reference.server_url}/{self.repository}",
             branch=facts.default_branch,
             workflows=workflows,
             test_workflows=chosen,
@@ -134,15 +136,15 @@ class _Reader:
             jobs=jobs,
             annotations=annotations,
             test_counts=counts,
-            # Runners of GitHub's own are free of charge for a public repository.
-            usd_per_minute=self.reading.prices if facts.private else {},
+            # GitHub's runners are free of charge for a public repository.
+            usd_per_minute=self.extent.prices if facts.private else {},
             unread=tuple(self.unread),
             calls=self.calls.used,
         )
 
     def ask(self, what: What, call: Callable[[], T]) -> T | None:
-        """The answer; None where it is refused, and after a refusal that would come again."""
-        if self.ended is not None or what in self.refused:
+        """Return the answer to a request; None after a refusal of this kind or a fatal error."""
+        if self.fatal_error is not None or what in self.refused:
             return None
         try:
             return call()
@@ -150,12 +152,12 @@ class _Reader:
             if isinstance(error, Forbidden):
                 self.refused[what] = error
             elif error.is_lasting:
-                self.ended = error
+                self.fatal_error = error
             return None
 
     def miss(self, what: What, read: int, total: int, detail: str = "") -> None:
-        """Note that not all was read, and why."""
-        error = self.ended or self.refused.get(what)
+        """Record that only `read` of `total` items were read, and why."""
+        error = self.fatal_error or self.refused.get(what)
         if isinstance(error, CallLimitReached):
             self.unread.append(Unread(what, "call_limit", read, total, detail))
         else:
@@ -163,10 +165,10 @@ class _Reader:
             self.unread.append(Unread(what, "refused", read, total, detail))
 
     def workflows(self, branch: str) -> tuple[WorkflowFile, ...]:
-        """The files of the branch.
+        """Read the workflow files of the branch.
 
         Raises:
-            NothingToDo, InputError, GitHubError: there is none, or not that one.
+            NothingToDo, InputError, GitHubError: there is no workflow, or not the chosen one.
         """
         where = f"{self.repository}/{FOLDER}"
         try:
@@ -179,19 +181,19 @@ class _Reader:
         if not names:
             fix = "name a repository that uses GitHub Actions"
             raise NothingToDo("the default branch has no workflow", where=where, fix=fix)
-        wanted = PurePosixPath(self.reading.workflow).name
+        wanted = PurePosixPath(self.extent.workflow).name
         if wanted and wanted not in names:
             fix = f"name one of: {', '.join(names[:20])}"
             raise InputError(f"no workflow {wanted!r}", where=where, fix=fix)
-        # The one that was named may call any other.
+        # The wanted workflow may call any other.
         chosen = sorted(names, key=lambda name: (name != wanted, name))[:MAX_FILES]
         if len(names) > MAX_FILES:
             self.unread.append(Unread("workflows", "file_limit", MAX_FILES, len(names)))
-        found = [self.workflow(f"{FOLDER}/{name}", branch) for name in chosen]
-        read = tuple(one for one in found if one is not None)
-        if self.ended is not None:
-            self.miss("workflows", len(read), len(chosen))
-        return read
+        files = [self.workflow(f"{FOLDER}/{name}", branch) for name in chosen]
+        workflows = tuple(file for file in files if file is not None)
+        if self.fatal_error is not None:
+            self.miss("workflows", len(workflows), len(chosen))
+        return workflows
 
     def workflow(self, path: str, branch: str) -> WorkflowFile | None:
         content = self.ask("workflows", lambda: file_at(self.github, self.repository, branch, path))
@@ -205,41 +207,41 @@ class _Reader:
             return None
 
     def runs(self, workflows: Sequence[str]) -> tuple[PastRun, ...]:
-        """The newest runs, the newest first: as many of each workflow as fit."""
+        """Read the newest runs, equally many of each workflow; return the newest first."""
         listed: list[list[PastRun]] = []
         for path in workflows:
-            found = self.ask("runs", lambda path=path: self.runs_of(path))  # type: ignore[misc]
-            if found is None:
-                self.miss("runs", 0, self.reading.runs, path)
-            listed.append(found or [])
-        most = max(self.reading.runs, len(workflows))  # each has its newest
-        chosen = [run for rank in _ranks(listed) for run in rank][:most]
+            runs = self.ask("runs", lambda path=path: self.runs_of(path))  # type: ignore[misc]
+            if runs is None:
+                self.miss("runs", 0, self.extent.runs, path)
+            listed.append(runs or [])
+        count = max(self.extent.runs, len(workflows))  # at least the newest of each workflow
+        chosen = [run for rank in _ranks(listed) for run in rank][:count]
         return tuple(sorted(chosen, key=lambda run: (run.created_at, run.id), reverse=True))
 
     def runs_of(self, path: str) -> list[PastRun]:
         name = PurePosixPath(path).name
-        found = finished_runs(self.github, self.repository, workflow=name, limit=self.reading.runs)
-        page = f"{self.reading.place.server_url}/{self.repository}/actions/runs"
-        return [run for one in found if (run := _past_run(one, path, page)) is not None]
+        listed = finished_runs(self.github, self.repository, workflow=name, limit=self.extent.runs)
+        page = f"{self.extent.reference.server_url}/{self.repository}/actions/runs"
+        return [run for item in listed if (run := _past_run(item, path, page)) is not None]
 
     def jobs(
         self, runs: Sequence[PastRun], declared: DeclaredJobs
     ) -> tuple[dict[int, tuple[Job, ...]], dict[int, tuple[str, ...]]]:
-        """Jobs by run, and annotations by job."""
+        """Read the jobs, by run, and the annotations of unexplained jobs, by job."""
         jobs: dict[int, tuple[Job, ...]] = {}
         annotations: dict[int, tuple[str, ...]] = {}
         unexplained = 0
         with self.progress("runs", len(runs)) as advance:
             for run in runs:
                 name = f"run-{run.id}-{run.attempt}"
-                value = self.kept.get(name) or {}
-                found = self.jobs_of(run, value)
-                if found is not None:
-                    jobs[run.id] = found
-                    told, is_whole = self.annotations_of(run, found, declared, value)
-                    annotations |= told
-                    unexplained += not is_whole
-                    self.kept.put(name, value)
+                value = self.cache.get(name) or {}
+                run_jobs = self.jobs_of(run, value)
+                if run_jobs is not None:
+                    jobs[run.id] = run_jobs
+                    texts, is_complete = self.annotations_of(run, run_jobs, declared, value)
+                    annotations |= texts
+                    unexplained += not is_complete
+                    self.cache.put(name, value)
                 advance()
         if len(jobs) < len(runs):
             self.miss("jobs", len(jobs), len(runs))
@@ -252,18 +254,18 @@ class _Reader:
         listed = value.get("jobs")
         if listed is None:
             client = RunClient(self.github, self.repository, run.id)
-            found = self.ask("jobs", client.listed_jobs)
-            if found is None:
+            answer = self.ask("jobs", client.listed_jobs)
+            if answer is None:
                 return None
-            listed = value["jobs"] = [one.model_dump(mode="json") for one in found]
-        return tuple(as_job(RunJob.model_validate(one)) for one in listed)
+            listed = value["jobs"] = [job.model_dump(mode="json") for job in answer]
+        return tuple(as_job(RunJob.model_validate(item)) for item in listed)
 
     def annotations_of(
         self, run: PastRun, jobs: Sequence[Job], declared: DeclaredJobs, value: dict[str, Any]
     ) -> tuple[dict[int, tuple[str, ...]], bool]:
         """Read the annotations of jobs that no step explains, and return whether all were read.
 
-        A text that is true of all jobs that were cancelled together ends the asking.
+        An annotation that explains all cancelled jobs of the run makes the others needless.
         """
         if not run.is_red and run.attempt == 1:
             return {}, True
@@ -274,62 +276,62 @@ class _Reader:
             for job in bad_jobs(jobs)
             if not is_evident(job, declared.find(run.workflow, job.name))
         ]
-        found: dict[int, tuple[str, ...]] = {}
-        for job in unexplained[:MAX_ASKED]:
+        annotations: dict[int, tuple[str, ...]] = {}
+        for job in unexplained[:MAX_ANNOTATED]:
             texts = stored.get(str(job.id))
             if texts is None:
                 texts = self.ask("annotations", lambda job=job: client.annotations(job))  # type: ignore[misc]
             if texts is None:
-                return found, False
-            found[job.id] = tuple(texts)
+                return annotations, False
+            annotations[job.id] = tuple(texts)
             stored[str(job.id)] = list(texts)
             if is_run_wide(texts):
                 break
-        return found, True
+        return annotations, True
 
     def test_counts(self, runs: Sequence[PastRun]) -> dict[int, int]:
-        """Tests in the result files of the newest runs that were not cancelled."""
-        seen: dict[str, int] = {}
-        found: dict[int, int] = {}
+        """Count the tests in the result files of the newest runs that were not cancelled."""
+        ranks: Counter[str] = Counter()
+        counts: dict[int, int] = {}
         missed = 0
         for run in runs:
-            seen[run.workflow] = seen.get(run.workflow, 0) + (run.conclusion != "cancelled")
-            is_new = run.conclusion != "cancelled" and seen[run.workflow] <= RESULT_RUNS
-            if not is_new or len(found) == MAX_RESULT_RUNS:
+            ranks[run.workflow] += run.conclusion != "cancelled"
+            is_new = run.conclusion != "cancelled" and ranks[run.workflow] <= RESULT_RUNS
+            if not is_new or len(counts) == MAX_RESULT_RUNS:
                 continue
             name = f"tests-{run.id}-{run.attempt}"
-            value = self.kept.get(name)
+            value = self.cache.get(name)
             if value is None:
                 counted = self.ask("test_results", lambda run=run: self.count_tests(run))  # type: ignore[misc]
                 if counted is None:
                     missed += 1
                     continue
                 value = {"tests": counted[0]}
-                self.kept.put(name, value)
+                self.cache.put(name, value)
             if value["tests"] is not None:
-                found[run.id] = value["tests"]
+                counts[run.id] = value["tests"]
         if missed:
-            self.miss("test_results", len(found), len(found) + missed)
-        return found
+            self.miss("test_results", len(counts), len(counts) + missed)
+        return counts
 
     def count_tests(self, run: PastRun) -> tuple[int | None]:
-        """Count the cases of the result files; None where there are none, or not all are read."""
+        """Count the cases of the result files; None if there are none, or not all are read."""
         client = RunClient(self.github, self.repository, run.id)
-        named = [
-            one
-            for one in client.artifacts(limit=100)
-            if not one.expired and _RESULT_NAME.search(one.name)
+        artifacts = [
+            artifact
+            for artifact in client.artifacts(limit=100)
+            if not artifact.expired and _RESULT_NAME.search(artifact.name)
         ]
-        small = [one for one in named if one.size_in_bytes <= MAX_ARTIFACT_BYTES]
-        total, files, is_whole = 0, 0, len(small[:MAX_ARTIFACTS]) == len(named)
+        small = [item for item in artifacts if item.size_in_bytes <= MAX_ARTIFACT_BYTES]
+        total, files, is_complete = 0, 0, len(small[:MAX_ARTIFACTS]) == len(artifacts)
         for artifact in small[:MAX_ARTIFACTS]:
             for count, problem in self.cases(artifact):
                 total, files = total + count, files + 1
-                is_whole = is_whole and not problem
-        return (total if files and (total or is_whole) else None,)
+                is_complete = is_complete and not problem
+        return (total if files and (total or is_complete) else None,)
 
     def cases(self, artifact: Artifact) -> Iterator[tuple[int, str]]:
-        """Cases of each result file of an artifact, and what is wrong with it."""
+        """Yield the number of cases of each result file of an artifact, and its problem or ""."""
         budget = UnpackBudget()
         try:
             files = download(
@@ -343,19 +345,19 @@ class _Reader:
             yield 0, error.what
             return
         for name, content in files:
-            found, problem = read_cases(content, name, budget)
-            yield len(found), problem
+            cases, problem = read_cases(content, name, budget)
+            yield len(cases), problem
 
 
 def _ranks(listed: Sequence[Sequence[PastRun]]) -> Iterator[list[PastRun]]:
-    """The newest of each workflow, then the second newest of each, and so on."""
+    """Yield the newest run of each workflow, then the second newest of each, and so on."""
     longest = max(map(len, listed), default=0)
     for rank in range(longest):
         yield [runs[rank] for runs in listed if rank < len(runs)]
 
 
 def _past_run(run: WorkflowRun, path: str, page: str) -> PastRun | None:
-    """Return a run; None of one without times, which only an event's payload has."""
+    """Return a run; None for a run without times, which only an event's payload has."""
     if run.created_at is None or run.conclusion is None:
         return None
     return PastRun(

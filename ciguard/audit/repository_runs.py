@@ -1,4 +1,7 @@
-"""The past runs of a repository, as far as they were read: what rules of the audit see. Pure."""
+"""The facts of a repository on which the rules of the audit decide: workflows, runs, jobs. Pure.
+
+GitHub may refuse a request or the calls may be used up: `unread` lists what is not known.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,32 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.audit.rules.base import Evidence
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ciguard.audit.rules.base import WorkflowFile
     from ciguard.model.jobs import Job
 
-# Of a run; "success" and "skipped" are not red.
+# Conclusions of a red run, and of a job that ran.
 RED: Final = frozenset({"failure", "cancelled", "timed_out", "startup_failure"})
-RAN: Final = frozenset({"success", "failure", "cancelled", "timed_out"})  # of a job
+RAN: Final = frozenset({"success", "failure", "cancelled", "timed_out"})
 What = Literal["workflows", "required_checks", "runs", "jobs", "annotations", "test_results"]
 Why = Literal["call_limit", "file_limit", "refused", "not_yaml", "skipped_after_refusal"]
 
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run that is done.
+    """A workflow run that ended.
 
     Attributes:
-        workflow: path of its file.
-        branch: of its head, in `repository`: a fork's for the pull request of a fork.
-        conclusion: of its last attempt, in GitHub's words.
-        created_at: of its first attempt.
-        ended_at: of its last attempt.
+        workflow: path of the workflow file.
+        branch: head branch, in `repository`: the fork for the pull request of a fork.
+        conclusion: of the last attempt, in GitHub's words.
+        created_at: of the first attempt.
+        ended_at: of the last attempt.
     """
 
     id: int
@@ -45,17 +50,16 @@ class PastRun:
 
     @property
     def is_red(self) -> bool:
-        """It ended without success."""
+        """Return whether the run ended without success."""
         return self.conclusion in RED
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Something that was not read, or not all of it.
+    """A kind of data of which `read` of `total` items were read.
 
     Attributes:
-        read, total: counts; `read` of `total`.
-        detail: what GitHub said, or the name of a file; "" for nothing.
+        detail: answer of GitHub, or name of a file; "" for nothing.
     """
 
     what: What
@@ -67,22 +71,24 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRuns:
-    """The data that was read of a repository.
+    """The data of a repository that was read. A mapping lacks the keys that were not read.
 
     Attributes:
-        repository: `owner/name`; `url` is that of its page.
+        name: `owner/name`.
+        url: page of the repository.
+        branch: default branch.
         workflows: files of the default branch.
-        test_workflows: paths of those whose runs were read.
-        required_checks: None where they are not known.
+        test_workflows: paths of the workflow files whose runs were read.
+        required_checks: None if not known.
         runs: the newest first.
-        jobs: of all attempts, by the id of their run; a run whose jobs were not read has none.
-        annotations: by the id of their job; a job that was not asked about has none.
-        test_counts: by run, how many tests its result files name; a run without any has none.
-        usd_per_minute: by label of a runner; a label without a known price has none.
-        calls: requests that were made.
+        jobs: of all attempts, by the id of the run.
+        annotations: by the id of the job.
+        test_counts: number of tests that the result files of a run name, by the id of the run.
+        usd_per_minute: by label of a runner.
+        calls: number of requests.
     """
 
-    repository: str
+    name: str
     url: str
     branch: str
     workflows: tuple[WorkflowFile, ...] = ()
@@ -97,24 +103,34 @@ class RepositoryRuns:
     calls: int = 0
 
     def runs_of(self, workflow: str) -> tuple[PastRun, ...]:
-        """Runs of one workflow, the newest first."""
+        """Return the runs of a workflow, the newest first."""
         return tuple(run for run in self.runs if run.workflow == workflow)
 
     def jobs_by_name(self, workflow: str) -> dict[str, list[tuple[PastRun, Job]]]:
-        """Jobs that ran, of all attempts, each once; the newest run first."""
-        found: defaultdict[str, list[tuple[PastRun, Job]]] = defaultdict(list)
+        """Return the executions of jobs that ran, of all attempts; the newest run first."""
+        executions: defaultdict[str, list[tuple[PastRun, Job]]] = defaultdict(list)
         for run in self.runs_of(workflow):
             for job in distinct(self.jobs.get(run.id, ())):
                 if job.conclusion in RAN:
-                    found[job.name].append((run, job))
-        return dict(found)
+                    executions[job.name].append((run, job))
+        return dict(executions)
 
 
 def distinct(jobs: Sequence[Job]) -> Iterator[Job]:
-    """Each execution once: a later attempt lists a job that was not run again once more."""
-    seen = set()
+    """Yield each execution once: a later attempt lists jobs that it did not run again."""
+    keys = set()
     for job in sorted(jobs, key=lambda job: job.run_attempt):
         key = job.name, job.started_at, job.completed_at
-        if job.started_at is None or key not in seen:
-            seen.add(key)
+        if job.started_at is None or key not in keys:
+            keys.add(key)
             yield job
+
+
+def run_evidence(runs: Iterable[PastRun]) -> tuple[Evidence, ...]:
+    """Return the runs as evidence, in their order."""
+    return tuple(Evidence(f"run {run.id}", run.url) for run in runs)
+
+
+def job_evidence(executions: Iterable[tuple[PastRun, Job]]) -> tuple[Evidence, ...]:
+    """Return the runs of executions of jobs as evidence, with the page of the job."""
+    return tuple(Evidence(f"run {run.id}", job.url or run.url) for run, job in executions)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
-    from ciguard.audit.rules.base import FoundAt, RuleFinding
+    from ciguard.audit.rules.base import Evidence, RuleFinding
     from ciguard.document import Block, Content, Format, Span
 
 SCHEMA: Final = 1
@@ -39,65 +39,65 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 
-def headline(found: RepositoryAudit) -> str:
+def headline(audit: RepositoryAudit) -> str:
     """Count the findings and the runs that were read."""
-    past = found.past
-    total = len(found.all)
-    possible = sum(one.certainty == "possible" for one in found.all)
+    repository = audit.repository
+    total = len(audit.all_findings)
+    possible = sum(finding.certainty == "possible" for finding in audit.all_findings)
     counts = count_of(total, "finding") if total else "no finding"
     counts += f", {possible} possible" if possible else ""
-    with_jobs = [run for run in past.runs if run.id in past.jobs]
+    with_jobs = [run for run in repository.runs if run.id in repository.jobs]
     workflows = count_of(len({run.workflow for run in with_jobs}), "workflow")
     if not with_jobs:
-        return f"{past.repository}: {counts}; no run was read"
+        return f"{repository.name}: {counts}; no run was read"
     days = [f"{run.created_at:%Y-%m-%d}" for run in (with_jobs[-1], with_jobs[0])]
-    read = f"{count_of(len(with_jobs), 'run')} of {workflows}, {days[0]} to {days[1]}"
-    return f"{past.repository}: {counts}; {read}"
+    runs = f"{count_of(len(with_jobs), 'run')} of {workflows}, {days[0]} to {days[1]}"
+    return f"{repository.name}: {counts}; {runs}"
 
 
-def document(found: RepositoryAudit) -> tuple[Block, ...]:
-    """The whole audit, for all formats."""
+def document(audit: RepositoryAudit) -> tuple[Block, ...]:
+    """Return the whole audit, for all formats."""
     return (
-        Headline(headline(found), "failed" if found.all else "neutral"),
-        Facts(tuple(_facts(found))),
-        *_sections(found, ("text",)),
-        *_sections(found, ("markdown", "html")),
-        Paragraph(_without_findings(found), is_note=True),
+        Headline(headline(audit), "failed" if audit.all_findings else "neutral"),
+        Facts(tuple(_facts(audit))),
+        *_sections(audit, ("text",)),
+        *_sections(audit, ("markdown", "html")),
+        Paragraph(_without_findings(audit), is_note=True),
     )
 
 
-def _facts(found: RepositoryAudit) -> Iterator[tuple[str, Content]]:
-    for one in found.past.unread:
-        yield "not read", _unread(one)
-    if not found.past.test_workflows:
+def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
+    for unread in audit.repository.unread:
+        yield "not read", _unread(unread)
+    if not audit.repository.test_workflows:
         words = "no workflow has a step that is known to run tests; name one: --workflow FILE"
         yield "no test workflow", words
 
 
-def _unread(one: Unread) -> tuple[Span, ...]:
-    if one.why == "not_yaml":
-        return Code(one.detail, NAME_WIDTH), " is not a workflow that can be read"
-    if one.what == "jobs":
-        counts = f"jobs of {one.read:,} of {count_of(one.total, 'run')} read"
-    elif one.what == "annotations":
-        counts = f"annotations of {one.read:,} of {count_of(one.total, 'red run')} read"
-    elif one.what in ("workflows", "test_results"):
-        counts = f"{_NAMES[one.what]}: {one.read:,} of {one.total:,} read"
+def _unread(unread: Unread) -> tuple[Span, ...]:
+    if unread.why == "not_yaml":
+        return Code(unread.detail, NAME_WIDTH), " is not a workflow that can be read"
+    if unread.what == "jobs":
+        counts = f"jobs of {unread.read:,} of {count_of(unread.total, 'run')} read"
+    elif unread.what == "annotations":
+        counts = f"annotations of {unread.read:,} of {count_of(unread.total, 'red run')} read"
+    elif unread.what in ("workflows", "test_results"):
+        counts = f"{_NAMES[unread.what]}: {unread.read:,} of {unread.total:,} read"
     else:
-        counts = _NAMES[one.what]
-    if one.why == "file_limit":
+        counts = _NAMES[unread.what]
+    if unread.why == "file_limit":
         return (counts,)
     why = "the calls are used up: run this again, what was read is kept"
-    if one.why == "call_limit":
-        return f"{counts}: {why}", *((" (", Code(one.detail), ")") if one.detail else ())
-    return f"{counts}: ", Code(one.detail or "refused", NAME_WIDTH)
+    if unread.why == "call_limit":
+        return f"{counts}: {why}", *((" (", Code(unread.detail), ")") if unread.detail else ())
+    return f"{counts}: ", Code(unread.detail or "refused", NAME_WIDTH)
 
 
-def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
-    for rule, findings in found.findings.items():
+def _sections(audit: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
+    for rule, findings in audit.findings.items():
         in_full = "text" in formats
         items = tuple(
-            _item(RULES[rule], finding, found.past, in_full=in_full) for finding in findings
+            _item(RULES[rule], finding, audit.repository, in_full=in_full) for finding in findings
         )
         yield Section(
             f"{rule} {formats[0]}",
@@ -109,77 +109,79 @@ def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[S
         )
 
 
-def _item(rule: Rule, one: RuleFinding, past: RepositoryRuns, *, in_full: bool) -> Item:
+def _item(rule: Rule, finding: RuleFinding, repository: RepositoryRuns, *, in_full: bool) -> Item:
     """Return a finding, with its caveat and its evidence below it.
 
     Args:
-        in_full: with addresses, where no word can lead to one.
+        in_full: write addresses in full, for a format without links.
     """
     children = []
-    if one.caveat:
-        children.append(Item(f"possible: {rule.CAVEATS[one.caveat]}"))
+    if finding.caveat:
+        children.append(Item(f"possible: {rule.CAVEATS[finding.caveat]}"))
     if in_full:
-        first = one.evidence[0]
-        children.append(Item((Code(_place(first)), f"  {first.url}" if first.url else "")))
+        first = finding.evidence[0]
+        children.append(Item((Code(_location(first)), f"  {first.url}" if first.url else "")))
     else:
         links: list[Content] = [
-            Link(Code(_place(at), NAME_WIDTH), _url(at, past)) for at in one.evidence
+            Link(Code(_location(at), NAME_WIDTH), _url(at, repository)) for at in finding.evidence
         ]
         children.append(Item(("evidence: ", *join(links))))
-    return Item((Code(one.subject, NAME_WIDTH), f": {rule.sentence(one.facts)}"), tuple(children))
+    words = f": {rule.sentence(finding.facts)}"
+    return Item((Code(finding.subject, NAME_WIDTH), words), tuple(children))
 
 
-def _place(at: FoundAt) -> str:
+def _location(at: Evidence) -> str:
     return at.what if at.line is None else f"{at.what}:{at.line}"
 
 
-def _url(at: FoundAt, past: RepositoryRuns) -> str:
-    """Return the page of evidence; of a place in a file that on the default branch."""
+def _url(at: Evidence, repository: RepositoryRuns) -> str:
+    """Return the page of evidence; for a line of a file, the file's page on the default branch."""
     if at.url or at.line is None:
         return at.url
-    return f"{past.url}/blob/{quote(past.branch)}/{quote(at.what)}#L{at.line}"
+    return f"{repository.url}/blob/{quote(repository.branch)}/{quote(at.what)}#L{at.line}"
 
 
-def _without_findings(found: RepositoryAudit) -> str:
-    names = [rule for rule, findings in found.findings.items() if not findings]
+def _without_findings(audit: RepositoryAudit) -> str:
+    names = [rule for rule, findings in audit.findings.items() if not findings]
     return f"No finding: {', '.join(names)}." if names else ""
 
 
-def as_json(found: RepositoryAudit) -> dict[str, Any]:
-    """Every key is there; null is what is not known."""
-    past = found.past
+def as_json(audit: RepositoryAudit) -> dict[str, Any]:
+    """Return the audit as JSON values; every key is present, null if not known."""
+    repository = audit.repository
+    required = repository.required_checks
     return {
         "schema": SCHEMA,
-        "headline": headline(found),
-        "repository": past.repository,
-        "branch": past.branch,
-        "workflows": [workflow.path for workflow in past.workflows],
-        "test_workflows": list(past.test_workflows),
-        "required_checks": None if past.required_checks is None else sorted(past.required_checks),
+        "headline": headline(audit),
+        "repository": repository.name,
+        "branch": repository.branch,
+        "workflows": [workflow.path for workflow in repository.workflows],
+        "test_workflows": list(repository.test_workflows),
+        "required_checks": None if required is None else sorted(required),
         "runs": [
             {
                 "id": run.id,
                 "workflow": run.workflow,
                 "conclusion": run.conclusion,
                 "created_at": run.created_at.isoformat(),
-                "jobs": len(past.jobs[run.id]) if run.id in past.jobs else None,
+                "jobs": len(repository.jobs[run.id]) if run.id in repository.jobs else None,
             }
-            for run in past.runs
+            for run in repository.runs
         ],
-        "unread": [asdict(one) for one in past.unread],
+        "unread": [asdict(unread) for unread in repository.unread],
         "findings": [
             {
                 "rule": rule,
-                "subject": one.subject,
-                "certainty": one.certainty,
-                "doubt": one.caveat or None,
-                "facts": dict(one.facts),
+                "subject": finding.subject,
+                "certainty": finding.certainty,
+                "doubt": finding.caveat or None,
+                "facts": dict(finding.facts),
                 "evidence": [
-                    {"what": at.what, "url": _url(at, past) or None, "line": at.line}
-                    for at in one.evidence
+                    {"what": at.what, "url": _url(at, repository) or None, "line": at.line}
+                    for at in finding.evidence
                 ],
             }
-            for rule, findings in found.findings.items()
-            for one in findings
+            for rule, findings in audit.findings.items()
+            for finding in findings
         ],
     }

@@ -1,7 +1,7 @@
-"""The rules of the audit, one line each, and all that they find in a repository. Pure.
+"""The table of the audit's rules, and their findings in a repository. Pure.
 
-A rule is a file of `rules/`: its title, its check, the words of a finding and of its caveats. The
-section of the rule in docs/reference/audit-rules.md has its examples, which a test checks.
+A rule is a file of `rules/`: title, check, sentence of a finding, caveats. Its examples are in
+docs/reference/audit-rules.md, which a test checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rule(Protocol):
     def CAVEATS(self) -> Mapping[str, str]: ...
 
     def sentence(self, facts: Mapping[str, Any]) -> str:
-        """Return the words for what was found of the subject."""
+        """Word the facts of a finding; the subject comes before the sentence."""
 
 
 class WorkflowRule(Rule, Protocol):
@@ -47,7 +47,7 @@ class WorkflowRule(Rule, Protocol):
     def check_workflow(
         self, workflow: WorkflowFile, required_checks: frozenset[str] | None
     ) -> Iterator[RuleFinding]:
-        """Find what the rule is about in one workflow.
+        """Yield the findings in one workflow.
 
         Args:
             required_checks: names of the checks that the default branch requires; None where they
@@ -58,8 +58,8 @@ class WorkflowRule(Rule, Protocol):
 class RunRule(Rule, Protocol):
     """A rule that reads past runs."""
 
-    def check_runs(self, past: RepositoryRuns) -> Iterator[RuleFinding]:
-        """Find what the rule is about in the runs of all workflows that run tests."""
+    def check_runs(self, repository: RepositoryRuns) -> Iterator[RuleFinding]:
+        """Yield the findings in the runs of all workflows that run tests."""
 
 
 WORKFLOW_RULES: Final[Mapping[str, WorkflowRule]] = {
@@ -81,29 +81,28 @@ RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAudit:
-    """The runs that were read, and by rule the findings; a rule may have none."""
+    """The facts of a repository, and the findings of every rule, an empty tuple for none."""
 
-    past: RepositoryRuns
+    repository: RepositoryRuns
     findings: Mapping[str, tuple[RuleFinding, ...]]
 
     @property
-    def all(self) -> tuple[RuleFinding, ...]:
-        """Every finding, in the order of the rules."""
+    def all_findings(self) -> tuple[RuleFinding, ...]:
+        """The findings of all rules, in the order of the rules."""
         return tuple(finding for findings in self.findings.values() for finding in findings)
 
 
-def audit_repository(past: RepositoryRuns, workflow: str = "") -> RepositoryAudit:
+def audit_repository(repository: RepositoryRuns, workflow: str = "") -> RepositoryAudit:
     """Apply every rule.
 
     Args:
-        workflow: path of the one file that is looked at; "" for all.
+        workflow: path of the only workflow file to read; "" for all. Runs are not restricted.
     """
-    files = [file for file in past.workflows if workflow in ("", file.path)]
+    files = [file for file in repository.workflows if workflow in ("", file.path)]
+    required = repository.required_checks
     findings: dict[str, tuple[RuleFinding, ...]] = {
-        name: tuple(
-            finding for file in files for finding in rule.check_workflow(file, past.required_checks)
-        )
+        name: tuple(finding for file in files for finding in rule.check_workflow(file, required))
         for name, rule in WORKFLOW_RULES.items()
     }
-    findings |= {name: tuple(rule.check_runs(past)) for name, rule in RUN_RULES.items()}
-    return RepositoryAudit(past, findings)
+    findings |= {name: tuple(rule.check_runs(repository)) for name, rule in RUN_RULES.items()}
+    return RepositoryAudit(repository, findings)

@@ -20,9 +20,17 @@ from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of
 from ciguard.workflow.guard_job import find_result_upload
-from ciguard.workflow.matrix import Combination, combinations, texts_of
+from ciguard.workflow.matrix import (
+    EXPRESSION,
+    MATRIX_PATH,
+    Combination,
+    combinations,
+    fill,
+    fill_constant,
+    text_of,
+    texts_of,
+)
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import split_commands, test_command
 from ciguard.workflow.yaml_values import load
@@ -98,7 +106,7 @@ class HandMatrix:
 
 def is_placeholder(term: Term) -> bool:
     """Return whether a term of the common filter is the placeholder of the shard's own filter."""
-    return term.condition == _PLACEHOLDER_CONDITION
+    return bool(term.condition == _PLACEHOLDER_CONDITION)
 
 
 _PLACEHOLDER_CONDITION: Final = vstest.Condition(vstest.FULL_NAME, contains=True, value=_NAME)

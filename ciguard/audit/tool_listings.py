@@ -1,6 +1,7 @@
 """Listings that test tools print -> the tests. Pure.
 
-A listing is recognised by what its tool alone writes. To add one: its function and its line.
+A listing is recognised by a text that only its tool prints. To add a tool, write its function and
+its line in `LISTINGS`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _GTEST_DISABLED: Final = re.compile(r"(?:^|[./])DISABLED_")
 
 
 def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
-    """The tests of a listing in the tool's own order; None of a text that no tool printed.
+    """Return the tests of a listing in its order; None for a text that no tool printed.
 
     Raises:
-        InputError: counts instead of tests, or another number of tests than were collected.
+        InputError: the listing has counts instead of tests, or fewer tests than were collected.
     """
     for recognise, read in LISTINGS.values():
         if recognise(text):
@@ -40,7 +41,7 @@ def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
 
 
 def relative_to(units: Iterable[InventoryUnit], folder: str) -> tuple[InventoryUnit, ...]:
-    """Units with paths from a folder for absolute ones below it; the others as they are.
+    """Make absolute paths below a folder relative to it.
 
     Args:
         folder: absolute, with "/" as separator.
@@ -59,10 +60,10 @@ def _relative_to(unit: InventoryUnit, prefix: str) -> InventoryUnit:
 
 
 def _dotnet(text: str) -> Iterator[InventoryUnit]:
-    """`dotnet test --list-tests`: indented names below a heading, for each project and framework.
+    """Read `dotnet test --list-tests`: indented names below a heading, by project and framework.
 
-    A project with several target frameworks lists each test once for each of them; a filter selects
-    the test in all.
+    A project with several target frameworks lists each test once for each framework; a filter
+    selects the test in all of them.
     """
     names: dict[str, None] = {}
     listed = False
@@ -77,15 +78,15 @@ def _dotnet(text: str) -> Iterator[InventoryUnit]:
 
 
 def _pytest_counts(text: str) -> Iterator[InventoryUnit]:
-    """`pytest --collect-only -qq`: a file and the number of its tests a line."""
-    found = _PYTEST_FILE_COUNT.search(text)
-    what = f"numbers of tests, not their names: {found[0] if found else ''!r:.120}"
+    """Refuse `pytest --collect-only -qq`: a file and the number of its tests a line."""
+    line = _PYTEST_FILE_COUNT.search(text)
+    what = f"numbers of tests, not their names: {line[0] if line else ''!r:.120}"
     fix = "list with one -q: pytest -o addopts= --collect-only -q"
     raise InputError(what, fix=fix)
 
 
 def _pytest(text: str) -> Iterator[InventoryUnit]:
-    """`pytest --collect-only -q`, of one run or several: ids, a blank line, notes, the count.
+    """Read `pytest --collect-only -q` of one run or several: ids, a blank line, notes, the count.
 
     Raises:
         InputError: the counts of the runs do not add up to the tests.
@@ -111,7 +112,7 @@ def _pytest(text: str) -> Iterator[InventoryUnit]:
 
 
 def _go(text: str) -> Iterator[InventoryUnit]:
-    """`go test -list .`: names, then the line of their package. Benchmarks are no tests."""
+    """Read `go test -list .`: names, then the line of their package. Benchmarks are no tests."""
     names: list[str] = []
     for line in text.splitlines():
         package = _GO_PACKAGE.match(line)
@@ -125,7 +126,7 @@ def _go(text: str) -> Iterator[InventoryUnit]:
 
 
 def _gtest(text: str) -> Iterator[InventoryUnit]:
-    """`--gtest_list_tests`: a suite with a dot, its tests below; disabled ones do not run."""
+    """Read `--gtest_list_tests`: a suite with a dot, its tests below, disabled ones excepted."""
     suite = ""
     for line in text.splitlines():
         name = line.partition("  # ")[0].rstrip()
@@ -138,7 +139,7 @@ def _gtest(text: str) -> Iterator[InventoryUnit]:
 
 
 def _jest(text: str) -> Iterator[InventoryUnit]:
-    """`jest --listTests`: the path of a file a line."""
+    """Read `jest --listTests`: the path of a file a line."""
     for line in text.splitlines():
         if line.strip():
             yield InventoryUnit(line.strip(), file=line.strip())
@@ -154,7 +155,7 @@ LISTINGS: Final[
     Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[InventoryUnit]]]]
 ] = {
     "dotnet test --list-tests": (lambda text: _DOTNET_HEAD in text, _dotnet),
-    # First: of a run with -q and one with -qq in one file, the second would go unnoticed.
+    # Before `-q`: otherwise a listing by -qq after one by -q in the same file would be ignored.
     "pytest --collect-only -qq": (_PYTEST_FILE_COUNT.search, _pytest_counts),
     "pytest --collect-only -q": (_PYTEST_COUNT.search, _pytest),
     "go test -list": (_GO_PACKAGE.search, _go),

@@ -1,4 +1,4 @@
-"""The audit of a matrix as blocks and as JSON, schema 1: the counts, then each finding. Pure."""
+"""The audit of a matrix as blocks and as JSON, schema 1: counts, then the findings. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ciguard.text import count_of, duration, price
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.proposal import Outlook, Proposal, WorkflowChange
+    from ciguard.audit.proposal import Proposal, WorkflowChange
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -47,154 +47,156 @@ REASON_TEXT: Final[Mapping[MissingReason, str]] = {
 SCHEMA: Final = 1
 
 
-def headline(found: Audit) -> str:
-    """The counts that decide, in one sentence."""
-    total = count_of(len(found.tests.units), "test")
-    empty = sum(shard.is_empty for shard in found.shards)
-    missing = sum(tests.bit_count() for tests in found.missing.values())
+def headline(audit: Audit) -> str:
+    """Return the counts of tests and shards in one sentence."""
+    total = count_of(len(audit.tests.units), "test")
+    empty = sum(shard.is_empty for shard in audit.shards)
+    missing = sum(tests.bit_count() for tests in audit.missing.values())
     parts = []
     if missing:
         parts.append(f"{missing:,} in no shard")
-    if found.in_several:
-        parts.append(f"{found.in_several.bit_count():,} in several")
-    if found.undecided:
-        parts.append(f"{found.undecided.bit_count():,} undecided")
+    if audit.in_several:
+        parts.append(f"{audit.in_several.bit_count():,} in several")
+    if audit.undecided:
+        parts.append(f"{audit.undecided.bit_count():,} undecided")
     if not parts:
         parts.append("each in one shard")
-    shards = count_of(len(found.shards), "shard")
+    shards = count_of(len(audit.shards), "shard")
     return f"{total}: {', '.join(parts)}; {shards}{f', {empty} empty' if empty else ''}"
 
 
-def document(found: Audit, outlook: Outlook) -> tuple[Block, ...]:
-    """The whole audit, for all formats."""
-    is_bad = bool(found.orphans or found.in_several)
+def document(
+    audit: Audit, proposal: Proposal | None, change: WorkflowChange | None
+) -> tuple[Block, ...]:
+    """Return the whole audit, for all formats; `change` is None without a workflow."""
+    is_bad = bool(audit.orphans or audit.in_several)
     return (
-        Headline(headline(found), "failed" if is_bad else "neutral"),
-        Facts(tuple(_facts(found))),
-        _missing(found),
-        _overlaps(found),
-        _corrections(found),
-        _empty_terms(found),
-        _cut_classes(found),
-        _shards(found),
-        *_proposal(outlook.proposal),
-        *_next_step(outlook.change),
+        Headline(headline(audit), "failed" if is_bad else "neutral"),
+        Facts(tuple(_facts(audit))),
+        _missing(audit),
+        _overlaps(audit),
+        _corrections(audit),
+        _empty_terms(audit),
+        _cut_classes(audit),
+        _shards(audit),
+        *_proposal(proposal),
+        *_next_step(change),
     )
 
 
-def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
-    yield "executions", f"{found.executions:,}, of which {found.redundant:,} are redundant"
-    empty = len(found.empty_terms)
-    yield "filter terms", f"{found.term_count:,} distinct, of which {empty:,} match no test"
-    unknown = [shard.shard for shard in found.shards if shard.shard.unknown]
+def _facts(audit: Audit) -> Iterator[tuple[str, Content]]:
+    yield "executions", f"{audit.executions:,}, of which {audit.redundant:,} are redundant"
+    empty = len(audit.empty_terms)
+    yield "filter terms", f"{audit.term_count:,} distinct, of which {empty:,} match no test"
+    unknown = [shard.shard for shard in audit.shards if shard.shard.unknown]
     for shard in unknown[:MAX_SHARDS]:
         yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
     if len(unknown) > MAX_SHARDS:
         yield "not evaluated", f"{len(unknown) - MAX_SHARDS} more shards"
-    unsure = [("all shards", term) for term in found.unsure]
-    unsure += [(shard.shard.name, term) for shard in found.shards for term in shard.unsure]
+    unsure = [("all shards", term) for term in audit.unsure]
+    unsure += [(shard.shard.name, term) for shard in audit.shards for term in shard.unsure]
     if any(term.is_label for _, term in unsure):
         yield "undecided", "the list of tests lacks the categories that filters ask for"
-    if not found.tests.has_files and any(shard.shard.project for shard in found.shards):
+    if not audit.tests.has_files and any(shard.shard.project for shard in audit.shards):
         yield "undecided", "the list of tests lacks the files, by which a project has its tests"
-    others = [(name, term.text) for name, term in unsure if not term.is_label]
-    for name, text in others[:MAX_SHARDS]:
+    unevaluated = [(name, term.text) for name, term in unsure if not term.is_label]
+    for name, text in unevaluated[:MAX_SHARDS]:
         words = ": not known which tests ", Code(text, NAME_WIDTH), " selects"
         yield "undecided", (Code(name, NAME_WIDTH), *words)
-    if len(others) > MAX_SHARDS:
-        yield "undecided", f"{len(others) - MAX_SHARDS:,} more filters"
-    sizes = [shard.selected.sure.bit_count() for shard in found.shards]
-    if found.executions:
-        mean = found.executions / len(sizes)
+    if len(unevaluated) > MAX_SHARDS:
+        yield "undecided", f"{len(unevaluated) - MAX_SHARDS:,} more filters"
+    sizes = [shard.selected.sure.bit_count() for shard in audit.shards]
+    if audit.executions:
+        mean = audit.executions / len(sizes)
         yield "largest shard", f"{max(sizes):,} tests, {max(sizes) / mean:.1f} times the mean"
-    walls_s = [shard.wall_s or 0.0 for shard in found.shards]
+    walls_s = [shard.wall_s or 0.0 for shard in audit.shards]
     if any(walls_s):
         ratio = max(walls_s) * len(walls_s) / sum(walls_s)
         yield "longest shard", f"{duration(max(walls_s))}, {ratio:.1f} times the mean"
 
 
-def _examples(found: Audit, tests: int) -> tuple[Span, ...]:
+def _examples(audit: Audit, tests: int) -> tuple[Span, ...]:
     names: list[Content] = []
-    for place in positions_in(tests):
+    for position in positions_in(tests):
         if len(names) == MAX_EXAMPLES:
             names.append(f"{tests.bit_count() - MAX_EXAMPLES:,} more")
             break
-        names.append(Code(found.tests.units[place].unit, NAME_WIDTH))
+        names.append(Code(audit.tests.units[position].unit, NAME_WIDTH))
     return join(names)
 
 
-def _missing(found: Audit) -> Section:
+def _missing(audit: Audit) -> Section:
     rows: list[Row] = []
     for reason in REASONS:
-        tests = found.missing[reason]
+        tests = audit.missing[reason]
         if tests:
             count = f"{tests.bit_count():,}"
-            rows.append((REASON_TEXT[reason], count, _examples(found, tests)))
+            rows.append((REASON_TEXT[reason], count, _examples(audit, tests)))
     columns = (Column("Reason"), Column("Tests", "right"), Column("Such as", drop=1))
     return Section("missing", (Table(columns, tuple(rows)),), "Tests in no shard")
 
 
-def _named(found: Audit, shards: Sequence[int]) -> tuple[Span, ...]:
+def _named(audit: Audit, shards: Sequence[int]) -> tuple[Span, ...]:
     names: list[Content] = [
-        Code(found.shards[place].shard.name, NAME_WIDTH) for place in shards[:MAX_SHARDS]
+        Code(audit.shards[position].shard.name, NAME_WIDTH) for position in shards[:MAX_SHARDS]
     ]
     if len(shards) > MAX_SHARDS:
         names.append(f"{len(shards) - MAX_SHARDS:,} more")
     return join(names)
 
 
-def _overlaps(found: Audit) -> Section:
+def _overlaps(audit: Audit) -> Section:
     words = {"equal": "the same tests", "contained": "one contains the other", "overlapping": ""}
-    ordered = sorted(found.overlaps, key=lambda overlap: -overlap.tests.bit_count())
+    ordered = sorted(audit.overlaps, key=lambda overlap: -overlap.tests.bit_count())
     rows = tuple(
         (
-            _named(found, (one.first, one.second)),
-            Cell(f"{one.tests.bit_count():,}", one.tests.bit_count()),
-            words[one.kind],
+            _named(audit, (overlap.first, overlap.second)),
+            Cell(f"{overlap.tests.bit_count():,}", overlap.tests.bit_count()),
+            words[overlap.kind],
         )
-        for one in ordered
+        for overlap in ordered
     )
     columns = (Column("Shards"), Column("Tests", "right"), Column(""))
     table = Table(columns, rows, "pair", MAX_ROWS)
     return Section("overlaps", (table,), "Tests in several shards", (len(rows), "pair"), drop=2)
 
 
-def _corrections(found: Audit) -> Section:
+def _corrections(audit: Audit) -> Section:
     items = []
-    for correction in found.corrections:
+    for correction in audit.corrections:
         before, after = (tests.bit_count() for tests in correction.tests)
-        name = Code(found.shards[correction.shard].shard.name, NAME_WIDTH)
+        name = Code(audit.shards[correction.shard].shard.name, NAME_WIDTH)
         terms = join([Code(text, NAME_WIDTH) for text in correction.vacuous])
-        said: tuple[Span, ...] = (": its terms are parts of a name in the same way",)
+        words: tuple[Span, ...] = (": its terms are parts of a name in the same way",)
         if correction.vacuous:
-            said = (": ", *terms, " is true for all that the rest of the filter selects")
+            words = (": ", *terms, " is true for all that the rest of the filter selects")
         children: tuple[Item, ...] = ()
         if correction.corrected:
             counts = f"{count_of(before, 'test')} as written, {after:,} with "
             children = (Item((counts, Code(correction.corrected, FILTER_WIDTH))),)
-        items.append(Item((name, *said), children))
+        items.append(Item((name, *words), children))
     bullets = Bullets(tuple(items), "filter")
     return Section("corrections", (bullets,), "Terms that divide nothing")
 
 
-def _empty_terms(found: Audit) -> Section:
+def _empty_terms(audit: Audit) -> Section:
     rows = tuple(
-        (Code(empty_term.text, NAME_WIDTH), _named(found, empty_term.shards))
-        for empty_term in found.empty_terms
+        (Code(empty_term.text, NAME_WIDTH), _named(audit, empty_term.shards))
+        for empty_term in audit.empty_terms
     )
     table = Table((Column("Term"), Column("Shards", drop=1)), rows, "term", MAX_ROWS)
     size = (len(rows), "term")
     return Section("terms", (table,), "Terms that match no test", size, drop=3, folded=True)
 
 
-def _cut_classes(found: Audit) -> Section:
+def _cut_classes(audit: Audit) -> Section:
     rows = tuple(
         (
             Code(cut_class.name, NAME_WIDTH),
-            _named(found, tuple(cut_class.shards)),
+            _named(audit, tuple(cut_class.shards)),
             f"{sum(cut_class.shards.values()):,}",
         )
-        for cut_class in found.cut_classes
+        for cut_class in audit.cut_classes
     )
     columns = (Column("Class"), Column("Shards"), Column("Tests", "right"))
     table = Table(columns, rows, "class", MAX_ROWS)
@@ -202,10 +204,10 @@ def _cut_classes(found: Audit) -> Section:
     return Section("classes", (table,), title, (len(rows), "class"), drop=4, folded=True)
 
 
-def _shards(found: Audit) -> Section:
-    timed = any(shard.wall_s is not None for shard in found.shards)
-    located = any(shard.shard.line is not None for shard in found.shards)
-    rows = tuple(tuple(_cells(shard, timed=timed, located=located)) for shard in found.shards)
+def _shards(audit: Audit) -> Section:
+    timed = any(shard.wall_s is not None for shard in audit.shards)
+    located = any(shard.shard.line is not None for shard in audit.shards)
+    rows = tuple(tuple(_cells(shard, timed=timed, located=located)) for shard in audit.shards)
     columns = [Column("Shard"), Column("Tests", "right"), Column("Only here", "right", drop=2)]
     columns += [Column("Time", "right")] * timed + [Column("Limit", "right", drop=1)]
     columns += [Column("Line", "right", drop=3)] * located + [Column("")]
@@ -213,43 +215,45 @@ def _shards(found: Audit) -> Section:
     return Section("shards", (table,), "Shards", (len(rows), "shard"), drop=1)
 
 
-def _cells(one: SelectedShard, *, timed: bool, located: bool) -> Iterator[Content | Cell]:
-    count = one.selected.sure.bit_count()
-    yield Code(one.shard.name, NAME_WIDTH)
-    most = one.selected.possible.bit_count()
+def _cells(selected: SelectedShard, *, timed: bool, located: bool) -> Iterator[Content | Cell]:
+    count = selected.selected.sure.bit_count()
+    yield Code(selected.shard.name, NAME_WIDTH)
+    most = selected.selected.possible.bit_count()
     yield Cell(f"{count:,}" if count == most else f"{count:,} to {most:,}", count)
-    yield Cell(f"{one.own.bit_count():,}", one.own.bit_count())
+    yield Cell(f"{selected.own.bit_count():,}", selected.own.bit_count())
     if timed:
-        yield Cell(duration(one.wall_s), one.wall_s)
-    yield duration(one.shard.timeout_s) if one.shard.timeout_s is not None else ""
+        yield Cell(duration(selected.wall_s), selected.wall_s)
+    yield duration(selected.shard.timeout_s) if selected.shard.timeout_s is not None else ""
     if located:
-        yield str(one.shard.line or "")
-    remarks = ["empty"] * one.is_empty + ["over its limit"] * one.is_over_limit
+        yield str(selected.shard.line or "")
+    remarks = ["empty"] * selected.is_empty + ["over its limit"] * selected.is_over_limit
     yield ", ".join(remarks)
 
 
-def _proposal(found: Proposal | None) -> Iterator[Section]:
-    if found is None:
+def _proposal(proposal: Proposal | None) -> Iterator[Section]:
+    if proposal is None:
         return
-    named = [
-        ("the matrix", found.matrix),
-        ("a plan with as many shards", found.as_many),
-        ("a plan with the same wall time", found.as_long),
+    layouts = [
+        ("the matrix", proposal.matrix),
+        ("a plan with as many shards", proposal.as_many),
+        ("a plan with the same wall time", proposal.as_long),
     ]
-    timed, priced = (
-        found.matrix.cost is not None,
-        found.matrix.cost is not None and found.matrix.cost.price_usd is not None,
-    )
+    cost = proposal.matrix.cost
+    timed, priced = cost is not None, cost is not None and cost.price_usd is not None
     columns = [Column(""), Column("Shards", "right"), Column("Largest", "right", drop=1)]
     columns += [Column("Wall time", "right"), Column("Billed minutes", "right")] * timed
     columns += [Column("Price", "right")] * priced
     rows = []
-    for name, one in named:
-        if one is None:
+    for name, layout in layouts:
+        if layout is None:
             continue
-        cells = [name, f"{one.shards:,}", count_of(one.largest, "test")]
-        if one.cost is not None:
-            cells += [duration(one.longest_s), f"{one.cost.minutes:,}", price(one.cost.price_usd)]
+        cells = [name, f"{layout.shards:,}", count_of(layout.largest, "test")]
+        if layout.cost is not None:
+            cells += [
+                duration(layout.longest_s),
+                f"{layout.cost.minutes:,}",
+                price(layout.cost.price_usd),
+            ]
         rows.append(tuple(cells[: len(columns)]))
     table = Table(tuple(columns), tuple(rows), "row")
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
@@ -282,30 +286,34 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
         blocks.append(Listing(textwrap.dedent(lines), "yaml"))
     if change.diff:
         shown = Details("What the command would change", (Listing(change.diff, "diff"),))
-        # A terminal has the command, which shows the same.
+        # In a terminal, the command above shows the same.
         blocks.append(Section("change", (shown,), formats=("markdown", "html")))
     yield Section("next", tuple(blocks), "Next step", drop=5)
 
 
-def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
-    """Every key is there; null is what is not known. Tests are named, in the order of the list."""
-    names = [shard.shard.name for shard in found.shards]
+def as_json(
+    audit: Audit, proposal: Proposal | None, change: WorkflowChange | None
+) -> dict[str, Any]:
+    """Return the audit as JSON values: every key is present, null if not known.
+
+    Tests are named, in the order of the list.
+    """
+    names = [shard.shard.name for shard in audit.shards]
 
     def tests(members: int) -> list[str]:
-        return [found.tests.units[place].unit for place in positions_in(members)]
+        return [audit.tests.units[position].unit for position in positions_in(members)]
 
-    change = outlook.change
     return {
         "schema": SCHEMA,
-        "headline": headline(found),
-        "tests": len(found.tests.units),
-        "executions": found.executions,
-        "redundant_executions": found.redundant,
-        "in_several_shards": tests(found.in_several),
-        "in_no_shard": {reason: tests(found.missing[reason]) for reason in REASONS},
-        "orphans": found.orphans.bit_count(),
-        "undecided": tests(found.undecided),
-        "terms": found.term_count,
+        "headline": headline(audit),
+        "tests": len(audit.tests.units),
+        "executions": audit.executions,
+        "redundant_executions": audit.redundant,
+        "in_several_shards": tests(audit.in_several),
+        "in_no_shard": {reason: tests(audit.missing[reason]) for reason in REASONS},
+        "orphans": audit.orphans.bit_count(),
+        "undecided": tests(audit.undecided),
+        "terms": audit.term_count,
         "shards": [
             {
                 "name": shard.shard.name,
@@ -318,7 +326,7 @@ def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
                 "timeout_s": shard.shard.timeout_s,
                 "unknown": shard.shard.unknown or None,
             }
-            for shard in found.shards
+            for shard in audit.shards
         ],
         "overlaps": [
             {
@@ -326,11 +334,11 @@ def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
                 "kind": overlap.kind,
                 "tests": overlap.tests.bit_count(),
             }
-            for overlap in found.overlaps
+            for overlap in audit.overlaps
         ],
         "empty_terms": [
-            {"term": empty_term.text, "shards": [names[place] for place in empty_term.shards]}
-            for empty_term in found.empty_terms
+            {"term": empty_term.text, "shards": [names[shard] for shard in empty_term.shards]}
+            for empty_term in audit.empty_terms
         ],
         "corrections": [
             {
@@ -342,15 +350,15 @@ def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
                 if correction.corrected
                 else None,
             }
-            for correction in found.corrections
+            for correction in audit.corrections
         ],
         "cut_classes": [
             {
                 "class": cut_class.name,
                 "shards": {names[at]: n for at, n in cut_class.shards.items()},
             }
-            for cut_class in found.cut_classes
+            for cut_class in audit.cut_classes
         ],
-        "proposal": asdict(outlook.proposal) if outlook.proposal is not None else None,
+        "proposal": asdict(proposal) if proposal is not None else None,
         "next_step": asdict(change) if change is not None else None,
     }

@@ -1,4 +1,4 @@
-"""`ciguard init`: look at the repository, show what would be written, write it when told so."""
+"""`ciguard init`: shows the files that it would write, asks, and writes them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def command(
         try:
             changed_files = _moved_files(folder, config, into, job, step)
         except NotMovable as error:
-            # The reason first: the lines to write by hand are longer than a screen.
+            # The reason goes first: the lines to write by hand are longer than a screen.
             console.err(f"ciguard init: {error}")
             console.out(snippet(folder, config, into or "", job))
             return error.exit_code
@@ -138,10 +138,10 @@ def command(
 def _moved_files(
     folder: Path, config: Config, into: str | None, job: str, step: str
 ) -> list[GeneratedFile] | None:
-    """The files of a workflow that is named, or of the only test step; None without such a step.
+    """Return the files of workflow `into`, else of the only test step; None without such a step.
 
     Raises:
-        CiguardError: a workflow that is named cannot be changed.
+        CiguardError: the workflow `into` cannot be changed.
     """
     path = into
     if path is None:
@@ -160,15 +160,15 @@ def _moved_files(
         raise
 
 
-def with_workflow(config: Config, given: Mapping[str, object]) -> Config:
-    """The configuration with options in its section for workflows.
+def with_workflow(config: Config, options: Mapping[str, object]) -> Config:
+    """Return the configuration with options in the section [workflow].
 
     Raises:
-        UsageError: the time of a checkpoint is none.
+        UsageError: the time of a checkpoint is malformed.
     """
     try:
         workflow = WorkflowConfig.model_validate(
-            {**config.workflow.model_dump(exclude_unset=True), **given}
+            {**config.workflow.model_dump(exclude_unset=True), **options}
         )
     except ValidationError as error:
         what = describe_mistake(error.errors()[0])
@@ -177,11 +177,7 @@ def with_workflow(config: Config, given: Mapping[str, object]) -> Config:
 
 
 def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:
-    """Show how edited files differ.
-
-    Raises:
-        InputError: there are such files.
-    """
+    """Raise InputError for files that were edited, after showing the differences."""
     edited = [item for item in changed_files if item.is_edited]
     mistakes = []
     for item in edited:
@@ -195,7 +191,7 @@ def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:
 
 
 def confirm_change(item: GeneratedFile) -> bool:
-    """Show the change, and ask where somebody can answer."""
+    """Show the change, and ask for confirmation in a terminal."""
     show_change(item)
     return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)
 

@@ -1,6 +1,6 @@
-"""The files that a repository needs to run ciguard, as they are and as they would be.
+"""The files that `ciguard init` writes: current content and generated content.
 
-`ciguard init` writes them, `ciguard doctor` says which of them are not what they should be.
+`ciguard doctor` reports the files whose current content is outdated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ciguard.init.project import (
     Suggestion,
     detect_framework,
     is_dependency_file,
-    joined,
+    join_suggestions,
     matches,
     suggest,
     suggest_languages,
@@ -65,7 +65,7 @@ NO_CHECKOUT_FIX: Final = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedFile:
-    """A file as it is and as it would be; `current` is None where it does not exist."""
+    """A file with its current and its generated content; `current` is None if there is no file."""
 
     path: str
     current: str | None
@@ -75,18 +75,18 @@ class GeneratedFile:
     def verb(self) -> str:
         if self.current is None:
             return "create"
-        # Another version of ciguard that writes the same is no change.
+        # A first line of another version of ciguard alone is no change.
         is_same = rest_of(self.current) == rest_of(self.content) and is_unedited(self.current)
         return "keep" if is_same else "change"
 
     @property
     def is_up_to_date(self) -> bool:
-        """The file is what it would be, apart from its first line and a matrix filled in."""
+        """Return whether the contents are equal but for the first line and a matrix filled in."""
         return self.current is not None and has_same_rest(self.current, self.content)
 
     @property
     def is_edited(self) -> bool:
-        """Writing the file would lose what somebody else wrote."""
+        """Return whether writing the file would lose edits."""
         return self.current is not None and not is_unedited(self.current) and not self.is_up_to_date
 
 
@@ -98,14 +98,14 @@ def generate(
     static: bool = False,
     suite: StarterSuite | None = None,
 ) -> list[GeneratedFile]:
-    """What would be written, the configuration first: the workflow is made from it.
+    """Generate the configuration, if there is none, and the workflow that is made from it.
 
     Args:
-        notify: gets what was found out on the way.
-        suite: the only one of a new configuration, set up and run by a job of the user's own.
+        notify: receives messages about the repository.
+        suite: the only suite of a new configuration, for an existing job that runs it.
 
     Raises:
-        UsageError: this is not the top folder of a git repository, or what is configured cannot be.
+        UsageError: this is not the top folder of a git repository, or the configuration is invalid.
     """
     tracked = repository_files(folder)
     changed_files = []
@@ -146,7 +146,7 @@ def generate(
         confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
         service=config.history.in_service,
-        # A leg of several steps asks for nothing, and a plan that is kept has nothing to move.
+        # A job with checkpoints cannot claim tests, and a static plan has none to move.
         claims=config.plan.claims if not static and steps == 1 else "",
     )
     text = render_workflow(workflow, static=static)
@@ -168,38 +168,38 @@ def generate(
 def suggest_suites(
     folder: Path, config: Config, tracked: Sequence[str], notify: Callable[[str], None]
 ) -> Suggestion:
-    """Suites and set-up where nothing is configured.
+    """Suggest suites and set-up for a repository without a configuration.
 
     Raises:
-        InputError: there are none, so that a workflow could only fail.
+        InputError: no suite was found, so that a workflow could only fail.
     """
     framework = FRAMEWORKS[SuiteConfig().framework]
     name, count = detect_framework(tracked, {framework.name: framework.file_patterns})
     if count:
         notify(f"{name}: {count} test files")
-    wanted = framework.file_patterns
-    tests = [path for path in tracked if any(matches(path, one) for one in wanted)]
-    read = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
-    texts = {path: text for path, text in read.items() if text is not None}
-    others, taken = suggest_languages(tracked, texts, FRAMEWORKS, notify)
-    if not count and not others.suites:
+    patterns = framework.file_patterns
+    tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
+    contents = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
+    texts = {path: text for path, text in contents.items() if text is not None}
+    language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
+    if not count and not language_suggestion.suites:
         notify("no test framework found")
     suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
-    if not suggestion.is_useful and not (others.suites and not tests):
+    if not suggestion.is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
     projects = other_projects(tracked, texts).items()
-    left_out = {
+    without_suite = {
         **suggestion.unknown,
-        **{path: tool for path, tool in projects if path not in taken},
+        **{path: tool for path, tool in projects if path not in project_files},
     }
-    suggestion = joined(suggestion, others)
-    for place, tool in left_out.items():
-        notify(f"{place} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
+    suggestion = join_suggestions(suggestion, language_suggestion)
+    for path, tool in without_suite.items():
+        notify(f"{path} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
     return suggestion
 
 
 def missing_setup(folder: Path, config: Config, tracked: Sequence[str]) -> str:
-    """What a configuration without set-up steps needs: those of the tools that are there."""
+    """Return a message with the set-up steps that a configuration lacks."""
     what = f"{configured_by(folder)} has no set-up: jobs run the tests right after the checkout"
     try:
         suggestion = suggest_suites(folder, config, tracked, lambda _: None)
@@ -210,15 +210,15 @@ def missing_setup(folder: Path, config: Config, tracked: Sequence[str]) -> str:
     table = "[workflow]" if configured_by(folder) == FILE else "[tool.ciguard.workflow]"
     block = f"{table}\nsetup = '''\n{suggestion.setup}\n'''"
     commands = [
-        f"command = {json.dumps(one.command)} # in the suite {one.name!r}"
-        for one in suggestion.suites
-        if one.command and not any(suite.command for suite in config.suite.values())
+        f"command = {json.dumps(suite.command)} # in the suite {suite.name!r}"
+        for suite in suggestion.suites
+        if suite.command and not any(known.command for known in config.suite.values())
     ]
     return "\n".join((f'{what}; add (`setup = ""` where nothing is needed):', block, *commands))
 
 
 def unused_keys(folder: Path, config: Config) -> str:
-    """Which keys change nothing where a workflow of the user's own is the only one; "" for none."""
+    """Return a message on keys of [workflow] without effect if no workflow is generated; or ""."""
     fields = WorkflowConfig.model_fields
     keys = [name for name, value in config.workflow if value != fields[name].default]
     if not keys or (folder / WORKFLOW_FILE).exists():
@@ -227,7 +227,7 @@ def unused_keys(folder: Path, config: Config) -> str:
 
 
 def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:
-    """Of GitHub's artifacts, where nobody said: by the server that origin names."""
+    """Return the generation of GitHub's artifacts on the server that origin names."""
     from_remote = parse_remote((git(folder, "remote", "get-url", "origin") or "").strip())
     if from_remote is None or not is_enterprise_server(from_remote[0]):
         return 4
@@ -243,20 +243,20 @@ def text_of(path: Path) -> str | None:
 
 
 def running_requirement() -> str:
-    """The direct reference of the running ciguard; "" where a runner could not follow it."""
+    """Return the direct reference of the running ciguard; "" if a runner could not fetch it."""
     return direct_requirement(running_direct_url())
 
 
 def direct_requirement(direct_url: str | None) -> str:
-    """The PEP 508 direct reference of an installation from version control, pinned to its commit.
+    """Return the PEP 508 direct reference of an installation from version control, with its commit.
 
     `ciguard` on the public package index is another program, so a name alone is never enough.
 
     Args:
-        direct_url: text of direct_url.json (PEP 610); None where the installation has none.
+        direct_url: text of direct_url.json (PEP 610); None if the installation has none.
 
     Returns:
-        "" where a runner could not fetch the same: an index, a file, a checkout of this machine.
+        "" if a runner could not fetch the same: an index, a file, a checkout of this machine.
     """
     origin = json.loads(direct_url or "{}")
     url, vcs = origin.get("url", ""), origin.get("vcs_info")

@@ -1,7 +1,7 @@
-"""`ciguard init --guard FILE[:JOB]`: jobs that judge and record the results of a matrix as it is.
+"""`ciguard init --guard FILE[:JOB]`: adds jobs that judge and record the results of a matrix.
 
-The first call adds the job that judges, and lets the test job list its tests; the next one adds the
-job that records.
+The first call adds the job that judges, and lets the test job list its tests; the second call adds
+the job that records the history. The matrix itself does not change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ciguard.workflow.guard_job import GuardedJob
 
 
-# A pipe or a list of commands would put the output of the last one alone into the file.
+# Only the output of the last command of a list or pipe would be written to the file.
 _NOT_ONE_COMMAND: Final = re.compile(r"[;&|\n]|(?<![0-9])>|(^|\s)#")
 _BY_PLAN: Final = (
     "list the tests of each shard yourself: ciguard plan --inventory, then guard --results"
@@ -46,17 +46,17 @@ _BY_PLAN: Final = (
 def guarded_files(
     folder: Path, config: Config, target: str, listing: str = "", filter_key: str = ""
 ) -> list[GeneratedFile]:
-    """The workflow with the next job: none where it has both.
+    """Return the workflow with the next job; nothing if the workflow has both jobs.
 
     Args:
-        target: workflow file, and its test job after a colon where several run tests.
-        listing: command that prints the tests that exist; needed for the first job.
-        filter_key: where in the matrix a shard's filter stands; "" where its command shows it.
+        target: workflow file; after a colon the test job, if several jobs run tests.
+        listing: command that prints the tests that exist; required for the first job.
+        filter_key: matrix key of a shard's filter; "" to find the filter in the command.
 
     Raises:
         InputError: no such workflow, or its filters cannot be read.
         NotMovable: the job uploads no results, or the file cannot be edited.
-        UsageError: the address of the actions is not known, or no one command lists the tests.
+        UsageError: the address of the actions is not known, or `listing` is not one command.
     """
     repository_files(folder)
     path, job = split_target(target)
@@ -87,15 +87,15 @@ def guarded_files(
 
 
 def _filters(text: str, path: str, job: str, filter_key: str) -> HandMatrix:
-    """What the job's shards select, as the added job will read it.
+    """Read the filters of the job's shards, as the added job will read them.
 
     Raises:
-        InputError: it cannot: each run would be incomplete.
+        InputError: a filter cannot be evaluated, so that each run would be incomplete.
     """
-    found = shard_filters.read_workflow(text, path, job, filter_key)
-    language = found.language
+    matrix = shard_filters.read_workflow(text, path, job, filter_key)
+    language = matrix.language
     probe = Evaluator(TestSet((InventoryUnit("any/test"),)), language)
-    for shard in found.shards:
+    for shard in matrix.shards:
         where = f"{path}:{shard.line}"
         if shard.expression is None:
             what = f"the filter of shard {shard.name:.120} is not known"
@@ -104,15 +104,15 @@ def _filters(text: str, path: str, job: str, filter_key: str) -> HandMatrix:
             if not language.is_label(term) and not probe.term(term).is_known:
                 what = f"ciguard cannot evaluate {shard.written(term):.120}"
                 raise InputError(what, where=where, fix=_BY_PLAN)
-    return found
+    return matrix
 
 
-def _as_written(found: HandMatrix) -> list[tuple[str, str]]:
-    return [(shard.name, shard.text) for shard in found.shards]
+def _as_written(matrix: HandMatrix) -> list[tuple[str, str]]:
+    return [(shard.name, shard.text) for shard in matrix.shards]
 
 
 def _check_listing(listing: str, job: GuardedJob, *, has_labels: bool) -> None:
-    """Raise UsageError unless it is one command, whose output can be put into a file."""
+    """Raise UsageError unless `listing` is one command, whose output can go to a file."""
     commands = list(split_commands(listing))
     if len(commands) == 1 and not _NOT_ONE_COMMAND.search(listing):
         return

@@ -1,9 +1,9 @@
-"""Test frameworks of other languages than Python: what names each, what its tests need. Pure.
+"""Recipes of test frameworks of other languages than Python: how to detect and set up each. Pure.
 
-What the scripts of a package.json add to a call of the framework is kept: a project that is tested
-by `NODE_OPTIONS=--experimental-vm-modules jest --config unit.json` fails without either
-(https://docs.npmjs.com/cli/using-npm/scripts). One table. Commands are those of npm 11, pnpm 11,
-Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4, nextest 0.9, Composer 2.
+Arguments and variables in the test script of a package.json are kept: a project that is tested by
+`NODE_OPTIONS=--experimental-vm-modules jest --config unit.json` fails without either
+(https://docs.npmjs.com/cli/using-npm/scripts). Commands are those of npm 11, pnpm 11, Yarn 4,
+Go 1.27, Bundler 4, Maven 3.9, CMake 4, nextest 0.9, Composer 2.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
-# Before the program: a shard covers a part of the code, so that it is not called with coverage.
+# Wrappers that measure coverage are dropped: a shard covers only a part of the code.
 COVERAGE: Final = ("c8", "nyc")
 WRAPPERS: Final = ("cross-env", "env", "npx", "node", *COVERAGE)
 SEPARATOR: Final = re.compile(r"&&|\|\||;")
-SHELL: Final = re.compile(r"[$|<>`&]")  # what only a shell understands
-# What never ends. The same words say other things elsewhere: `-w` is how many workers Jest has,
-# `--ui` the interface of Mocha.
+SHELL: Final = re.compile(r"[$|<>`&]")  # syntax that only a shell evaluates
+# Options with which a framework never ends. Their meaning depends on the framework: `-w` is the
+# number of workers of Jest, `--ui` the interface of Mocha.
 ENDLESS: Final[Mapping[str, re.Pattern[str]]] = {
     "jest": re.compile(r"--watch(?:All|-all)?(?:=.*)?$"),
     "vitest": re.compile(r"(?:-w|--watch|--ui)(?:=.*)?$"),
@@ -43,7 +43,7 @@ class ProjectFolder:
 
     Attributes:
         path: "." for the top.
-        files: all of the repository.
+        files: all files of the repository.
         text: of the project file.
     """
 
@@ -61,28 +61,28 @@ class ProjectFolder:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a framework needs in a project that names it.
+    """Detection and set-up of a framework.
 
     Attributes:
-        framework: name of its adapter.
-        project_file: in the project's folder.
-        named: what in the project file says that the framework is used.
-        environment: what makes its tests runnable.
+        framework: name of the adapter.
+        project_file: name of the file in the project's folder.
+        mention: text in the project file that shows that the project uses the framework.
+        environment: set-up of the project's tests.
         args: of the suite.
-        kind: of the frameworks of one kind a project has the first that it names.
-        shown_by: file in the project's folder, of a framework whose test files have no pattern.
+        kind: a project uses only the first framework of a kind; "" for the framework itself.
+        shown_by: file that proves the framework, if its test files have no pattern.
     """
 
     framework: str
     project_file: str
-    named: re.Pattern[str]
+    mention: re.Pattern[str]
     environment: Callable[[ProjectFolder], Environment]
     args: tuple[str, ...] = ()
     kind: str = ""
     shown_by: str = ""
 
 
-# By the lock file beside package.json; Corepack takes the version that packageManager names.
+# Lock file -> command. Corepack installs the version in packageManager.
 _COREPACK: Final = "npm install --global corepack && corepack enable"
 _NODE_INSTALLS: Final = {
     "pnpm-lock.yaml": f"{_COREPACK} && pnpm install --frozen-lockfile",
@@ -91,22 +91,23 @@ _NODE_INSTALLS: Final = {
     "npm-shrinkwrap.json": "npm ci",
 }
 _NODE_RUN: Final = {"pnpm-lock.yaml": ("pnpm", "exec"), "yarn.lock": ("yarn", "run")}
-# npx would fetch what the project has not installed. Without `--`, it takes the name of the program
-# for the value of `--no`, and all options of the program for its own (npm 7 to 11).
+# Without `--no`, npx would download a missing program. Without `--`, npx takes the program's name
+# as the value of `--no`, and the program's options as its own (npm 7 to 11).
 _NO_INSTALL: Final = ("npx", "--no", "--")
 
 
 def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> Environment:
-    """Node.js in the version that the project names, and its packages; `more` commands after.
+    """Set up Node.js in the project's version, and its packages; then run `more` commands.
 
     Args:
-        command: the framework, which is called as the test script of the project does.
+        command: the framework; its arguments and variables are those of the test script.
     """
-    named = [name for name in (".nvmrc", ".node-version") if folder.has(name)]
-    named += ["package.json"] if '"engines"' in folder.text else []
-    version = f"node-version-file: {folder.start}{named[0]}" if named else "node-version: lts/*"
-    install = next((one for name, one in _NODE_INSTALLS.items() if folder.has(name)), "npm install")
-    run = next((one for name, one in _NODE_RUN.items() if folder.has(name)), _NO_INSTALL)
+    files = [name for name in (".nvmrc", ".node-version") if folder.has(name)]
+    files += ["package.json"] if '"engines"' in folder.text else []
+    version = f"node-version-file: {folder.start}{files[0]}" if files else "node-version: lts/*"
+    installs = (command for file, command in _NODE_INSTALLS.items() if folder.has(file))
+    install = next(installs, "npm install")
+    run = next((words for file, words in _NODE_RUN.items() if folder.has(file)), _NO_INSTALL)
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
@@ -114,30 +115,30 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
 
 
 def go(folder: ProjectFolder) -> Environment:
-    """Go in the version that go.mod names."""
+    """Set up Go in the version of go.mod."""
     version = f"go-version-file: {folder.start}go.mod"
     tools = (f"- uses: {ACTIONS['setup_go']}\n  with:\n    {version}",)
     return Environment(tools, (), (), ())
 
 
 def bundler(folder: ProjectFolder, *command: str) -> Environment:
-    """Ruby in the version that the project names, and its gems."""
-    named = any(folder.has(name) for name in (".ruby-version", ".tool-versions"))
-    version = "" if named else '\n  with:\n    ruby-version: "3.4"'
+    """Set up Ruby in the project's version, and its gems."""
+    has_version = any(folder.has(name) for name in (".ruby-version", ".tool-versions"))
+    version = "" if has_version else '\n  with:\n    ruby-version: "3.4"'
     tools = (f"- uses: {ACTIONS['setup_ruby']}{version}",)
     install = ("bundle install",)
     return Environment(tools, install, install, ("bundle", "exec", *command))
 
 
 def minitest(folder: ProjectFolder) -> Environment:
-    """Rails runs its own tests, Rake those of other projects."""
+    """Set up Ruby; Rails runs its own tests, Rake those of other projects."""
     if folder.has("bin/rails"):
         return replace(bundler(folder), command=("bin/rails", "test"))
     return bundler(folder, "rake", "test")
 
 
 def maven(_: ProjectFolder) -> Environment:
-    """A current Java; the tests are compiled once, and so are they in each job."""
+    """Set up a current Java, and compile the tests, in each job."""
     java = f"- uses: {ACTIONS['setup_java']}\n  with:\n    distribution: temurin"
     tools = (f'{java}\n    java-version: "21"\n    cache: maven',)
     compile_ = ("mvn --batch-mode --quiet test-compile",)
@@ -145,20 +146,20 @@ def maven(_: ProjectFolder) -> Environment:
 
 
 def composer(_: ProjectFolder) -> Environment:
-    """PHP, without the coverage driver that would slow it down, and the project's packages."""
+    """Set up PHP, without the coverage driver, which slows it down, and the packages."""
     tools = (f"- uses: {ACTIONS['setup_php']}\n  with:\n    coverage: none",)
     install = ("composer install --no-interaction --prefer-dist",)
     return Environment(tools, install, install, ())
 
 
 def cmake(_: ProjectFolder) -> Environment:
-    """What a hosted runner has; `build` is the folder of the build."""
+    """Build in the folder `build` with the tools of a hosted runner."""
     commands = ("cmake -S . -B build", "cmake --build build --parallel")
     return Environment((), commands, commands, ("ctest", "--test-dir", "build"))
 
 
 def nextest(_: ProjectFolder) -> Environment:
-    """The Rust that a hosted runner has, or the project names (rust-toolchain.toml); nextest."""
+    """Set up nextest; Rust is that of the hosted runner or of rust-toolchain.toml."""
     install = f"- uses: {ACTIONS['install_action']}\n  with:\n    tool: cargo-nextest"
     return Environment((install,), (), (), ())
 
@@ -188,7 +189,7 @@ RECIPES: Final = (
         args=("--workspace",),
         shown_by=".config/nextest.toml",
     ),
-    # A gem names it in its gemspec, from which Bundler takes it.
+    # A gem may name RSpec only in its gemspec.
     Recipe(
         "rspec",
         "Gemfile",
@@ -197,7 +198,7 @@ RECIPES: Final = (
         kind="ruby",
     ),
     Recipe("minitest", "Gemfile", re.compile("[\"'](?:minitest|rails)\\b"), minitest, kind="ruby"),
-    # A gem names its framework in its gemspec, which may have any name.
+    # A gemspec may have any file name, so minitest is detected by the Rakefile.
     Recipe("minitest", "Rakefile", re.compile(r"\bTestTask\b"), minitest),
     Recipe("maven", "pom.xml", re.compile(r"<project\b"), maven),
     Recipe("phpunit", "composer.json", _key("phpunit/phpunit"), composer),
@@ -214,32 +215,32 @@ PROJECT_FILES: Final = tuple(dict.fromkeys(recipe.project_file for recipe in REC
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:
-    """A framework as a script calls it: arguments behind the program, variables before it."""
+    """The call of a framework in a script: arguments after the program, variables before it."""
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 def framework_call(text: str, program: Sequence[str]) -> ScriptCall:
-    """How the test script calls a program; without anything where none does.
+    """Return the call of a program in a test script; an empty call if no script has one.
 
     Args:
         text: of package.json.
-        program: its name, and the word for a run behind it: `vitest run`; () for none.
+        program: name, and the subcommand for a run, as `vitest run`; () for none.
 
     Raises:
-        InputError: only a shell, or an unknown wrapper, can tell the program's arguments.
+        InputError: the arguments depend on a shell or on an unknown wrapper.
     """
     unread = ""
     for name, script in _test_scripts(text) if program else ():
         for part in SEPARATOR.split(script):
             try:
-                found = _call(part, program)
+                call = _call(part, program)
             except ValueError:
                 unread = unread or f"scripts.{name}: {part.strip()}"
                 continue
-            if found is not None:
-                return found
+            if call is not None:
+                return call
     if unread:
         what = f"its arguments of {program[0]} cannot be read from {unread}"
         fix = f"configure a suite in ciguard.toml: framework = {json.dumps(program[0])}, and args"
@@ -248,7 +249,7 @@ def framework_call(text: str, program: Sequence[str]) -> ScriptCall:
 
 
 def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
-    """`test` first, then `test:unit` and its like in the order of the file."""
+    """Yield (name, script): `test` first, then `test:unit` and the like in the file's order."""
     try:
         scripts = json.loads(text).get("scripts", {})
         names = [name for name in scripts if name.startswith("test")]
@@ -259,10 +260,10 @@ def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
-    """The call of a program in a command; None where the command is none.
+    """Return the call of a program in a command; None if the command does not call it.
 
     Raises:
-        ValueError: what calls it, or a part of its arguments, is not known.
+        ValueError: a wrapper, or a part of the arguments, is not known.
     """
     name, *subcommand = program
     if not any(_calls(word, name) for word in part.split()):
@@ -291,5 +292,5 @@ def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
 
 
 def _calls(word: str, name: str) -> bool:
-    """Return whether a word is the program, or its file: `node_modules/mocha/bin/_mocha.js`."""
+    """Return whether a word is the program or its file, as `node_modules/mocha/bin/_mocha.js`."""
     return re.sub(r"^_|\.[cm]?js$", "", word.rpartition("/")[2]) == name

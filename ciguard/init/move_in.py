@@ -1,7 +1,7 @@
-"""`ciguard init --into FILE`: a test job of the user's own workflow gets ciguard's actions.
+"""`ciguard init --into FILE`: moves a test job of an existing workflow to ciguard's actions.
 
-The suite that its tests become has the framework that the job runs; a line that fails a run for the
-share of code that it covers is found, as a shard covers a part.
+The suite of the moved tests has the framework that the job runs. Lines that fail a run for too
+little coverage are reported, as a shard covers only a part of the code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import (
-    Selection,
+    SelectedEnvironments,
     folder_of_tool,
     reject_several_environments,
     select_environments,
@@ -41,7 +41,7 @@ from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition,
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
-from ciguard.workflow.yaml_values import MAX_BYTES, load, steps_of
+from ciguard.workflow.yaml_values import MAX_BYTES, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,14 +64,14 @@ STARTED_FIX: Final = (
     "write the lines below by hand: framework and command in [suite.NAME] of ciguard.toml, and no "
     "`command` for the action run"
 )
-# What a workflow calls -> adapters whose plugin enters a script by a variable of the environment.
+# Called program -> adapters whose plugin reaches the framework by an environment variable.
 ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("npm", "yarn", "pnpm"), ("vitest", "jest", "mocha", "playwright")),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
 }
-# What a workflow calls -> adapters that start the framework themselves, so that no script can.
+# Called program -> adapter that starts the framework itself, so that no script can start it.
 STARTED: Final[Mapping[str, str]] = {
     "go test": "go",
     "ctest": "ctest",
@@ -83,18 +83,18 @@ STARTED: Final[Mapping[str, str]] = {
 def moved_files(
     folder: Path, config: Config, path: str, job_name: str, step: str
 ) -> list[GeneratedFile]:
-    """The workflow with its test job moved, and a configuration where there is none.
+    """Return the workflow with its test job moved, and a configuration if there is none.
 
-    Of a workflow that was moved before, only the addresses of the actions change.
+    In a workflow that was moved before, only the addresses of the actions change.
 
     Args:
         path: of the workflow file, relative to the folder.
-        job_name, step: as `choose_step` takes them.
+        job_name, step: as in `choose_step`.
 
     Raises:
         InputError: the file is no workflow that can be edited, or is not committed.
         NotMovable: the job cannot be moved.
-        UsageError: the configuration does not fit.
+        UsageError: no suite of the configuration fits the job.
     """
     tracked = repository_files(folder)
     text = read_workflow(folder, path)
@@ -140,11 +140,11 @@ def _coverage_gates(folder: Path, tracked: Sequence[str], job: MovableJob) -> li
 
 
 def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
-    """The workflow, job and step that plain `init` moves into, and why; "" where it writes its own.
+    """Return the (workflow, job, step) to move, and the reason; "" to write a separate workflow.
 
-    It is the one that uses ciguard's actions, else that with the only test step.
+    A workflow with ciguard's actions is chosen first, then the workflow with the only test step.
     """
-    found = []
+    steps = []
     makefile = text_of(folder / "Makefile") or ""
     for path in repository_files(folder):
         if fnmatchcase(path, ".github/workflows/*.y*ml"):
@@ -154,23 +154,28 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
                 continue
             if is_moved(workflow):
                 return path, "", "", f"{path} has ciguard's jobs: nothing else is written"
-            found += [(path, step) for step in find_test_steps(workflow, makefile)]
-    own = f"{WORKFLOW_FILE} is a workflow of its own"
-    if not found:
-        return "", "", "", f"no workflow here runs tests: {own}"
-    options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in found]
-    if len(found) == 1 and known_address(config.init.actions):
+            steps += [(path, step) for step in find_test_steps(workflow, makefile)]
+    separate = f"{WORKFLOW_FILE} is a workflow of its own"
+    if not steps:
+        return "", "", "", f"no workflow here runs tests: {separate}"
+    options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in steps]
+    if len(steps) == 1 and known_address(config.init.actions):
         why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
-        return found[0][0], found[0][1].job, str(found[0][1].number), why
-    what = f"{len(found)} steps run tests" if len(found) > 1 else "[init] actions is not set"
-    return "", "", "", f"{what}: {own}; to move into yours: ciguard init {' or '.join(options)}"
+        return steps[0][0], steps[0][1].job, str(steps[0][1].number), why
+    what = f"{len(steps)} steps run tests" if len(steps) > 1 else "[init] actions is not set"
+    return (
+        "",
+        "",
+        "",
+        f"{what}: {separate}; to move into yours: ciguard init {' or '.join(options)}",
+    )
 
 
 def read_workflow(folder: Path, path: str) -> str:
-    """The text of a workflow file.
+    """Read the text of a workflow file.
 
     Raises:
-        InputError: it is a link, too large, or not UTF-8.
+        InputError: the file is a link, too large, or not UTF-8.
     """
     target = folder / path
     if target.is_symlink():
@@ -187,7 +192,7 @@ def read_workflow(folder: Path, path: str) -> str:
 
 
 def require_committed(folder: Path, path: str) -> None:
-    """Raise InputError unless git has the file as it is: `git revert` restores it."""
+    """Raise InputError for uncommitted changes: `git revert` could not restore the file."""
     if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
         what = "has changes that are not committed"
         raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
@@ -196,29 +201,31 @@ def require_committed(folder: Path, path: str) -> None:
 def select_each_environment(
     folder: Path, job: MovableJob, path: str, tracked: Sequence[str]
 ) -> tuple[MovableJob, list[str]]:
-    """The job with a combination for each environment that its tox or nox runs, and what to know.
+    """Return the job with a combination for each environment of tox or nox, and messages.
 
     Raises:
-        NotMovable: they cannot be read, or the job not be changed.
+        NotMovable: the environments cannot be read, or the job cannot be changed.
     """
     reject_several_environments(job)
     tool = tool_of_all_environments(job)
     if tool is None:
         return job, []
-    place = folder_of_tool(job, tool)
-    names = [name for name in FILES[tool.name] if f"{place}{name}" in tracked]
-    texts = {name: read_workflow(folder, f"{place}{name}") for name in names}
-    found = read_environments(tool.name, texts, place)
-    is_axis = len(found.tests) > 1
-    if is_axis or found.others:
-        text = select_environments(job, Selection(tool, found.tests, is_axis))
+    tool_folder = folder_of_tool(job, tool)
+    names = [name for name in FILES[tool.name] if f"{tool_folder}{name}" in tracked]
+    texts = {name: read_workflow(folder, f"{tool_folder}{name}") for name in names}
+    listed = read_environments(tool.name, texts, tool_folder)
+    is_axis = len(listed.tests) > 1
+    if is_axis or listed.others:
+        text = select_environments(job, SelectedEnvironments(tool, listed.tests, is_axis))
         job = read_job(text, path, job.name, str(job.step))
     messages = []
     if is_axis:
-        messages.append(f"each is a combination, by the axis {tool.axis}: {', '.join(found.tests)}")
-    if found.others:
         messages.append(
-            f"no tests, so that the job runs them no more: {', '.join(found.others)}; "
+            f"each is a combination, by the axis {tool.axis}: {', '.join(listed.tests)}"
+        )
+    if listed.others:
+        messages.append(
+            f"no tests, so that the job runs them no more: {', '.join(listed.others)}; "
             "make a job of them"
         )
     set_up = [
@@ -226,19 +233,20 @@ def select_each_environment(
         for step in job.value["steps"]
         if str(step.get("uses")).startswith("actions/setup-python@")
     ]
-    if set_up and not any(all(one in text for one in found.pythons) for text in set_up):
+    pythons = listed.pythons
+    if set_up and not any(all(version in text for version in pythons) for text in set_up):
         messages.append(
-            f"the environments name Python {', '.join(found.pythons)}: let actions/setup-python "
+            f"the environments name Python {', '.join(pythons)}: let actions/setup-python "
             "set up all of them, a line each in `python-version`"
         )
     return job, messages
 
 
 def suite_name(config: Config, job: str) -> str:
-    """The suite that the job's tests are planned as.
+    """Return the suite of the job's tests.
 
     Raises:
-        UsageError: several are configured, and none has the name of the job.
+        UsageError: several suites are configured, and none has the name of the job.
     """
     if "suite" not in config.model_fields_set or job in config.suite:
         return job
@@ -257,7 +265,7 @@ def new_jobs(actions: str, job: MovableJob, suite: str) -> NewJobs:
 
 
 def snippet(folder: Path, config: Config, path: str, job: str) -> str:
-    """What to write by hand around a test job: the one that is named, or has all test steps."""
+    """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
     workflow = load(read_workflow(folder, path), path)
     candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
     name = candidates.pop() if len(candidates) == 1 else "test"
@@ -285,7 +293,7 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
 
 
 def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequence[str]) -> None:
-    """Print what the edits of the file cannot do."""
+    """Print the messages about changes that the edits of the file do not contain."""
     console.err(f"{job.name}: step {job.step} runs the tests")
     for message in messages:
         console.err(f"- {message}")
@@ -297,62 +305,61 @@ def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequen
 
 def has_shell(job: MovableJob) -> bool:
     """Return whether the step, the job or the workflow names the shell of the commands."""
-    defaults = [(one.get("defaults") or {}).get("run") or {} for one in (job.workflow, job.value)]
-    return any("shell" in one for one in (*defaults, job.value["steps"][job.step - 1]))
+    step = job.value["steps"][job.step - 1]
+    return "shell" in step or "shell" in run_defaults_of(job.workflow, job.value)
 
 
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
-    """What somebody has to do besides, or to know."""
-    found = ["require the check ciguard: checks by the names of test jobs change"]
+    """Return messages on changes that the user has to make, and on consequences."""
+    messages = ["require the check ciguard: checks by the names of test jobs change"]
     if not runs_on_push(job.workflow, branch):
-        found.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
+        messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
     if job.take:
-        found.append(
+        messages.append(
             f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"
         )
     strategy = job.value.get("strategy", {"fail-fast": False})
     if strategy.get("fail-fast", True) is not False:
-        found.append("set fail-fast: false, or a shard that fails cancels the others")
+        messages.append("set fail-fast: false, or a shard that fails cancels the others")
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
-        found.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
+        messages.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
     if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
         shell = "" if has_shell(job) else "; commands without `shell:` run in bash there"
-        found.append(f"Windows has not been tried{shell}")
+        messages.append(f"Windows has not been tried{shell}")
     if "workflow_call" in str(job.workflow.get("on")):
-        found.append("workflows that call this one have to grant the permissions of its jobs")
-    others = [one for one in find_test_steps(job.workflow) if one.job == job.name]
-    found += [
-        f"step {one.number} runs tests too: all of them, in every shard"
-        for one in others
-        if one.number != job.step
+        messages.append("workflows that call this one have to grant the permissions of its jobs")
+    messages += [
+        f"step {step.number} runs tests too: all of them, in every shard"
+        for step in find_test_steps(job.workflow)
+        if step.job == job.name and step.number != job.step
     ]
     if any(map(uploads_artifact, job.value["steps"])):
-        found.append("its artifacts have the shard in their names: download them by `pattern:`")
+        messages.append("its artifacts have the shard in their names: download them by `pattern:`")
     if job.is_conditional and "allowed-skips" in job.source.text:
-        found.append("add ciguard-report to allowed-skips: it is skipped with the test job")
+        messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")
     source, path = SourceText(moved.text), job.where.partition(":")[0]
-    for one in moved.aggregations:
-        entry = source.find("jobs", one.job) if one.reads_single_results else None
-        read = NAMED_NEED.search(moved.text, entry.start) if entry else None
-        if read:
-            line = moved.text.count("\n", 0, read.start()) + 1
-            found.append(
-                f"{path}:{line}: {one.job} reads {read[0]}: let it fail unless "
+    for item in moved.aggregations:
+        entry = source.find("jobs", item.job) if item.reads_single_results else None
+        match = NAMED_NEED.search(moved.text, entry.start) if entry else None
+        if match:
+            line = moved.text.count("\n", 0, match.start()) + 1
+            messages.append(
+                f"{path}:{line}: {item.job} reads {match[0]}: let it fail unless "
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
             )
-    return found
+    return messages
 
 
 def find_coverage_gates(texts: Mapping[str, str]) -> list[str]:
-    """`FILE:LINE` of the first gate of each file.
+    """Return `FILE:LINE` of the first coverage gate of each text.
 
     Args:
-        texts: by name.
+        texts: by name of the file.
     """
     return [
-        f"{name}:{text.count(chr(10), 0, found.start(1)) + 1}"
+        f"{name}:{text.count(chr(10), 0, gate.start(1)) + 1}"
         for name, text in texts.items()
-        if (found := _GATE.search(text))
+        if (gate := _GATE.search(text))
     ]
 
 
@@ -364,7 +371,7 @@ def job_framework(
     *,
     is_new: bool,
 ) -> str:
-    """The framework of the suite that a new configuration gets; "" for the default one.
+    """Return the framework for the suite of a new configuration; "" for the default.
 
     Args:
         tracked: files of the repository.
@@ -372,7 +379,7 @@ def job_framework(
         is_new: there is no configuration yet.
 
     Raises:
-        NotMovable: ciguard cannot plan the tests, or must be told the framework.
+        NotMovable: ciguard cannot plan the tests, or the user must configure the framework.
     """
     if any(suite.framework != DEFAULT for suite in config.suite.values()):
         return ""
@@ -387,7 +394,7 @@ def job_framework(
         if not adapters:
             what = f"ciguard has no adapter for {command.framework}: {shortened(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
-        names = _there(adapters, tracked, texts)
+        names = _frameworks_in_use(adapters, tracked, texts)
         if len(names) == 1 and is_new:
             return names[0]
         lines = " or ".join(f"framework = {json.dumps(name)}" for name in names)
@@ -401,9 +408,9 @@ def job_framework(
     return ""
 
 
-def _there(
+def _frameworks_in_use(
     adapters: Mapping[str, Framework], tracked: Sequence[str], texts: Mapping[str, str]
 ) -> list[str]:
-    """The frameworks that the repository has projects of; all where it has none."""
+    """Return the frameworks of the repository's projects; without projects, all frameworks."""
     suites = suggest_languages(tracked, texts, adapters, lambda _: None)[0].suites
     return list(dict.fromkeys(suite.framework for suite in suites)) or list(adapters)

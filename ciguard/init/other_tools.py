@@ -1,7 +1,7 @@
-"""Tools for which `ciguard init` writes no workflow, because it could not work: what it prints.
+"""Tools without a generated workflow, and the snippet that `ciguard init` prints for them. Pure.
 
-Pure: names and texts of files in, text out. Python's tools of this table can install a framework
-that ciguard runs, but no workflow that sets them up was ever executed.
+The Python tools of this table can install a framework that ciguard runs, but no generated workflow
+with them was ever executed, so none is written.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PythonTool:
     """A tool that makes the environment of a test framework.
 
     Attributes:
-        files: any of them names the tool; so does [tool.`table`] of pyproject.toml.
-            [tool.hatch] alone may be of the build backend, which runs no tests.
+        files: each of them shows the tool, as does [tool.`table`] of pyproject.toml.
+            [tool.hatch] alone may configure the build backend, which runs no tests.
         install: command of a step.
-        prefix: of the framework's command; the whole command where that ends with "--".
+        prefix: of the framework's command; the whole command if the prefix ends with "--".
         has_lock: pip would install other versions than the locked ones.
     """
 
@@ -103,14 +103,14 @@ def python_tool_files() -> tuple[str, ...]:
 
 
 def python_tool(texts: Mapping[str, str], framework: str) -> str:
-    """The tool that pip cannot replace in a project; "" where uv, Poetry or pip sets it up."""
+    """Return the tool that a project requires; "" if uv, Poetry or pip can set up the project."""
     if uses_uv(texts) or uses_poetry(texts):
         return ""
     hatch = project_table(texts, "tool", "hatch")
     tables = {**project_table(texts, "tool"), **{f"hatch.{name}": hatch[name] for name in hatch}}
     for name, tool in PYTHON_TOOLS.items():
-        is_named = tool.table in tables or any(file in texts for file in tool.files)
-        if is_named and (tool.has_lock or not declares_tests(texts, framework)):
+        is_used = tool.table in tables or any(file in texts for file in tool.files)
+        if is_used and (tool.has_lock or not declares_tests(texts, framework)):
             return name
     return ""
 
@@ -118,22 +118,22 @@ def python_tool(texts: Mapping[str, str], framework: str) -> str:
 def no_suite(
     framework: Framework, unknown: Mapping[str, str], texts: Mapping[str, str], files: Iterable[str]
 ) -> InputError:
-    """What was looked for and found, and what ciguard.toml needs.
+    """Return the error for a repository without a suite, with a snippet for ciguard.toml.
 
     Args:
-        framework: what was looked for.
+        framework: the framework that was searched for.
         unknown: tool of Python, by the folder of its tests.
-        texts: content of package.json by path, where there is one.
-        files: all of the repository.
+        texts: content of each package.json by path.
+        files: all files of the repository.
     """
     names = set(files)
-    found = [f"{tool} (in {folder})" for folder, tool in unknown.items()]
+    projects_found = [f"{tool} (in {folder})" for folder, tool in unknown.items()]
     projects = other_projects(names, texts)
-    found += [f"{path} ({described})" for path, described in projects.items()]
+    projects_found += [f"{path} ({described})" for path, described in projects.items()]
     patterns = " and ".join(framework.file_patterns)
     what = (
         f"no tests that ciguard init can set up; looked for {patterns} with uv.lock, poetry.lock "
-        f"or what pip installs; found {', '.join(found) or 'no project at all'}"
+        f"or what pip installs; found {', '.join(projects_found) or 'no project at all'}"
     )
     if unknown:
         snippet = _python_snippet(next(iter(unknown.values())), framework)
@@ -147,17 +147,18 @@ def no_suite(
 
 
 def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
-    """Project files that are of none of Python's tools, the top first, with what tests there."""
-    found = {}
+    """Return the project files of other languages, the top first, with language and framework."""
+    projects = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
         name = path.rpartition("/")[2]
         for end, language in LANGUAGES.items():
             if name == end or (end.startswith(".") and name.endswith(end)):
-                frameworks = [one for one in NODE_FRAMEWORKS if f'"{one}"' in texts.get(path, "")]
-                if NODE_TEST.search(texts.get(path, "")):
+                text = texts.get(path, "")
+                frameworks = [tool for tool in NODE_FRAMEWORKS if f'"{tool}"' in text]
+                if NODE_TEST.search(text):
                     frameworks = ["node --test, for which ciguard has no adapter"]
-                found[path] = " with ".join([language, *frameworks[:1]])
-    return found
+                projects[path] = " with ".join([language, *frameworks[:1]])
+    return projects
 
 
 def _python_snippet(name: str, framework: Framework) -> str:
@@ -170,7 +171,7 @@ def _python_snippet(name: str, framework: Framework) -> str:
 
 
 def _command_snippet(path: str, files: Collection[str], package_json: str) -> str:
-    """A suite of another language: its set-up is known, two commands are missing."""
+    """Return a suite of another language with its set-up; the user adds two commands."""
     folder = path.rpartition("/")[0]
     setup = _setup(path, folder, files, package_json)
     shown = f"[workflow]\nsetup = '''\n{setup}\n'''\n\n" if setup else ""
@@ -185,7 +186,7 @@ timeout = "10m"
 
 
 def _setup(path: str, folder: str, files: Collection[str], package_json: str) -> str:
-    """Steps for Node.js and Go, with the version that the project names; "" for others."""
+    """Return steps for Node.js or Go in the project's version; "" for other languages."""
     start = f"{folder}/" if folder else ""
     project = ProjectFolder(folder or TOP, files, package_json)
     if path == f"{start}go.mod":

@@ -1,6 +1,6 @@
-"""A first guess at a repository: its projects, their suites, and the steps that prepare a machine.
+"""Suggestion of a configuration: the projects of a repository, their suites and set-up steps. Pure.
 
-Pure: names and texts of files in. A monorepo has a suite and an environment for each project.
+The input is names and texts of files. A monorepo has a suite and an environment for each project.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ciguard.init.toolchains import (
     TOP,
     VERSION_FILE,
     Environment,
-    Place,
+    PythonProject,
     checkout_command,
     is_requirement_file,
     is_supported,
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     from ciguard.run.frameworks.base import Framework
 
-# The files whose text is looked at; of all others only the name counts.
+# The files whose text is read; of all other files, only the name is used.
 DEPENDENCY_FILES: Final = (
     *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
     *python_tool_files(),
     *PROJECT_FILES,
 )
-# A folder of this name, or below one, is part of the project around it.
+# A folder of this name, and each folder below it, is part of the project around it.
 INNER_FOLDERS: Final = frozenset(
     {
         *("test", "tests", "testing", "requirements", "docs", "doc", "examples", "samples"),
@@ -53,12 +53,12 @@ INNER_FOLDERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What a repository is configured with.
+    """The suggested configuration of a repository.
 
     Attributes:
-        setup: YAML steps; "" where nothing is known to prepare.
-        checkout: shell command that makes a fresh checkout ready.
-        suites: by the path of their folders; empty where no project's tests can be run.
+        setup: YAML steps; "" for none.
+        checkout: shell command that prepares a fresh checkout.
+        suites: ordered by the path of their folders; empty if no project's tests can run.
         unknown: folders whose tests need a tool without a set-up here, with the tool's name.
     """
 
@@ -69,23 +69,23 @@ class Suggestion:
 
     @property
     def is_useful(self) -> bool:
-        """There are suites, and the tests at the top, which are mostly the most, are among them."""
+        """Return whether there are suites, with the tests of the top folder among them."""
         return bool(self.suites) and TOP not in self.unknown
 
 
 def detect_framework(
     files: Iterable[str], patterns: Mapping[str, Sequence[str]]
 ) -> tuple[str, int]:
-    """The framework that most of the files belong to, and how many; ("", 0) for none.
+    """Return the framework with the most test files, and their number; ("", 0) for none.
 
     Args:
         files: paths relative to the repository, with "/".
-        patterns: by framework, what its test files are called; without "/", anywhere.
+        patterns: patterns of test files by framework; a pattern without "/" fits in any folder.
     """
     names = tuple(files)
     counts = {
-        framework: sum(any(matches(name, wanted) for wanted in of_it) for name in names)
-        for framework, of_it in patterns.items()
+        framework: sum(any(matches(name, pattern) for pattern in globs) for name in names)
+        for framework, globs in patterns.items()
     }
     best = max(counts, key=lambda framework: counts[framework], default="")
     return (best, counts[best]) if best and counts[best] else ("", 0)
@@ -96,7 +96,7 @@ def matches(path: str, pattern: str) -> bool:
 
 
 def is_dependency_file(path: str) -> bool:
-    """Return whether the text of a file is needed."""
+    """Return whether a file's text shows dependencies."""
     folder, name = _split(path)
     return name in DEPENDENCY_FILES or any(is_requirement_file(end) for end in _ends(folder, name))
 
@@ -117,13 +117,13 @@ def suggest(
     python: str,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Suggestion:
-    """Suites and set-up for the projects that have tests.
+    """Suggest suites and set-up for the Python projects that have tests.
 
     Args:
         texts: content of dependency files by their path in the repository.
         framework: of the test files.
-        python: version where a project names none.
-        notify: gets why a version was chosen.
+        python: version for a project without one.
+        notify: receives the reason for a version.
 
     Raises:
         InputError: a lock file lacks the framework.
@@ -135,7 +135,7 @@ def suggest(
         tested.remove(TOP)
         notify("test files outside of every project: not in the workflow")
     unknown: dict[str, str] = {}
-    homes: dict[str, str] = {}  # by folder with tests, the one of its environment
+    homes: dict[str, str] = {}  # folder with tests -> folder of its environment
     for folder in sorted(tested):
         home = _workspace_of(folder, projects)
         if tool := python_tool(projects.get(home, {}), framework.name):
@@ -144,12 +144,12 @@ def suggest(
             homes[folder] = home
     environments: dict[str, Environment] = {}
     for home in sorted(set(homes.values())):
-        of_home = projects.get(home, {})
-        version = _choose_python(of_home, home, python, notify)
+        home_texts = projects.get(home, {})
+        version = _choose_python(home_texts, home, python, notify)
         is_alone = len(set(homes.values())) == 1
-        place = Place(home, of_home, framework, version, is_alone)
-        make = next(make for fits, make in TOOLCHAINS.values() if fits(of_home))
-        environments[home] = make(place)
+        project = PythonProject(home, home_texts, framework, version, is_alone)
+        set_up = next(set_up for fits, set_up in TOOLCHAINS.values() if fits(home_texts))
+        environments[home] = set_up(project)
     names = _suite_names(homes)
     suites = tuple(
         StarterSuite(
@@ -164,7 +164,7 @@ def suggest(
 
 
 def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Dependency files of each project by their path in its folder; the top is always one."""
+    """Return the dependency files of each project by their path in its folder; also for the top."""
     folders: dict[str, dict[str, str]] = {TOP: {}}
     for path, text in sorted(texts.items()):
         folder, name = _split(path)
@@ -173,15 +173,15 @@ def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
             folder, name = parent, f"{last}/{name}"
         if not INNER_FOLDERS & set(folder.split("/")):
             folders.setdefault(folder, {})[name] = text
-    return {name: found for name, found in folders.items() if name == TOP or _is_project(found)}
+    return {name: files for name, files in folders.items() if name == TOP or _is_project(files)}
 
 
 def _is_project(texts: Mapping[str, str]) -> bool:
-    """Other files than a project's own configure tools, such as a pyproject.toml for a linter."""
+    """Return whether the files declare a project: a pyproject.toml may only configure a linter."""
     try:
         content = project_table(texts)
     except InputError:
-        return False  # a sample; that of the top is refused where it is read
+        return False  # a sample; a malformed file of the top folder is refused later
     return (
         "project" in content
         or "poetry" in project_table(texts, "tool")
@@ -198,9 +198,9 @@ def _project_of(path: str, projects: Collection[str]) -> str:
 
 
 def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str:
-    """The folder whose uv.lock locks a folder: that of its workspace, else its own.
+    """Return the folder whose uv.lock locks a folder: that of its workspace, else its own.
 
-    uv does not read the uv.lock of a member: `uv sync` there changes the workspace's environment.
+    uv ignores the uv.lock of a member: `uv sync` there changes the workspace's environment.
     """
     above = folder
     while above != TOP:
@@ -216,14 +216,14 @@ def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str
 
 
 def _below(folder: str, folders: Iterable[str]) -> list[str]:
-    """The folders below one, relative to it."""
+    """Return the folders below a folder, relative to it."""
     start = "" if folder == TOP else f"{folder}/"
     below = (name for name in folders if name not in (folder, TOP) and name.startswith(start))
     return [name.removeprefix(start) for name in sorted(below)]
 
 
 def _suite_names(folders: Iterable[str]) -> dict[str, str]:
-    """The last part of each path where that is unique, else the path; "" for the top."""
+    """Name each suite by the last part of its folder if that is unique, else by the path."""
     listed = tuple(folders)
     last = Counter(_split(folder)[1] for folder in listed)
     return {
@@ -240,14 +240,14 @@ def _choose_python(
         return version
     poetry = project_table(texts, "tool", "poetry", "dependencies")
     project = project_table(texts, "project")
-    wanted = str(project.get("requires-python") or poetry.get("python", ""))
-    version = lowest_allowed(wanted)
+    specifiers = str(project.get("requires-python") or poetry.get("python", ""))
+    version = lowest_allowed(specifiers)
     where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
     if version:
         rule = "lowest version with security fixes" if is_supported(version) else "newest version"
-        notify(f"tests run with Python {version}: the {rule} that {where} allows ({wanted})")
-    elif wanted:
-        what = f"ciguard knows none that fits {wanted!r} of {where}"
+        notify(f"tests run with Python {version}: the {rule} that {where} allows ({specifiers})")
+    elif specifiers:
+        what = f"ciguard knows none that fits {specifiers!r} of {where}"
         notify(f"tests run with Python {default}: {what}")
     return version or default
 
@@ -258,48 +258,48 @@ def suggest_languages(
     frameworks: Mapping[str, Framework],
     notify: Callable[[str], None],
 ) -> tuple[Suggestion, frozenset[str]]:
-    """A suite for each project that names a framework and has tests of it; and the project files.
+    """Suggest a suite for each project that names a framework and has tests; with project files.
 
-    A project inside of another one of the same framework belongs to that one.
+    A project inside another project of the same framework belongs to the outer project.
 
     Args:
         files: of the repository.
         texts: of project files, by path.
         frameworks: adapters, by name.
-        notify: gets what was found.
+        notify: receives the frameworks with the number of test files.
     """
     suites: list[StarterSuite] = []
     environments: dict[str, Environment] = {}
-    taken: dict[tuple[str, str], str] = {}  # by project file and kind, the framework
+    frameworks_used: dict[tuple[str, str], str] = {}  # by project file and kind
     homes: set[tuple[str, str]] = set()
-    there = frozenset(files)
+    all_files = frozenset(files)
     paths = sorted(texts, key=lambda path: (path.count("/"), path))
-    for recipe in (one for one in RECIPES if one.framework in frameworks):
+    for recipe in (recipe for recipe in RECIPES if recipe.framework in frameworks):
         patterns = frameworks[recipe.framework].file_patterns
         for path in paths:
             folder, _, name = path.rpartition("/")
-            project = ProjectFolder(folder or TOP, there, texts[path])
+            project = ProjectFolder(folder or TOP, all_files, texts[path])
             kind = recipe.kind or recipe.framework
             inner = INNER_FOLDERS & set(folder.split("/"))
-            if name != recipe.project_file or inner or not recipe.named.search(project.text):
+            if name != recipe.project_file or inner or not recipe.mention.search(project.text):
                 continue
-            if (path, kind) in taken or _is_inside(project.path, recipe.framework, homes):
+            if (path, kind) in frameworks_used or _is_inside(project.path, recipe.framework, homes):
                 continue
             count = _count_tests(project, patterns)
-            shown = project.has(recipe.shown_by) if recipe.shown_by else count
-            if not shown:
+            is_shown = project.has(recipe.shown_by) if recipe.shown_by else count
+            if not is_shown:
                 continue
-            taken[path, kind] = recipe.framework
+            frameworks_used[path, kind] = recipe.framework
             homes.add((recipe.framework, project.path))
             environment = recipe.environment(project)
-            environments[project.path] = _both(environments.get(project.path), environment)
+            environments[project.path] = _merge(environments.get(project.path), environment)
             suites.append(_suite(recipe, project, environment))
             where = "" if project.path == TOP else f" below {project.path}"
             notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
-    found = Suggestion(
+    suggestion = Suggestion(
         steps_of(environments), checkout_command(environments), _with_unique_names(suites), {}
     )
-    return found, frozenset(path for path, _ in taken)
+    return suggestion, frozenset(path for path, _ in frameworks_used)
 
 
 def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) -> bool:
@@ -310,19 +310,18 @@ def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) ->
 
 
 def _count_tests(project: ProjectFolder, patterns: Iterable[str]) -> int:
-    wanted = tuple(patterns)
-    inside = (path for path in project.files if path.startswith(project.start))
-    return sum(any(matches(path, one) for one in wanted) for path in inside)
+    inside = [path for path in project.files if path.startswith(project.start)]
+    return len({path for pattern in patterns for path in inside if matches(path, pattern)})
 
 
-def _both(one: Environment | None, other: Environment) -> Environment:
-    """What two frameworks of one folder need, once."""
-    if one is None:
-        return other
+def _merge(first: Environment | None, second: Environment) -> Environment:
+    """Merge the environments of two frameworks of a folder, without repeated steps."""
+    if first is None:
+        return second
     return Environment(
-        tools=tuple(dict.fromkeys((*one.tools, *other.tools))),
-        install=tuple(dict.fromkeys((*one.install, *other.install))),
-        fresh_install=tuple(dict.fromkeys((*one.fresh_install, *other.fresh_install))),
+        tools=tuple(dict.fromkeys((*first.tools, *second.tools))),
+        install=tuple(dict.fromkeys((*first.install, *second.install))),
+        fresh_install=tuple(dict.fromkeys((*first.fresh_install, *second.fresh_install))),
         command=(),
     )
 
@@ -339,21 +338,21 @@ def _suite(recipe: Recipe, project: ProjectFolder, environment: Environment) -> 
 
 
 def _with_unique_names(suites: Sequence[StarterSuite]) -> tuple[StarterSuite, ...]:
-    """The framework's name; of several suites of it, with the folder."""
-    names = [one.name for one in suites]
+    """Name each suite by its framework; several suites of a framework also by their folders."""
+    names = [suite.name for suite in suites]
     return tuple(
-        one
-        if names.count(one.name) == 1
-        else replace(one, name=f"{one.name}-{one.cwd.replace('/', '-') or 'top'}")
-        for one in suites
+        suite
+        if names.count(suite.name) == 1
+        else replace(suite, name=f"{suite.name}-{suite.cwd.replace('/', '-') or 'top'}")
+        for suite in suites
     )
 
 
-def joined(*suggestions: Suggestion) -> Suggestion:
-    """One configuration of several: Python's first."""
+def join_suggestions(first: Suggestion, second: Suggestion) -> Suggestion:
+    """Join two suggestions to one configuration, in this order."""
     return Suggestion(
-        setup="\n".join(one.setup for one in suggestions if one.setup),
-        checkout=" && ".join(one.checkout for one in suggestions if one.checkout),
-        suites=tuple(suite for one in suggestions for suite in one.suites),
-        unknown={path: tool for one in suggestions for path, tool in one.unknown.items()},
+        setup="\n".join(filter(None, (first.setup, second.setup))),
+        checkout=" && ".join(filter(None, (first.checkout, second.checkout))),
+        suites=(*first.suites, *second.suites),
+        unknown={**first.unknown, **second.unknown},
     )

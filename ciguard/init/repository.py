@@ -1,4 +1,4 @@
-"""The repository that is set up, as git knows it: its files, its remote, its default branch."""
+"""Facts that git knows of the repository for `ciguard init`: its files and its default branch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ GUESSED_BRANCH: Final = (
 
 
 def repository_files(folder: Path) -> list[str]:
-    """Paths that git knows or would add, "/"-separated.
+    """Return the paths that git tracks or would add, "/"-separated.
 
     Raises:
-        UsageError: not the top folder of a git repository, so the workflow would not be found.
+        UsageError: not the top folder of a git repository; GitHub reads workflows only there.
     """
     top = git(folder, "rev-parse", "--show-toplevel")
     where = str(folder.resolve())
@@ -43,17 +43,20 @@ def repository_files(folder: Path) -> list[str]:
 
 
 def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None) -> str:
-    """The remote's default branch where git knows it; else a guess, which is told if it may be off.
+    """Return the default branch of origin; if git does not know it, guess `main` or `master`.
 
-    Who adds ciguard is mostly on a branch made for it: the one that is checked out comes last.
+    The branch that is checked out is the last guess: ciguard is usually added on a new branch.
+
+    Args:
+        notify: receives a message if the guess is not the branch that is checked out.
     """
     remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     if remote:
         return remote.strip().removeprefix("origin/")
     current = (git(folder, "branch", "--show-current") or "").strip()
-    for place in ("refs/remotes/origin/", "refs/heads/"):
+    for prefix in ("refs/remotes/origin/", "refs/heads/"):
         for name in COMMON_BRANCHES:
-            if git(folder, "rev-parse", "-q", "--verify", f"{place}{name}") is not None:
+            if git(folder, "rev-parse", "-q", "--verify", f"{prefix}{name}") is not None:
                 if name != current:
                     notify(GUESSED_BRANCH.format(name))
                 return name
@@ -61,7 +64,7 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
 
 
 def git(folder: Path, *arguments: str) -> str | None:
-    """What git prints; None where it fails or is not there."""
+    """Return the output of git; None if git fails or is not installed."""
     answer = _run_git(folder, *arguments)
     if answer is None or answer.returncode != 0:
         return None
@@ -69,7 +72,7 @@ def git(folder: Path, *arguments: str) -> str | None:
 
 
 def repository_problem(folder: Path) -> tuple[str, str]:
-    """As `ownership_problem`, of a folder."""
+    """Return (problem, fix) if git refuses a folder that another user owns; else ("", "")."""
     answer = _run_git(folder, "rev-parse", "--git-dir")
     return ("", "") if answer is None else ownership_problem(answer.stderr)
 

@@ -1,8 +1,8 @@
-"""Which environments a plain `tox` runs, and which sessions a plain `nox`: read, never run. Pure.
+"""Environments that a plain `tox` runs, and sessions that a plain `nox` runs: read, not run. Pure.
 
-tox reads the first of its files that configures it; its names expand as `py{312,313}-{a,b}` and
-`py3{10-13}` (tox.wiki, "Generative environments"). A noxfile is a program: only literals in it are
-read, and names that it binds once to a literal.
+tox is configured by the first of its files with a configuration; names expand as
+`py{312,313}-{a,b}` and `py3{10-13}` (tox.wiki, "Generative environments"). A noxfile is a program:
+only literals in it are read, and names that are bound once to a literal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILES: Final = {
     "tox": ("tox.ini", "setup.cfg", "pyproject.toml", "tox.toml"),
     "nox": ("noxfile.py",),
 }
-DEFAULT_ENVIRONMENT: Final = "py"  # of tox, where no list is configured
+DEFAULT_ENVIRONMENT: Final = "py"  # of tox without a configured list
 _MAPPINGS: Final = ("gh", "gh-actions")  # of the plug-ins tox-gh and tox-gh-actions
 _NAME: Final = re.compile(r"[\w.]+(-[\w.]+)*")
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
@@ -42,12 +42,12 @@ _SELECTING_OPTIONS: Final = frozenset({"sessions", "keywords", "tags", "pythons"
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """What a plain call runs.
+    """The environments of a call without a selection.
 
     Attributes:
-        tests: names of environments or sessions, in their order.
-        others: those that are named as no tests, such as `lint`.
-        pythons: versions that `tests` name, such as "3.12".
+        tests: names of environments or sessions, in order.
+        others: names that do not suggest tests, such as `lint`.
+        pythons: versions in the names of `tests`, such as "3.12".
     """
 
     tests: tuple[str, ...]
@@ -56,22 +56,22 @@ class Environments:
 
 
 def read_environments(tool: str, texts: Mapping[str, str], folder: str = "") -> Environments:
-    """The environments that tox runs, or the sessions of nox, where none is selected.
+    """Read the environments of tox, or the sessions of nox, that run without a selection.
 
     Args:
         tool: "tox" or "nox".
-        texts: content of its `FILES` by name.
-        folder: where they are, for errors: "" or with "/" at its end.
+        texts: content of the tool's `FILES` by name.
+        folder: of the files, for errors: "" or with "/" at its end.
 
     Raises:
-        NotMovable: they are computed, none is a test, or no file configures the tool.
+        NotMovable: names are computed, no environment runs tests, or no file configures the tool.
     """
-    found = _read_tox(texts, folder) if tool == "tox" else _read_nox(texts, folder)
-    if not found.tests:
-        others = ", ".join(found.others) or "none"
+    environments = _read_tox(texts, folder) if tool == "tox" else _read_nox(texts, folder)
+    if not environments.tests:
+        others = ", ".join(environments.others) or "none"
         what = f"no environment of {tool} runs tests: {others}"
         raise _refusal(what, folder or "./", tool)
-    return found
+    return environments
 
 
 def _refusal(what: str, where: str, tool: str) -> NotMovable:
@@ -87,7 +87,7 @@ def _partition(names: list[str], where: str, tool: str) -> Environments:
             raise _refusal(f"environments are computed: {name:.60}", where, tool)
     tests = tuple(name for name in unique if not is_other_environment(name))
     factors = [_PYTHON.fullmatch(part) for name in tests for part in name.split("-")]
-    versions = sorted({int(found[3]) for found in factors if found})
+    versions = sorted({int(match[3]) for match in factors if match})
     others = tuple(name for name in unique if name not in tests)
     return Environments(tests, others, tuple(f"3.{minor}" for minor in versions))
 
@@ -108,8 +108,8 @@ def _read_tox(texts: Mapping[str, str], folder: str) -> Environments:
             if any(key.partition(":")[0] == mapping for key in settings):
                 what = f"[{mapping}] chooses environments by the Python of the job"
                 raise _refusal(what, where, "tox")
-        if found := re.search(r"(?m)^\s*[\"']?env_?list\b", texts[name]):
-            where += f":{texts[name].count(chr(10), 0, found.end()) + 1}"
+        if setting := re.search(r"(?m)^\s*[\"']?env_?list\b", texts[name]):
+            where += f":{texts[name].count(chr(10), 0, setting.end()) + 1}"
         listed = settings.get("env_list", settings.get("envlist", DEFAULT_ENVIRONMENT))
         return _partition(_tox_names(listed, where), where, "tox")
     what = f"no configuration of tox: {', '.join(FILES['tox'])}"
@@ -117,7 +117,7 @@ def _read_tox(texts: Mapping[str, str], folder: str) -> Environments:
 
 
 def _tox_settings(name: str, text: str) -> dict[str, Any] | None:
-    """The settings of tox, and the names of other sections; None where the file has none."""
+    """Return the settings of tox, with the names of other sections; None without settings."""
     if name.endswith(".toml"):
         table: Any = tomllib.loads(text.removeprefix("\ufeff"))
         if name == "pyproject.toml":
@@ -135,8 +135,8 @@ def _tox_settings(name: str, text: str) -> dict[str, Any] | None:
 def _ini_settings(text: str, section: str) -> dict[str, Any]:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(text.removeprefix("\ufeff"))
-    own = dict(parser[section]) if section in parser else {}
-    return {**dict.fromkeys(parser.sections(), ""), **own}
+    settings = dict(parser[section]) if section in parser else {}
+    return {**dict.fromkeys(parser.sections(), ""), **settings}
 
 
 def _tox_names(listed: Any, where: str) -> list[str]:
@@ -163,7 +163,7 @@ def _expand(expression: str, where: str) -> Iterable[str]:
     for position, part in enumerate(parts):
         in_braces = position % 2
         texts = map(str.strip, part.split(",")) if in_braces else ()
-        choices.append([one for text in texts for one in _range(text, where)] or [part])
+        choices.append([name for text in texts for name in _range(text, where)] or [part])
     if math.prod(map(len, choices)) > MAX_JOBS:
         raise _too_many(where)
     return map("".join, itertools.product(*choices))
@@ -173,10 +173,10 @@ def _range(text: str, where: str) -> list[str]:
     if _OPEN_RANGE.fullmatch(text):
         what = f"environments are computed: {{{text}}} depends on the version of tox"
         raise _refusal(what, where, "tox")
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    bounds = _RANGE.fullmatch(text)
+    if bounds is None:
         return [text]
-    first, last = int(found[1]), int(found[2])
+    first, last = int(bounds[1]), int(bounds[2])
     if abs(last - first) >= MAX_JOBS:
         raise _too_many(where)
     step = 1 if first <= last else -1
@@ -192,8 +192,8 @@ class _Session:
     """A function with a decorator `session`.
 
     Attributes:
-        names: of its sessions, one for each Python of a list.
-        problem: why `names` cannot be read.
+        names: of the sessions, one for each Python of a list.
+        problem: the reason why `names` cannot be read; "" for none.
     """
 
     name: str
@@ -222,25 +222,27 @@ def _read_nox(texts: Mapping[str, str], folder: str) -> Environments:
     except _ComputedError as error:
         raise _refusal(error.what, f"{where}:{error.line}", "nox") from None
     if selected is None:
-        chosen = [one for one in sessions if one.is_default]
+        chosen = [session for session in sessions if session.is_default]
     else:
         chosen = []
         for wanted in selected:
-            found = [one for one in sessions if wanted in (one.name, *one.names)]
-            if not found:
+            matching = [item for item in sessions if wanted in (item.name, *item.names)]
+            if not matching:
                 raise _refusal(f"no literal session is called {wanted!r:.60}", where, "nox")
             chosen += [
-                one if one.name == wanted else replace(one, names=(wanted,)) for one in found
+                session if session.name == wanted else replace(session, names=(wanted,))
+                for session in matching
             ]
-    for one in chosen:
-        if one.problem and not is_other_environment(one.name):
-            what = f"--into needs literal sessions: {one.problem}"
-            raise _refusal(what, f"{where}:{one.line}", "nox")
-    return _partition([name for one in chosen for name in one.names or (one.name,)], where, "nox")
+    for session in chosen:
+        if session.problem and not is_other_environment(session.name):
+            what = f"--into needs literal sessions: {session.problem}"
+            raise _refusal(what, f"{where}:{session.line}", "nox")
+    names = [name for session in chosen for name in session.names or (session.name,)]
+    return _partition(names, where, "nox")
 
 
 class _ComputedError(Exception):
-    """Something is no literal."""
+    """A value that is no literal."""
 
     def __init__(self, what: str, node: ast.expr) -> None:
         super().__init__(what)
@@ -259,7 +261,7 @@ def _sessions(tree: ast.Module, constants: Mapping[str, ast.expr]) -> Iterator[_
 
 
 def _last_name(node: ast.expr) -> str:
-    """`session` of `session`, `nox.session` and `nox.session(...)`."""
+    """Return `session` for `session`, `nox.session` and `nox.session(...)`."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
@@ -272,30 +274,30 @@ def _session(
     is_top: bool,
 ) -> _Session:
     call = decorator if isinstance(decorator, ast.Call) else None
-    given = {word.arg: word.value for word in call.keywords} if call else {}
-    name = _literal(given["name"], constants) if "name" in given else function.name
+    keywords = {word.arg: word.value for word in call.keywords} if call else {}
+    name = _literal(keywords["name"], constants) if "name" in keywords else function.name
     if not isinstance(name, str):
-        raise _ComputedError("the name of a session is computed", given["name"])
-    is_default = "default" not in given or _literal(given["default"], constants) is not False
+        raise _ComputedError("the name of a session is computed", keywords["name"])
+    is_default = "default" not in keywords or _literal(keywords["default"], constants) is not False
     made = _Session(name, decorator.lineno, is_default=is_default)
     for other in function.decorator_list:
         if _last_name(other) == "parametrize":
             return replace(made, line=other.lineno, problem="one has @nox.parametrize")
-    if not is_top or None in given or (call and call.args):
+    if not is_top or None in keywords or (call and call.args):
         return replace(made, problem="one is made by code")
-    python = given.get("python", given.get("py"))
+    python = keywords.get("python", keywords.get("py"))
     try:
         pythons = _literal(python, constants) if python else None
     except _ComputedError as error:
         return replace(made, line=error.line, problem="its Pythons are computed")
-    if isinstance(pythons, (list, tuple)) and all(isinstance(one, str) for one in pythons):
-        return replace(made, names=tuple(f"{name}-{one}" for one in pythons))
+    if isinstance(pythons, (list, tuple)) and all(isinstance(text, str) for text in pythons):
+        return replace(made, names=tuple(f"{name}-{version}" for version in pythons))
     is_single = isinstance(pythons, str) or not pythons
     return replace(made, names=(name,), problem="" if is_single else "its Pythons are computed")
 
 
 def _selected_sessions(tree: ast.Module, constants: Mapping[str, ast.expr]) -> Sequence[str] | None:
-    """`nox.options.sessions`; None where the file does not set it."""
+    """Return `nox.options.sessions`; None if the file does not set it."""
     selected: Sequence[str] | None = None
     assigned = {
         statement.targets[0]: statement.value
@@ -318,13 +320,13 @@ def _selected_sessions(tree: ast.Module, constants: Mapping[str, ast.expr]) -> S
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """What the file binds once, at its top: any other binding of the name may come first."""
+    """Return the names that the file binds once, at its top, with their values."""
     stored = Counter(
         node.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     )
-    found: dict[str, ast.expr] = {}
+    constants: dict[str, ast.expr] = {}
     for node in tree.body:
         target: ast.expr | None = None
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -333,8 +335,8 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
             target = node.target
         value = getattr(node, "value", None)
         if isinstance(target, ast.Name) and value is not None and stored[target.id] == 1:
-            found[target.id] = value
-    return found
+            constants[target.id] = value
+    return constants
 
 
 def _literal(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:

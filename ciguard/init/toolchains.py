@@ -1,8 +1,8 @@
-"""Tools that install a Python project: how each is recognised, its set-up steps, its test command.
+"""Tools that install a Python project: recognition, set-up steps and test command of each. Pure.
 
-A workflow tests with the lowest Python that the project allows: a user may have it, wheels for it
-exist, and what runs there mostly runs on newer ones, not the other way round.
-Pure: texts of files in, steps out. Commands and options are those of uv 0.13, Poetry 2.5, pip 25.1.
+A workflow tests with the lowest Python that the project allows: users may have this version, wheels
+for it exist, and code that runs there mostly runs on newer versions, but not conversely.
+Commands and options are those of uv 0.13, Poetry 2.5, pip 25.1.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ TOP: Final = "."
 PROJECT_FILE: Final = "pyproject.toml"
 VERSION_FILE: Final = ".python-version"
 TEST_GROUPS: Final = ("test", "tests", "testing", "dev")
-# Of the words of a name, at least one is "requirements", and all are of these.
+# All words of the name of a requirements file are of these.
 _REQUIREMENT_WORDS: Final = {"requirements", "base", *TEST_GROUPS}
 _REQUIREMENT_FILE: Final = re.compile(r"[\w.-]*requirements[\w.-]*\.txt|requirements/[\w.-]+\.txt")
 
 # Minor versions of CPython 3 with security fixes in 2026-11 (devguide.python.org/versions), then
-# what older projects are left with.
+# versions for older projects.
 SUPPORTED: Final = (11, 12, 13, 14, 15)
 UNSUPPORTED: Final = (10, 9, 8)
-LAST_PATCH: Final = 99  # a set-up action takes the newest patch of a minor version
+LAST_PATCH: Final = 99  # a set-up action installs the newest patch of a minor version
 
 _CLAUSE: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _PLAIN: Final = re.compile(r"3\.\d+(\.\d+)?")
@@ -53,14 +53,15 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What makes the tests of one folder runnable.
+    """The set-up and the command of the tests of a folder.
 
     Attributes:
         tools: steps (YAML) that put a tool on PATH; environments may share them.
         install: shell commands, run in the folder.
-        fresh_install: the same for a fresh checkout of a suspect; they write nothing outside of it.
-        command: of a suite; () for the framework's own.
-        args, env: of a suite, as the project's own call has them.
+        fresh_install: the same for a fresh checkout of a suspect, outside of which they write
+            nothing.
+        command: of a suite; () for the framework's default.
+        args, env: of a suite, from the test script of the project.
     """
 
     tools: tuple[str, ...]
@@ -72,13 +73,13 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What an environment is made for.
+class PythonProject:
+    """A Python project that needs an environment for its tests.
 
     Attributes:
         folder: of the project, "." for the top.
-        texts: files of the project by their path in that folder.
-        framework: of its tests.
+        texts: files of the project by their path in the folder.
+        framework: of the tests.
         python: version, such as "3.13".
         is_alone: no other project is installed on the same machine.
     """
@@ -95,7 +96,7 @@ class Place:
 
 
 def is_requirement_file(path: str) -> bool:
-    """Say whether pip is given the file: `dev-requirements.txt` and `requirements/test.txt` are."""
+    """Return whether pip installs from a file: `dev-requirements.txt`, `requirements/test.txt`."""
     words = set(re.split(r"[/._-]", path.removesuffix(".txt").lower()))
     return _REQUIREMENT_FILE.fullmatch(path) is not None and words <= _REQUIREMENT_WORDS
 
@@ -109,24 +110,24 @@ def uses_poetry(texts: Mapping[str, str]) -> bool:
 
 
 def project_table(texts: Mapping[str, str], *path: str) -> dict[str, Any]:
-    """A table of pyproject.toml; empty where the file has none.
+    """Return a table of pyproject.toml; empty if there is no such table.
 
     Raises:
         InputError: the file is no TOML.
     """
     try:
-        found: Any = tomllib.loads(texts.get(PROJECT_FILE, ""))
+        table: Any = tomllib.loads(texts.get(PROJECT_FILE, ""))
     except (ValueError, RecursionError) as error:
         raise InputError(f"no TOML: {error}", where=PROJECT_FILE, fix="correct the file") from error
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
-def uv(place: Place) -> Environment:
-    """An environment from uv.lock."""
-    _check_lock(place, "uv.lock", "uv add --dev")
-    texts, name = place.texts, place.framework.name
+def uv(project: PythonProject) -> Environment:
+    """Set up an environment from uv.lock."""
+    _check_lock(project, "uv.lock", "uv add --dev")
+    texts, name = project.texts, project.framework.name
     settings = project_table(texts, "tool", "uv")
     extras = project_table(texts, "project", "optional-dependencies")
     words = ["uv sync --locked"]
@@ -137,59 +138,57 @@ def uv(place: Place) -> Environment:
         words += ["--all-extras"]
     default = settings.get("default-groups", ["dev"])
     groups = _test_groups(project_table(texts, "dependency-groups"), name)
-    words += [f"--group {one}" for one in groups if one not in default and default != "all"]
-    words += [] if place.has_pinned_python else [f"--python {place.python}"]
+    words += [f"--group {group}" for group in groups if group not in default and default != "all"]
+    words += [] if project.has_pinned_python else [f"--python {project.python}"]
     command = " ".join(words)
     tools = (f"- uses: {ACTIONS['setup_uv']}",)
-    run = ("uv", "run", "--no-sync", *place.framework.default_command)
+    run = ("uv", "run", "--no-sync", *project.framework.default_command)
     return Environment(tools, (command,), (command,), run)
 
 
-def poetry(place: Place) -> Environment:
-    """An environment from poetry.lock, by the version of Poetry that wrote it."""
-    if "poetry.lock" in place.texts:
-        _check_lock(place, "poetry.lock", "poetry add --group test")
-    settings = project_table(place.texts, "tool", "poetry")
-    version = re.search(r"generated by Poetry ([\d.]+\d)", place.texts.get("poetry.lock", ""))
+def poetry(project: PythonProject) -> Environment:
+    """Set up an environment from poetry.lock, with the version of Poetry that wrote it."""
+    if "poetry.lock" in project.texts:
+        _check_lock(project, "poetry.lock", "poetry add --group test")
+    settings = project_table(project.texts, "tool", "poetry")
+    version = re.search(r"generated by Poetry ([\d.]+\d)", project.texts.get("poetry.lock", ""))
     package = f"poetry=={version[1]}" if version else "poetry"
     optional = {
         name: group.get("dependencies", {})
-        for name, group in project_table(place.texts, "tool", "poetry", "group").items()
+        for name, group in project_table(project.texts, "tool", "poetry", "group").items()
         if isinstance(group, dict) and group.get("optional")
     }
-    declared = project_table(place.texts, "project", "optional-dependencies")
+    declared = project_table(project.texts, "project", "optional-dependencies")
     extras = settings.get("extras") or declared
     words = ["poetry install --no-interaction"]
     words += ["--all-extras"] if extras else []
-    words += (
-        [f"--with {','.join(names)}"]
-        if (names := _test_groups(optional, place.framework.name))
-        else []
-    )
-    # Poetry 1 takes the Python that it was itself installed with.
+    groups = _test_groups(optional, project.framework.name)
+    words += [f"--with {','.join(groups)}"] if groups else []
+    # Poetry 1 uses the Python with which it was installed itself.
     install = ("poetry env use python", " ".join(words))
-    tools = (_setup_python(place), f"- run: pipx install {package}")
-    return Environment(tools, install, install, ("poetry", "run", *place.framework.default_command))
+    tools = (_setup_python(project), f"- run: pipx install {package}")
+    command = ("poetry", "run", *project.framework.default_command)
+    return Environment(tools, install, install, command)
 
 
-def pip(place: Place) -> Environment:
-    """An environment from what pip reads; a virtual one where there are others."""
-    arguments = " ".join(pip_arguments(place.texts, place.framework.name))
+def pip(project: PythonProject) -> Environment:
+    """Set up an environment by pip; a virtual environment if there are other projects."""
+    arguments = " ".join(pip_arguments(project.texts, project.framework.name))
     # Python 3.11 and 3.12 come with a pip that does not know --group.
     newer = ("install 'pip>=25.1'",) if "--group" in arguments else ()
     installs = (*newer, f"install {arguments}")
     python = ".venv/bin/python"
     fresh = ("python3 -m venv .venv", *(f"{python} -m pip {words} -q" for words in installs))
-    tools = (_setup_python(place),)
-    if place.is_alone:
+    tools = (_setup_python(project),)
+    if project.is_alone:
         return Environment(tools, tuple(f"python -m pip {words}" for words in installs), fresh, ())
     install = ("python -m venv .venv", *(f"{python} -m pip {words}" for words in installs))
-    return Environment(tools, install, fresh, (python, *place.framework.default_command[1:]))
+    return Environment(tools, install, fresh, (python, *project.framework.default_command[1:]))
 
 
-# By name: what recognises a project, and what makes its environment. The first match counts.
+# Name -> (recognises a project, makes its environment). The first match counts.
 TOOLCHAINS: Final[
-    dict[str, tuple[Callable[[Mapping[str, str]], bool], Callable[[Place], Environment]]]
+    dict[str, tuple[Callable[[Mapping[str, str]], bool], Callable[[PythonProject], Environment]]]
 ] = {
     "uv": (uses_uv, uv),
     "poetry": (uses_poetry, poetry),
@@ -198,26 +197,27 @@ TOOLCHAINS: Final[
 
 
 def pip_arguments(texts: Mapping[str, str], framework: str) -> list[str]:
-    """What is declared, in the order of the files, and the framework where no such file names it.
+    """Return the declared requirements, and the framework unless a requirements file names it.
 
-    At most one extra and one group. To name the framework beside an extra that has it does no harm;
-    beside files with hashes, pip refuses it.
+    At most one extra and one group. The framework may repeat a requirement of an extra; beside
+    files with hashes, pip refuses it.
     """
     extra = next(iter(_test_groups(_pip_extras(texts), framework)), "")
     group = next(iter(_test_groups(project_table(texts, "dependency-groups"), framework)), "")
-    wanted: list[str] = []
+    arguments: list[str] = []
     if "project" in project_table(texts) or "setup.py" in texts:
-        wanted += ["-e", f"'.[{extra}]'" if extra else "."]
+        arguments += ["-e", f"'.[{extra}]'" if extra else "."]
     if group:
-        wanted += ["--group", group]
+        arguments += ["--group", group]
     files = [name for name in sorted(texts) if is_requirement_file(name)]
     for name in files:
-        wanted += ["-r", name]
-    return wanted if any(_names(texts[name], framework) for name in files) else [*wanted, framework]
+        arguments += ["-r", name]
+    is_named = any(_names(texts[name], framework) for name in files)
+    return arguments if is_named else [*arguments, framework]
 
 
 def declares_tests(texts: Mapping[str, str], framework: str) -> bool:
-    """Return whether pip finds what the tests need: an extra, a group or a file of that name."""
+    """Return whether pip finds the requirements of the tests: an extra, a group or a file."""
     groups = project_table(texts, "dependency-groups")
     files = [name for name in texts if is_requirement_file(name)]
     return (
@@ -231,48 +231,48 @@ def _pip_extras(texts: Mapping[str, str]) -> Mapping[str, Any]:
     if "optional-dependencies" in project_table(texts, "project"):
         return project_table(texts, "project", "optional-dependencies")
     parser = configparser.ConfigParser(interpolation=None, strict=False)
-    with contextlib.suppress(configparser.Error):  # setuptools tells
+    with contextlib.suppress(configparser.Error):  # setuptools will report it
         parser.read_string(texts.get("setup.cfg", ""))
-    place = "options.extras_require"
-    return (
-        {name: text.splitlines() for name, text in parser.items(place)} if place in parser else {}
-    )
+    section = "options.extras_require"
+    entries = parser.items(section) if section in parser else ()
+    return {name: text.splitlines() for name, text in entries}
 
 
 def _test_groups(declared: Mapping[str, Any], framework: str) -> list[str]:
-    """Groups or extras for tests: by their own name first, then those that have the framework."""
-    named = [name for name in TEST_GROUPS if name in declared]
-    having = [
+    """Return groups or extras for tests: first by their name, then those with the framework."""
+    by_name = [name for name in TEST_GROUPS if name in declared]
+    by_framework = [
         name
         for name, entries in declared.items()
-        if name not in named
+        if name not in by_name
         and isinstance(entries, (list, dict))
-        and any(_names(one, framework) for one in entries if isinstance(one, str))
+        and any(_names(entry, framework) for entry in entries if isinstance(entry, str))
     ]
-    return named + having
+    return by_name + by_framework
 
 
 def _names(requirements: str, package: str) -> bool:
-    """Return whether a line requires a package, not one whose name only begins so."""
+    """Return whether a line requires a package; a longer name with this prefix is another one."""
     return re.search(rf"(?m)^\s*{re.escape(package)}(?![\w.-])", requirements) is not None
 
 
-def _check_lock(place: Place, name: str, add: str) -> None:
-    package = place.framework.name
-    if f'name = "{package}"' not in place.texts[name]:
-        where = name if place.folder == "." else f"{place.folder}/{name}"
+def _check_lock(project: PythonProject, name: str, add: str) -> None:
+    package = project.framework.name
+    if f'name = "{package}"' not in project.texts[name]:
+        where = name if project.folder == "." else f"{project.folder}/{name}"
         raise InputError(f"has no {package}", where=where, fix=f"{add} {package}")
 
 
-def _setup_python(place: Place) -> str:
-    folder = "" if place.folder == "." else f"{place.folder}/"
-    named = f"python-version-file: {quoted(f'{folder}{VERSION_FILE}')}"
-    entry = named if place.has_pinned_python else f"python-version: {quoted(place.python)}"
+def _setup_python(project: PythonProject) -> str:
+    folder = "" if project.folder == "." else f"{project.folder}/"
+    version_file = f"python-version-file: {quoted(f'{folder}{VERSION_FILE}')}"
+    version = f"python-version: {quoted(project.python)}"
+    entry = version_file if project.has_pinned_python else version
     return f"- uses: {ACTIONS['setup_python']}\n  with:\n    {entry}"
 
 
 def steps_of(environments: Mapping[str, Environment]) -> str:
-    """YAML steps that make environments, by folder; a tool that is there is not set up again."""
+    """Return YAML steps that make environments, by folder; each tool is set up once."""
     steps: list[str] = []
     current: dict[str, str] = {}
     for folder, environment in environments.items():
@@ -281,13 +281,13 @@ def steps_of(environments: Mapping[str, Environment]) -> str:
             if current.get(name) != step:
                 steps.append(step)
             current[name] = step
-        place = "" if folder == "." else f"\n  working-directory: {quoted(folder)}"
-        steps += [f"- run: {command}{place}" for command in environment.install]
+        folder_key = "" if folder == "." else f"\n  working-directory: {quoted(folder)}"
+        steps += [f"- run: {command}{folder_key}" for command in environment.install]
     return "\n".join(steps)
 
 
 def checkout_command(environments: Mapping[str, Environment]) -> str:
-    """One shell command that makes a fresh checkout ready."""
+    """Return one shell command that prepares a fresh checkout."""
     commands = []
     for folder, environment in environments.items():
         joined = " && ".join(environment.fresh_install)
@@ -296,14 +296,14 @@ def checkout_command(environments: Mapping[str, Environment]) -> str:
 
 
 def lowest_allowed(specifiers: str) -> str:
-    """The lowest supported version that a requires-python allows, such as "3.13".
+    """Return the lowest supported version that a requires-python allows, such as "3.13".
 
     Args:
         specifiers: PEP 440 specifiers, or Poetry's constraint with `^`, `~` and `||`.
 
     Returns:
-        The newest unsupported one where no supported one is allowed; "" where none is at all, or
-        where the text is something else.
+        The newest unsupported version if no supported one is allowed; "" if no version is allowed,
+        or if the text is no specifier.
     """
     for minor in (*SUPPORTED, *UNSUPPORTED):
         version = (3, minor, LAST_PATCH)
@@ -320,17 +320,17 @@ def is_supported(version: str) -> bool:
 
 
 def _is_allowed(version: _Version, clause: str) -> bool:
-    found = _CLAUSE.fullmatch(clause)
-    if found is None:
+    match = _CLAUSE.fullmatch(clause)
+    if match is None:
         return clause == "*"
-    sign, bound = found[1], tuple(map(int, found[2].split(".")))
+    sign, bound = match[1], tuple(map(int, match[2].split(".")))
     if sign in _COMPARISONS:
-        return _COMPARISONS[sign](version[: len(bound)] if found[3] else version, bound)
+        return _COMPARISONS[sign](version[: len(bound)] if match[3] else version, bound)
     fixed_parts = {"~=": len(bound) - 1, "^": 1, "~": min(2, len(bound))}[sign]
     return version >= bound and version[:fixed_parts] == bound[:fixed_parts]
 
 
 def pinned(python_version_file: str) -> str:
-    """The version in a `.python-version`; "" where it names anything but one plain CPython."""
+    """Return the version in a `.python-version`; "" unless it is one version of CPython."""
     text = python_version_file.strip()
     return text if _PLAIN.fullmatch(text) else ""

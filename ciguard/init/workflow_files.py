@@ -1,9 +1,8 @@
-"""The files that `ciguard init` writes: their values, and how they become text.
+"""Rendering of the files that `ciguard init` writes, and detection of edits by a checksum. Pure.
 
-Pure: values in, text out. What a step may hold is GitHub's, not ours: set-up steps stay verbatim.
-The first line of a file is the SHA-256 of the rest, so that an edit is recognised. Line ends (a
-checkout with autocrlf), newlines at the end of the file and the matrix that `ciguard plan --static`
-fills in are no edits. The version in the line does not count either.
+Set-up steps stay verbatim. The first line of a file has the SHA-256 of the other lines, so that an
+edit is recognised. Line ends (a checkout with autocrlf), newlines at the end of the file, the
+matrix that `ciguard plan --static` fills in and the version in the first line are no edits.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from ciguard.workflow.rewrite import NewJobs, action_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
-# around that server's own, of which only it knows the commits.
+# A GitHub Enterprise Server has artifacts of generation 3 only. These local actions wrap the
+# actions of the server, whose commits are not known here.
 LOCAL: Final = {
     "download_artifact": "./.github/actions/ciguard-download",
     "upload_artifact": "./.github/actions/ciguard-upload",
@@ -38,27 +37,27 @@ LOCAL_FILES: Final = {
     ".github/actions/ciguard-upload/action.yml": "upload_v3.yml.j2",
 }
 OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
-MAX_STEPS: Final = 20  # each is two steps and an artifact
+MAX_STEPS: Final = 20  # each needs two steps of GitHub and an artifact
 
 _FIRST_LINE: Final = re.compile(r"# ciguard init \S+, sha256 ([0-9a-f]{64}):.*\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """What differs from one repository's workflow to another's.
+    """The values of a repository's workflow.
 
     Attributes:
-        install: what pip is told to install; "" writes a step that fails and says so.
+        install: requirement for pip; "" writes a step that fails with a message.
         setup: YAML list of steps that prepare the machine for the tests; "" for none.
-        history: where the history lies, as `--history` takes it.
+        history: location of the history, as in `--history`.
         python: version for ciguard alone; the tests keep theirs.
-        checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
-        checkpoint_steps: the most steps of a leg, the last of which runs to the end.
+        checkpoint: time during which a step starts tests, as in `--for`; "" for a single step.
+        checkpoint_steps: maximum number of steps of a job; the last step runs to the end.
         artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
-        confirm_suspects: jobs that run suspects of a pull request again on both commits.
-        branch: the history is a branch of the repository, which its job writes.
-        service: a service keeps the history: jobs show it who they are, and none writes it.
-        claims: address of the service that jobs ask for tests during the run; "" for none.
+        confirm_suspects: add jobs that run suspects of a pull request again on both commits.
+        branch: the history is a branch of the repository, written by a job.
+        service: a service stores the history: jobs identify themselves, and none writes it.
+        claims: address of the service that gives jobs further tests during the run; "" for none.
     """
 
     default_branch: str
@@ -88,10 +87,10 @@ class StarterSuite:
 
 
 def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
-    """How many steps of that length a limit has room for, the last one to its end.
+    """Return the number of steps of a job between checkpoints; the last step runs to the limit.
 
     Raises:
-        UsageError: fewer than two, or more than a workflow should have.
+        UsageError: fewer than two, or more than `MAX_STEPS`.
     """
     parts = math.ceil(limit_s / checkpoint_s)
     if 1 < parts <= MAX_STEPS:
@@ -104,11 +103,11 @@ def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
 
 
 def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = False) -> str:
-    """Render a workflow; raise UsageError where the set-up is not a list of steps.
+    """Render a workflow; raise UsageError if the set-up is not a list of steps.
 
     Args:
         static: without a plan job, for a matrix that `ciguard plan --static` fills in.
-        forks: the one that tells of the runs of forks, beside the other.
+        forks: render the workflow that comments on pull requests from forks.
     """
     check_steps(workflow.setup)
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
@@ -127,7 +126,7 @@ def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = F
 
 
 def local_actions(workflow: Workflow) -> dict[str, str]:
-    """The actions that the workflow needs in its own repository, by their path there."""
+    """Return the local actions that the workflow needs, by their path in the repository."""
     if workflow.artifacts != OLD_ARTIFACT_VERSION:
         return {}
     return {
@@ -137,9 +136,9 @@ def local_actions(workflow: Workflow) -> dict[str, str]:
 
 
 def time_text(time_s: float) -> str:
-    """ "15m", "90s": as `ciguard run --for` takes it."""
-    minutes, rest_s = divmod(time_s, 60)
-    return f"{time_s:g}s" if rest_s else f"{minutes:g}m"
+    """Format a time for `ciguard run --for`: "15m", "90s"."""
+    minutes, seconds = divmod(time_s, 60)
+    return f"{time_s:g}s" if seconds else f"{minutes:g}m"
 
 
 def render_configuration(
@@ -156,8 +155,8 @@ def render_configuration(
     """Render the starting ciguard.toml.
 
     Args:
-        is_moved: the tests run in a workflow of the user's own, which is not made from this file.
-        confirm: what makes a fresh checkout ready, where suspects are to be run again.
+        is_moved: the tests run in an existing workflow, which is not generated from this file.
+        confirm: command that prepares a fresh checkout for suspects; None for no confirmation.
     """
     templates = environment()
     templates.filters["quoted"] = quoted
@@ -165,10 +164,12 @@ def render_configuration(
         install=install,
         setup=setup,
         suites={
-            quoted(one.name): {
-                key: _value(value) for key, value in asdict(one).items() if key != "name" and value
+            quoted(suite.name): {
+                key: _value(value)
+                for key, value in asdict(suite).items()
+                if key != "name" and value
             }
-            for one in suites
+            for suite in suites
         },
         checkpoint=checkpoint,
         artifacts=artifacts,
@@ -179,7 +180,7 @@ def render_configuration(
 
 
 def _value(value: str | tuple[str, ...] | Mapping[str, str]) -> str:
-    """As TOML has it; the names of a table are those of variables."""
+    """Format a value as TOML; the keys of a table are names of variables."""
     if isinstance(value, (str, tuple)):
         return quoted(value)
     return "{ " + ", ".join(f"{name} = {quoted(text)}" for name, text in value.items()) + " }"
@@ -198,9 +199,9 @@ def render_new_jobs(
 
     Args:
         actions: as `OWNER/ciguard@COMMIT`.
-        matrix: text of its matrix at column 0; "" for none.
-        is_conditional: the test job may be skipped although nothing failed.
-        take: axis that is no axis of the plan; "" for none.
+        matrix: text of the job's matrix at column 0; "" for none.
+        is_conditional: the test job may be skipped without a failure.
+        take: axis that the plan removes from the matrix; "" for none.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
@@ -226,12 +227,12 @@ def check_steps(setup: str) -> None:
     except yaml.YAMLError as error:
         raise UsageError(f"not YAML: {error}", where=where, fix=fix) from error
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        found = type(steps).__name__
-        raise UsageError(f"expected a list of steps, found {found}", where=where, fix=fix)
+        kind = type(steps).__name__
+        raise UsageError(f"expected a list of steps, found {kind}", where=where, fix=fix)
 
 
 def with_checksum(text: str) -> str:
-    """The text below its first line."""
+    """Put the first line with the checksum before a text."""
     return (
         f"# ciguard init {__version__}, sha256 {_sha256(text)}: "
         f"change ciguard.toml and run init again\n{text}"
@@ -239,21 +240,21 @@ def with_checksum(text: str) -> str:
 
 
 def is_generated(text: str) -> bool:
-    """Return whether the text has such a first line, whatever was edited below."""
+    """Return whether the text has a first line with a checksum, also if it was edited."""
     return _FIRST_LINE.match(_normalise(text)) is not None
 
 
 def is_unedited(text: str) -> bool:
-    """Return whether the text has such a first line, and the rest matches it."""
-    found = _FIRST_LINE.match(_normalise(text))
-    return found is not None and found[1] == _sha256(rest_of(text))
+    """Return whether the text has a first line with the right checksum."""
+    first_line = _FIRST_LINE.match(_normalise(text))
+    return first_line is not None and first_line[1] == _sha256(rest_of(text))
 
 
 def rest_of(text: str) -> str:
-    """The normalised text below the first line; the whole text if it has no such line."""
+    """Return the normalised text below the line with the checksum; all text without this line."""
     text = _normalise(text)
-    found = _FIRST_LINE.match(text)
-    return _normalise(text[found.end() :]) if found else text
+    first_line = _FIRST_LINE.match(text)
+    return _normalise(text[first_line.end() :]) if first_line else text
 
 
 def has_same_rest(text: str, other: str) -> bool:
@@ -266,5 +267,5 @@ def _sha256(text: str) -> str:
 
 
 def _normalise(text: str) -> str:
-    # Idempotent: what was normalised is hashed again.
+    # Idempotent: a normalised text is hashed again.
     return re.sub(r"\r+\n", "\n", text).rstrip("\r\n") + "\n"

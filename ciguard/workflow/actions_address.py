@@ -1,4 +1,4 @@
-"""Where a workflow finds ciguard's actions: as configured, or where ciguard was installed from."""
+"""The address of ciguard's actions for `uses:`: configured, or the origin of the installation."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from ciguard.errors import UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 
 DISTRIBUTION: Final = "ciguard-shards"
-# What `uses:` of a step can hold, before the name of an action is put in.
+# The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 
 
 def actions_address(configured: str) -> str:
-    """Where the actions are: as configured, else where the running ciguard was installed from.
+    """Return the address of the actions, checked.
 
     Args:
         configured: `actions` of [init]; "" for none.
 
     Raises:
-        UsageError: neither is known, or no step can use it.
+        UsageError: the address is not known, or no step can use it.
     """
-    found = known_address(configured)
+    address = known_address(configured)
     fix = 'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml'
-    if not found:
+    if not address:
         what = "the repository of ciguard's actions is not known"
         raise UsageError(what, where="init.actions", fix=fix)
-    if not _ADDRESS.fullmatch(found):
-        what = f"no address of actions: {found!r:.60}"
+    if not _ADDRESS.fullmatch(address):
+        what = f"no address of actions: {address!r:.60}"
         raise UsageError(what, where="init.actions", fix=fix)
-    return found
+    return address
 
 
 def known_address(configured: str) -> str:
-    """The same unchecked; "" where neither is known."""
+    """Return the configured address, else that of the installation, unchecked; "" for neither."""
     return configured or address_of_installation(running_direct_url())
 
 
 def address_of_installation(direct_url: str | None) -> str:
-    """`OWNER/NAME@COMMIT` of an installation from a repository on github.com; "" of any other.
+    """Return `OWNER/NAME@COMMIT` of an installation from a repository on github.com; else "".
 
     Args:
-        direct_url: text of direct_url.json (PEP 610); None where the installation has none.
+        direct_url: text of direct_url.json (PEP 610); None if the installation has none.
     """
     origin = json.loads(direct_url or "{}")
     remote = parse_remote(origin.get("url", ""))
@@ -54,7 +54,7 @@ def address_of_installation(direct_url: str | None) -> str:
 
 
 def running_direct_url() -> str | None:
-    """The text of direct_url.json (PEP 610) of the running ciguard; None where there is none."""
+    """Return the text of direct_url.json (PEP 610) of the running ciguard; None for none."""
     try:
         return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

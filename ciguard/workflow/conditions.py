@@ -1,7 +1,7 @@
-"""Which jobs run: an `if` of a job, as far as the file tells (true, false, or known in a run only),
-and whether a push to the default branch starts a workflow. Pure.
+"""The conditions under which a job runs (`if`), and a push starts a workflow (`on.push`). Pure.
 
-Sources: GitHub's documentation of expressions, of status check functions and of `on.push`.
+A condition is true, false, or known only in a run. Sources: GitHub's documentation of expressions,
+of status check functions and of `on.push`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import re
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from ciguard.workflow.yaml_values import triggers_of
+
 _AFTER_FAILURE: Final = re.compile(
     r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)|\bfailure\(\)\|\|success\(\)", re.I
 )
 _ONLY_AFTER_SUCCESS: Final = re.compile(r"!failure\(\)|=='success'", re.I)
 _STATUS_BUT_SUCCESS: Final = re.compile(r"\b(always|cancelled|failure)\(\)", re.I)
 _EVENT: Final = re.compile(r"github\.event_name(==|!=)'([^']*)'")
-# The same in each run of a repository; and a draft is not merged, whatever its checks say.
+# Terms that count as true: they are the same in each run of a repository; a draft is not merged.
 _SETTLED: Final = re.compile(
     r"(github\.(repository\w*|event\.repository\.[\w.]+)|vars\.\w+)((==|!=)('[^']*'|\w+))?"
     r"|!?github\.event\.pull_request\.draft((==|!=)(true|false))?",
@@ -33,22 +35,22 @@ _KNOWN: Final = {
 
 
 def runs_after_failure(condition: str) -> bool:
-    """Return whether a job with this condition runs where one that it needs failed."""
-    condition = _bare(condition)
+    """Return whether a job with this condition runs after a failure of a job that it needs."""
+    condition = bare_condition(condition)
     return bool(_AFTER_FAILURE.search(condition) and not _ONLY_AFTER_SUCCESS.search(condition))
 
 
 def runs_after_skip(condition: str) -> bool:
-    """Return whether a job with this condition runs where one that it needs was skipped."""
-    return bool(_STATUS_BUT_SUCCESS.search(_bare(condition)))
+    """Return whether a job with this condition runs after a job that it needs was skipped."""
+    return bool(_STATUS_BUT_SUCCESS.search(bare_condition(condition)))
 
 
 def evaluate(condition: str, event: str) -> bool | None:
-    """The value in a run of an event in which no job fails; None where only a run can tell.
+    """Return the value in a run of `event` in which no job fails; None if known only in a run.
 
-    What is the same in each run of the repository counts as true: its name, its variables.
+    Terms that are the same in each run of the repository, its name and variables, count as true.
     """
-    return _value(_bare(condition) or "true", event)
+    return _value(bare_condition(condition) or "true", event)
 
 
 def _value(text: str, event: str) -> bool | None:
@@ -65,13 +67,13 @@ def _value(text: str, event: str) -> bool | None:
     if text.startswith("!"):
         value = _value(text[1:], event)
         return None if value is None else not value
-    if found := _EVENT.fullmatch(text):
-        return (found[2] == event) == (found[1] == "==")
+    if match := _EVENT.fullmatch(text):
+        return (match[2] == event) == (match[1] == "==")
     return _KNOWN.get(text.lower())
 
 
 def _split(text: str, operator: str) -> list[str]:
-    """The parts between an operator that stands outside of brackets and quotes."""
+    """Split a text at an operator outside of brackets and quotes."""
     parts, depth, start, is_quoted = [], 0, 0, False
     for at, char in enumerate(text):
         is_quoted ^= char == "'"
@@ -82,26 +84,23 @@ def _split(text: str, operator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _bare(condition: str) -> str:
-    """Without the `${{ }}` around it, and without blanks."""
+def bare_condition(condition: str) -> str:
+    """Return a condition without the `${{ }}` around it, and without blanks."""
     text = "".join(condition.split())
     return text[3:-2] if text.startswith("${{") and text.find("}}") == len(text) - 2 else text
 
 
 def runs_on_push(workflow: Any, branch: str) -> bool:
-    """Return whether a push to the branch starts the workflow, or another one that calls it.
+    """Return whether a push to the branch starts the workflow, or may start a caller of it.
 
     Filters of paths do not count: some pushes pass them.
     """
-    events = workflow.get("on") if isinstance(workflow, dict) else None
-    if not isinstance(events, dict):
-        names = events if isinstance(events, list) else [events]
-        return "push" in names or "workflow_call" in names
-    if "workflow_call" in events:
+    triggers = triggers_of(workflow)
+    if "workflow_call" in triggers:
         return True  # the caller may run on push
-    if "push" not in events:
+    if "push" not in triggers:
         return False
-    filters = events["push"] if isinstance(events["push"], dict) else {}
+    filters = triggers["push"] if isinstance(triggers["push"], dict) else {}
     if "branches" in filters:
         return _is_matched(branch, filters["branches"])
     if "branches-ignore" in filters:
@@ -110,7 +109,7 @@ def runs_on_push(workflow: Any, branch: str) -> bool:
 
 
 def _is_matched(branch: str, patterns: Any) -> bool:
-    """Return whether the last pattern that fits the branch takes it: `!` takes it out again."""
+    """Return whether the last pattern that fits the branch includes it; `!` excludes it."""
     is_matched = False
     for pattern in map(str, patterns if isinstance(patterns, list) else [patterns]):
         if fnmatchcase(branch, pattern.removeprefix("!")):

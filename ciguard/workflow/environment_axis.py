@@ -1,7 +1,7 @@
-"""A test step that runs tox or nox for all environments: each becomes a combination. Pure.
+"""The axis of tox environments or nox sessions that is added to the matrix of a job. Pure.
 
-The matrix gets an axis, and the command names its value. What `move_job` is given then is a
-workflow that somebody could have written.
+A test step that runs all environments runs each in a combination of its own: the matrix gets an
+axis, and the command gets its value. `move_job` then moves a workflow like one written by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_e
 from ciguard.workflow.positions import Edit, Entry, find_entry
 from ciguard.workflow.rewrite import insert_key, level_of, name_edits
 from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_commands
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.yaml_values import load, run_defaults_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ class Tool:
 
     Attributes:
         option: selects environments by their names.
-        selecting: beginnings of all options that select some.
-        configuring: beginnings of options that name another configuration.
-        several: options that may select more than one; expressions of the workflow are one "$".
-        variables: of the environment, which select too.
+        selecting: prefixes of all options that select environments.
+        configuring: prefixes of options that name another configuration.
+        several: options that may select several; expressions of the workflow are one "$".
+        variables: environment variables that select environments.
         call: the words in a command that `option` can follow.
     """
 
@@ -48,10 +48,10 @@ class Tool:
     call: re.Pattern[str]
 
     def options(self, words: Sequence[str]) -> Sequence[str]:
-        """The words between the program and the arguments for the tests."""
+        """Return the words between the program and the arguments for the tests."""
         names = [posixpath.basename(word) for word in words]
-        own = words[names.index(self.name) + 1 :] if self.name in names else ()
-        return own[: own.index("--")] if "--" in own else own
+        arguments = words[names.index(self.name) + 1 :] if self.name in names else ()
+        return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 TOOLS: Final = (
@@ -84,12 +84,12 @@ TOOLS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """What a tool is to run in a job.
+class SelectedEnvironments:
+    """The environments that a tool runs in a job.
 
     Attributes:
         names: of environments or sessions.
-        is_axis: each is a combination; else the only one stands in the command.
+        is_axis: each name is a combination; otherwise, the command has the only name.
     """
 
     tool: Tool
@@ -102,12 +102,12 @@ class Selection:
 
     @property
     def words(self) -> str:
-        """What the command gets after the tool."""
+        """The words that follow the tool in the command."""
         return f" {self.tool.option} {self.value}"
 
 
 def tool_of_all_environments(job: MovableJob) -> Tool | None:
-    """The tool that the test step calls for all of its environments; None where it does not."""
+    """Return the tool that the test step calls for all environments; None for no such tool."""
     variables = f"{job.workflow.get('env')}{job.value}"
     for tool, words in _calls(job):
         selecting = [word for word in tool.options(words) if word.startswith(tool.selecting)]
@@ -117,10 +117,10 @@ def tool_of_all_environments(job: MovableJob) -> Tool | None:
 
 
 def reject_several_environments(job: MovableJob) -> None:
-    """Refuse a command that names more than one environment, or what any number of them has.
+    """Refuse a command that may select several environments.
 
     Raises:
-        NotMovable: the tests would run once for each of them.
+        NotMovable: the tests would run once for each environment.
     """
     for tool, words in _calls(job):
         options = re.sub(r"\$\{\{.*?\}\}", "$", " ".join(tool.options(words)))
@@ -132,7 +132,7 @@ def reject_several_environments(job: MovableJob) -> None:
 
 
 def _calls(job: MovableJob) -> Iterator[tuple[Tool, list[str]]]:
-    """The commands of the test step that call a tool."""
+    """Yield (tool, words) of the commands of the test step that call a tool."""
     for command in job.commands:
         words = command.words.split()
         if command.framework == UNKNOWN:
@@ -141,28 +141,26 @@ def _calls(job: MovableJob) -> Iterator[tuple[Tool, list[str]]]:
 
 
 def folder_of_tool(job: MovableJob, tool: Tool) -> str:
-    """The folder that the tool runs in: "" for the top, else with "/" at its end.
+    """Return the folder in which the tool runs: "" for the top, else with "/" at its end.
 
     Raises:
-        NotMovable: the script leaves it, or names another configuration.
+        NotMovable: the script leaves the folder, or names another configuration.
     """
     step = job.value["steps"][job.step - 1]
     for words in split_commands(step["run"]):
-        given = [word for word in tool.options(words) if word.startswith(tool.configuring)]
-        if given or words[0] in ("cd", "pushd"):
+        is_configured = any(word.startswith(tool.configuring) for word in tool.options(words))
+        if is_configured or words[0] in ("cd", "pushd"):
             what = f"which environments {tool.name} runs is not known: {shortened(' '.join(words))}"
             fix = f"make them an axis of the matrix, and name one of them by {tool.option}"
             raise NotMovable(what, where=job.where, fix=fix)
-    defaults = (owner.get("defaults", {}).get("run", {}) for owner in (job.value, job.workflow))
     key = "working-directory"
-    folder = posixpath.normpath(
-        next((str(one[key]) for one in (step, *defaults) if one.get(key)), ".")
-    )
+    default = run_defaults_of(job.workflow, job.value).get(key)
+    folder = posixpath.normpath(str(step.get(key) or default or "."))
     return "" if folder == "." else f"{folder}/"
 
 
-def select_environments(job: MovableJob, selection: Selection) -> str:
-    """The workflow with the job for one environment in each combination.
+def select_environments(job: MovableJob, selection: SelectedEnvironments) -> str:
+    """Return the workflow in which each combination of the job runs one environment.
 
     Raises:
         NotMovable: the matrix or the command cannot be edited.
@@ -173,16 +171,16 @@ def select_environments(job: MovableJob, selection: Selection) -> str:
     assert entry is not None
     assert run is not None
     workflow = copy.deepcopy(job.workflow)
-    # Copied one by one: another job may share them by an alias, and is to stay.
+    # Copied one by one: another job may share them by an alias, and must not change.
     changed = workflow["jobs"][job.name] = {**workflow["jobs"][job.name]}
     changed["steps"] = [{**step} for step in changed["steps"]]
     step = changed["steps"][job.step - 1]
     call, step["run"] = _selected_call(job, selection)
     start = source.colon_end(run)
-    written = list(selection.tool.call.finditer(source.text[start : source.content_end(run)]))
+    calls = list(selection.tool.call.finditer(source.text[start : source.content_end(run)]))
     try:
-        # Where YAML escapes or an alias hide the call, the values will differ.
-        at = start + (written[call].end() if call < len(written) else 0)
+        # If YAML escapes or an alias hide the call, the values will differ.
+        at = start + (calls[call].end() if call < len(calls) else 0)
         edits = [Edit(at, at, selection.words)]
         if selection.is_axis:
             edits += _axis_edits(job, entry, selection)
@@ -201,23 +199,23 @@ def select_environments(job: MovableJob, selection: Selection) -> str:
     return text
 
 
-def _selected_call(job: MovableJob, selection: Selection) -> tuple[int, str]:
-    """Which of the places in the script that name the tool calls it, and the changed script."""
+def _selected_call(job: MovableJob, selection: SelectedEnvironments) -> tuple[int, str]:
+    """Return the index of the occurrence of the tool that is the call, and the changed script."""
     script, tool = job.value["steps"][job.step - 1]["run"], selection.tool
     words = "; ".join(command.words for command in job.commands)
-    wanted = [
-        words[: found.end()] + selection.words + words[found.end() :]
-        for found in tool.call.finditer(words)
+    expected = [
+        words[: match.end()] + selection.words + words[match.end() :]
+        for match in tool.call.finditer(words)
     ]
-    for number, found in enumerate(tool.call.finditer(script)):
-        changed = script[: found.end()] + selection.words + script[found.end() :]
-        if [one.words for one in find_test_commands(changed)] == wanted:
+    for number, match in enumerate(tool.call.finditer(script)):
+        changed = script[: match.end()] + selection.words + script[match.end() :]
+        if [command.words for command in find_test_commands(changed)] == expected:
             return number, changed
     what = f"where to put {selection.words.strip()} is not clear: {shortened(words)}"
     raise NotMovable(what, where=job.where, fix="write it into the step, and its axis")
 
 
-def _axis_edits(job: MovableJob, entry: Entry, selection: Selection) -> list[Edit]:
+def _axis_edits(job: MovableJob, entry: Entry, selection: SelectedEnvironments) -> list[Edit]:
     names = (name if load(name, "name") == name else json.dumps(name) for name in selection.names)
     lines = [f"{selection.tool.axis}: [{', '.join(names)}]"]
     deeper = " " * level_of(entry)
@@ -231,19 +229,19 @@ def _axis_edits(job: MovableJob, entry: Entry, selection: Selection) -> list[Edi
     return [insert_key(job.source, owner.value, lines, job.where)]
 
 
-def _with_axis(strategy: Any, selection: Selection, where: str) -> dict[str, Any]:
-    """The strategy with the axis.
+def _with_axis(strategy: Any, selection: SelectedEnvironments, where: str) -> dict[str, Any]:
+    """Return the strategy with the axis.
 
     Raises:
-        InputError: some combination would not be run for each environment.
+        InputError: a combination would not run for each environment.
     """
     strategy = strategy or {"fail-fast": False}
     matrix, axis, names = strategy.get("matrix") or {}, selection.tool.axis, selection.names
-    own = [one.values for one in combinations(matrix, where)] if matrix else [{}]
+    existing = [entry.values for entry in combinations(matrix, where)] if matrix else [{}]
     changed = {axis: list(names), **matrix}
-    found = [one.values for one in combinations(changed, where)]
-    wanted = [{axis: name, **values} for name in names for values in own]
-    if len(found) != len(wanted) or not all(one in found for one in wanted):
+    actual = [entry.values for entry in combinations(changed, where)]
+    expected = [{axis: name, **values} for name in names for values in existing]
+    if len(actual) != len(expected) or not all(values in actual for values in expected):
         what = f"include, or a key {axis}, gives the matrix other combinations with that axis"
         fix = f"give its entries a value each, and run {selection.tool.name}{selection.words}"
         raise InputError(what, where=where, fix=fix)

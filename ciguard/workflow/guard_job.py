@@ -1,8 +1,7 @@
-"""A job that proves the results of a matrix written by hand: edits of the workflow's lines. Pure.
+"""Jobs that guard the results of a matrix written by hand, added by edits of the workflow. Pure.
 
-The test job keeps its lines: its first shard also lists the tests that exist, and results are
-uploaded after a failure too. Two steps: the job that judges the results, and, once there is one,
-the job that records them.
+The test job keeps its lines; its first shard also lists the tests that exist, and results are
+uploaded after a failure, too. The first added job judges the results; the next one records them.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.expressions import fill_constant, text_of
-from ciguard.workflow.matrix import combinations
+from ciguard.workflow.matrix import combinations, fill_constant, text_of
 from ciguard.workflow.movable_job import (
     HISTORY_JOB,
     REPORT_JOB,
@@ -26,16 +24,15 @@ from ciguard.workflow.movable_job import (
     load_ended,
 )
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
-from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, is_moved, uploads_artifact
-from ciguard.workflow.test_commands import find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.test_commands import COVERAGE, RESULTS, find_test_steps
+from ciguard.workflow.yaml_values import jobs_of, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NextStep = Literal["guard", "history", "plan", "none"]
-# The job that a step adds.
+# The job that a next step adds.
 NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTORY_JOB}
 # The file with the tests that exist, in the working folder of the step that runs them.
 TESTS_FILE: Final = "ciguard-tests.txt"
@@ -58,8 +55,8 @@ class ResultUpload:
     """The step of a job that uploads its test results.
 
     Attributes:
-        step: its number, from 1.
-        artifact: name of the artifact, with its expressions.
+        step: number, from 1.
+        artifact: name of the artifact, with expressions.
         paths: of the uploaded files, as written.
     """
 
@@ -68,8 +65,8 @@ class ResultUpload:
     paths: tuple[str, ...]
 
     @property
-    def is_own_of_each_shard(self) -> bool:
-        """The name differs between the jobs of the matrix: two artifacts cannot have one name."""
+    def is_unique_to_shard(self) -> bool:
+        """Return whether the name differs between shards, as names of artifacts must."""
         return bool(_VARIES.search(self.artifact))
 
     @property
@@ -79,11 +76,10 @@ class ResultUpload:
 
     @property
     def result_patterns(self) -> tuple[str, ...]:
-        """Patterns of `--results` for artifacts: the first folder is one, and names its shard."""
+        """Patterns of `--results`; the first folder is an artifact, whose name names the shard."""
         files = []
         for path in self.paths:
-            name = path.rstrip("/").rpartition("/")[2]
-            name = _glob(name)
+            name = _glob(path.rstrip("/").rpartition("/")[2])
             is_file = name.lower().endswith((".trx", ".xml"))
             files += [name] if is_file else ["*.trx", "*.xml"]
         return tuple(f"{self.artifact_pattern}/**/{name}" for name in dict.fromkeys(files))
@@ -91,13 +87,13 @@ class ResultUpload:
 
 @dataclass(frozen=True, slots=True)
 class CommandStep:
-    """The step that runs the tests, before which they are listed, and what it runs in.
+    """The step that runs the tests; the step that lists them is added before it.
 
     Attributes:
-        number: in its job, from 1.
-        framework: "" where that is not known.
-        folder, shell: of its commands, "" for GitHub's.
-        env: its own variables.
+        number: in the job, from 1.
+        framework: "" if not known.
+        folder, shell: of the commands, "" for GitHub's default.
+        env: variables of the step.
     """
 
     number: int
@@ -109,11 +105,11 @@ class CommandStep:
 
 @dataclass(frozen=True, slots=True)
 class GuardedJob:
-    """A test job whose results are judged as they are.
+    """A test job with a matrix written by hand, whose results guard judges.
 
     Attributes:
-        where: path of its workflow, for errors.
-        is_conditional: it may be skipped although nothing failed.
+        where: path of the workflow, for errors.
+        is_conditional: the job may be skipped without a failure.
     """
 
     where: str
@@ -124,18 +120,18 @@ class GuardedJob:
 
 
 def _glob(text: str) -> str:
-    """A text with a star in the place of each expression."""
+    """Replace each expression in a text by a star."""
     return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", text, flags=re.DOTALL))
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """File and job of `FILE[:JOB]`; "" for no job."""
-    found = _TARGET.fullmatch(target)
-    return (found["path"], found["job"]) if found else (target, "")
+    """Split `FILE[:JOB]` into file and job, "" for no job."""
+    match = _TARGET.fullmatch(target)
+    return (match["path"], match["job"]) if match else (target, "")
 
 
 def find_result_upload(job: Any) -> ResultUpload | None:
-    """The first step of a job that uploads test results, by its path or its artifact's name."""
+    """Find the first step that uploads test results, by its paths or the artifact's name."""
     for number, step in steps_of(job):
         inputs = step.get("with")
         if not uploads_artifact(step) or not isinstance(inputs, dict):
@@ -143,12 +139,12 @@ def find_result_upload(job: Any) -> ResultUpload | None:
         lines = [line.strip() for line in str(inputs.get("path", "")).splitlines()]
         paths = [line for line in lines if line and not line.startswith(("!", "#"))]
         name = str(inputs.get("name", "artifact"))
-        found = [path for path in paths if _is_of_results(path) or path.endswith(".xml")]
-        found = [path for path in found if not COVERAGE.search(path)]
-        if not found and _is_of_results(name):
-            found = paths
-        if found:
-            return ResultUpload(number, name, tuple(found))
+        results = [path for path in paths if _is_of_results(path) or path.endswith(".xml")]
+        results = [path for path in results if not COVERAGE.search(path)]
+        if not results and _is_of_results(name):
+            results = paths
+        if results:
+            return ResultUpload(number, name, tuple(results))
     return None
 
 
@@ -157,16 +153,16 @@ def _is_of_results(text: str) -> bool:
 
 
 def test_job(workflow: Any, source: SourceText, path: str) -> str:
-    """The only job with a matrix that runs tests, or else uploads test results.
+    """Return the only job with a matrix that runs tests, or else uploads test results.
 
     Raises:
-        NotMovable: there are several, or none.
+        NotMovable: there are several such jobs, or none.
     """
     jobs = jobs_of(workflow)
-    every = [name for name in jobs if has_matrix(jobs[name])]
+    matrix_jobs = [name for name in jobs if has_matrix(jobs[name])]
     testing = {step.job for step in find_test_steps(workflow)}
-    with_matrix = [name for name in every if name in testing] or [
-        name for name in every if find_result_upload(jobs[name])
+    with_matrix = [name for name in matrix_jobs if name in testing] or [
+        name for name in matrix_jobs if find_result_upload(jobs[name])
     ]
     if len(with_matrix) > 1:
         what = f"several jobs with a matrix run tests: {', '.join(with_matrix)}"
@@ -175,16 +171,16 @@ def test_job(workflow: Any, source: SourceText, path: str) -> str:
 
 
 def next_step(workflow: Any, job: str = "") -> NextStep:
-    """What a workflow can take over next: guard, then history, then the plan.
+    """Return the next part of ciguard for a workflow: guard, then history, then plan.
 
     Args:
-        job: only what needs this job counts; "" for everything.
+        job: only this job and the jobs that need it count; "" for all jobs.
     """
     if is_moved(workflow):
         return "none"
     used: set[str] = set()
     for name, value in jobs_of(workflow).items():
-        if job not in ("", name, *_needs(value)):
+        if job not in ("", name, *needs_of(value)):
             continue
         for _, step in steps_of(value):
             used.update(_OWN_COMMAND.findall(str(step.get("run", ""))))
@@ -194,33 +190,28 @@ def next_step(workflow: Any, job: str = "") -> NextStep:
     return "history" if used else "guard"
 
 
-def _needs(job: Any) -> list[str]:
-    needs = job.get("needs") if isinstance(job, dict) else None
-    return [needs] if isinstance(needs, str) else list(needs or [])
-
-
 def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str = "") -> str:
-    """The workflow with more jobs after its last one; the test job always uploads its results.
+    """Add jobs after the last job of a workflow, and let the test job always upload its results.
 
     Args:
         added: texts of the jobs at column 0, by id.
-        listing: text of the steps that list the tests at column 0, before the step that runs them.
+        listing: text of the steps that list the tests at column 0; "" for none.
 
     Raises:
-        NotMovable: lines cannot be added, or a job has this id.
+        NotMovable: lines cannot be added, or a job has an id of `added`.
     """
     where = job.where
-    source, wanted = SourceText(text), load_ended(text, where)
+    source, expected = SourceText(text), load_ended(text, where)
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
         raise NotMovable("its jobs are in flow style", where=where, fix=AS_BLOCK)
     for name in added:
-        if name in wanted["jobs"]:
+        if name in expected["jobs"]:
             what = f"there is a job {name} already"
             fix = "one matrix of a workflow is judged: divide the workflow, or rename that job"
             raise NotMovable(what, where=where, fix=fix)
     edits = [append_jobs(source, jobs, entry, [*added.values()])]
-    steps = wanted["jobs"][job.name]["steps"]
+    steps = expected["jobs"][job.name]["steps"]
     step = steps[job.upload.step - 1]
     if "if" not in step:
         edits.append(_always(source, job))
@@ -230,12 +221,12 @@ def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str 
         steps[job.tests.number - 1 : job.tests.number - 1] = yaml.safe_load(listing)
     try:
         edited = source.edited(edits)
-        found = load_ended(edited, where)
+        actual = load_ended(edited, where)
     except InputError as error:
         raise NotMovable(error.what, where=where, fix=error.fix or AS_BLOCK) from error
     for value in added.values():
-        wanted["jobs"] |= load_ended(value, where)
-    if found != wanted:
+        expected["jobs"] |= load_ended(value, where)
+    if actual != expected:
         what = "edits of its lines would change more than the added jobs"
         raise NotMovable(what, where=where, fix=AS_BLOCK)
     return edited
@@ -258,7 +249,7 @@ def _step_nodes(source: SourceText, job: str) -> list[yaml.Node]:
 
 
 def _start_of_step(source: SourceText, node: yaml.Node) -> tuple[int, str]:
-    """Where lines can be put before a step of a list in block style, and its indentation."""
+    """Return the position before a step of a list in block style, and the step's indentation."""
     dash = source.text.rindex("-", 0, node.start_mark.index)
     line = source.line_start(dash)
     return source.comments_before(dash, dash - line), source.text[line:dash]
@@ -278,66 +269,63 @@ def _action(step: Mapping[str, Any]) -> str:
 
 
 def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
-    """A test job with the step that uploads its results.
+    """Read a test job with the step that uploads its results.
 
     Raises:
-        NotMovable: there is no such step, its artifacts have one name or one that only the run
-            knows, it runs on success only, or no step before it runs a command.
+        NotMovable: there is no such step, its artifacts have one name or names that only the run
+            knows, the step runs on success only, or no step before it runs a command.
         InputError: the matrix is computed.
     """
     value = workflow["jobs"][job]
     upload = find_result_upload(value)
-    place = f"{where}: jobs.{job}"
+    location = f"{where}: jobs.{job}"
     if upload is None:
-        raise NotMovable("no step uploads test results", where=place, fix=_UPLOAD_FIX)
-    place = f"{place}.steps[{upload.step}]"
-    if not upload.is_own_of_each_shard:
+        raise NotMovable("no step uploads test results", where=location, fix=_UPLOAD_FIX)
+    location = f"{location}.steps[{upload.step}]"
+    if not upload.is_unique_to_shard:
         what = f"the artifacts of all shards have one name: {upload.artifact:.80}"
         fix = "add -${{ strategy.job-index }} to the name"
-        raise NotMovable(what, where=place, fix=fix)
+        raise NotMovable(what, where=location, fix=fix)
     condition = str(value["steps"][upload.step - 1].get("if", "always()"))
     if not _ALWAYS.search("".join(condition.split())):
         what = f"results are not uploaded in every case: if: {condition:.80}"
-        raise NotMovable(what, where=place, fix="add `always() &&` to the condition")
+        raise NotMovable(what, where=location, fix="add `always() &&` to the condition")
     matrix = value["strategy"]["matrix"] if has_matrix(value) else None
-    found = combinations(matrix, f"{where}: jobs.{job}.strategy.matrix") if matrix else ()
-    names = [fill_constant(upload.artifact, one.values, at) for at, one in enumerate(found)]
+    entries = combinations(matrix, f"{where}: jobs.{job}.strategy.matrix") if matrix else ()
+    names = [fill_constant(upload.artifact, item.values, at) for at, item in enumerate(entries)]
     if not all(names) or len({name.lower() for name in names}) < len(names):
         what = f"the matrix alone does not make a name of each shard: {upload.artifact:.80}"
         fix = "name the artifact after values of the matrix, or ${{ strategy.job-index }}"
-        raise NotMovable(what, where=place, fix=fix)
+        raise NotMovable(what, where=location, fix=fix)
     for other, step in jobs_of(workflow).items():
-        theirs = find_result_upload(step) if other != job else None
-        if theirs is not None and fnmatchcase(_glob(theirs.artifact), upload.artifact_pattern):
-            what = f"its artifacts cannot be told from those of job {other}: {theirs.artifact:.80}"
-            raise NotMovable(what, where=place, fix="begin the names of one with another word")
+        other_upload = find_result_upload(step) if other != job else None
+        name = other_upload.artifact if other_upload is not None else ""
+        if name and fnmatchcase(_glob(name), upload.artifact_pattern):
+            what = f"its artifacts cannot be told from those of job {other}: {name:.80}"
+            raise NotMovable(what, where=location, fix="begin the names of one with another word")
     return GuardedJob(where, job, _find_tests(workflow, job, upload, where), upload, "if" in value)
 
 
 def _find_tests(workflow: Any, job: str, upload: ResultUpload, where: str) -> CommandStep:
-    """The first step that runs tests; else the last command before the upload of results."""
-    found = [
-        (one.number, one.commands[0].framework)
-        for one in find_test_steps(workflow)
-        if one.job == job and one.number < upload.step
+    """Return the first step that runs tests; else the last command before the upload of results."""
+    test_steps = [
+        (step.number, step.commands[0].framework)
+        for step in find_test_steps(workflow)
+        if step.job == job and step.number < upload.step
     ]
     value = workflow["jobs"][job]
     commands = [at for at, step in steps_of(value) if "run" in step and at < upload.step]
     if not commands:
         what = "no step before the upload of its results runs a command"
         raise NotMovable(what, where=f"{where}: jobs.{job}", fix=AS_BLOCK)
-    number, framework = found[0] if found else (commands[-1], "")
+    number, framework = test_steps[0] if test_steps else (commands[-1], "")
     step = value["steps"][number - 1]
-    defaults: dict[str, Any] = {}
-    for owner in (workflow, value):
-        given = owner.get("defaults")
-        run = given.get("run") if isinstance(given, dict) else None
-        defaults |= run if isinstance(run, dict) else {}
+    defaults = run_defaults_of(workflow, value)
     folder = str(step.get("working-directory") or defaults.get("working-directory") or "")
     if "matrix." in folder:
         what = f"the tests of each combination are in another folder: {folder:.80}"
         fix = "one shard lists the tests of all: run them from one folder"
         raise NotMovable(what, where=f"{where}: jobs.{job}.steps[{number}]", fix=fix)
     env = step.get("env")
-    texts = {str(key): text_of(one) for key, one in env.items()} if isinstance(env, dict) else {}
-    return CommandStep(number, framework, folder.rstrip("/"), str(step.get("shell") or ""), texts)
+    env = {str(key): text_of(text) for key, text in env.items()} if isinstance(env, dict) else {}
+    return CommandStep(number, framework, folder.rstrip("/"), str(step.get("shell") or ""), env)

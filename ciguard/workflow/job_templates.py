@@ -103,7 +103,7 @@ def with_next_job(
     listing: str,
     filter_key: str = "",
 ) -> str:
-    """The workflow with the job that a step adds.
+    """Return the workflow with the job that a next step adds.
 
     Raises:
         NotMovable: the file cannot be edited.

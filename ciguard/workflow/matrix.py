@@ -1,7 +1,7 @@
-"""The combinations of a job's matrix, as GitHub makes them. Pure.
+"""The combinations of a job's matrix, as GitHub makes them, and `${{ matrix.a.b }}`. Pure.
 
-The product of the axes, the last one fastest, without what `exclude` matches; then `include`: an
-entry extends every combination whose axes it matches, and is a combination of its own where it
+The product of the axes, the last one fastest, without the combinations that `exclude` matches. Then
+an entry of `include` extends every combination whose axes it matches, or is a new combination if it
 matches none. Values match as `==` of GitHub's expressions compares them. Source: MatrixBuilder of
 the workflow parser in actions/runner, and its documentation of `jobs.<job_id>.strategy.matrix`.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from ciguard.workflow.yaml_values import load
 MAX_JOBS: Final = 256  # of a matrix, per workflow run
 _WHERE: Final = "matrix"
 _LISTS: Final = frozenset({"include", "exclude"})
+EXPRESSION: Final = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+MATRIX_PATH: Final = re.compile(r"matrix((?:\.[\w-]+|\['[^']+'\])+)")
+_PART: Final = re.compile(r"\.([\w-]+)|\['([^']+)'\]")
+_JOB_INDEX: Final = "strategy.job-index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,8 @@ class Combination:
     """One job of the matrix.
 
     Attributes:
-        values: what its `matrix` context holds: the axes in their order, then what was included.
-        label: as GitHub shows it in the job's name, without brackets; unique in its matrix.
+        values: the `matrix` context: the axes in their order, then the included keys.
+        label: as GitHub shows it in the job's name, without brackets; unique in the matrix.
     """
 
     values: Mapping[str, Any]
@@ -38,10 +43,10 @@ class Combination:
 
 
 def read_matrix(text: str, where: str = _WHERE) -> tuple[Combination, ...]:
-    """The combinations of a matrix given as YAML or JSON; one without values for an empty text.
+    """Return the combinations of a matrix as YAML or JSON; one without values for an empty text.
 
     Raises:
-        InputError: GitHub would refuse it, two combinations are equal, or more than 256.
+        InputError: GitHub would refuse the matrix, two combinations are equal, or more than 256.
     """
     if not text.strip():
         return (Combination({}, ""),)
@@ -49,7 +54,7 @@ def read_matrix(text: str, where: str = _WHERE) -> tuple[Combination, ...]:
 
 
 def take_axis(text: str, name: str, where: str = _WHERE) -> tuple[str, int]:
-    """The matrix without an axis, as JSON ("" if nothing is left), and that axis' number of values.
+    """Remove an axis; return the matrix as JSON, or "" without an axis, and the axis' value count.
 
     Raises:
         InputError: there is no such axis, or entries of include or exclude name it.
@@ -62,35 +67,35 @@ def take_axis(text: str, name: str, where: str = _WHERE) -> tuple[str, int]:
             f"no axis {name!r} to take", where=where, fix="name an axis with its values"
         )
     for kind in sorted(_LISTS):
-        if any(_find(_entry(one, where, kind), name) for one in _list(matrix, kind, where)):
+        if any(_find(_entry(item, where, kind), name) for item in _list(matrix, kind, where)):
             what = f"{kind} names {name!r}: its values are not alike"
             raise InputError(what, where=where, fix="leave the axis in, or the entries out")
-    rest = {key: value for key, value in matrix.items() if key != axis}
-    return json.dumps(rest) if rest else "", len(values)
+    remaining = {key: value for key, value in matrix.items() if key != axis}
+    return json.dumps(remaining) if remaining else "", len(values)
 
 
 def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
-    """The combinations of a matrix's value. O(product of the axes x entries of the two lists).
+    """Return the combinations of a matrix. O(product of the axes x entries of the two lists).
 
     Raises:
         InputError: as `read_matrix`.
     """
     axes, excluded, included = _read_parts(matrix, where)
     product_size = _product_size(axes)
-    if product_size > MAX_JOBS * MAX_JOBS:  # before it is gone through
+    if product_size > MAX_JOBS * MAX_JOBS:  # before the product is enumerated
         _reject_count(product_size, where)
-    found = _combine(axes, excluded, included)
-    if len(found) > MAX_JOBS:
-        _reject_count(len(found), where)
-    if not found:
+    value_pairs = _combine(axes, excluded, included)
+    if len(value_pairs) > MAX_JOBS:
+        _reject_count(len(value_pairs), where)
+    if not value_pairs:
         raise InputError("no combination is left", where=where, fix="exclude less")
-    return _labelled(found, where)
+    return _labelled(value_pairs, where)
 
 
 def count_combinations(matrix: Any) -> int | None:
-    """How many jobs a matrix makes, also more than GitHub runs; None where only a run can tell.
+    """Count the jobs of a matrix, also more than GitHub runs; None if known only in a run.
 
-    Beyond 65,536 the product of the axes, whatever is excluded.
+    Above 65,536, the count is the product of the axes, without exclusions.
     """
     try:
         axes, excluded, included = _read_parts(matrix, _WHERE)
@@ -105,7 +110,7 @@ def count_combinations(matrix: Any) -> int | None:
 def _read_parts(
     matrix: Any, where: str
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """The axes, and the entries of `exclude` and `include`."""
+    """Return the axes, and the entries of `exclude` and `include`."""
     if not isinstance(matrix, Mapping):
         fix = "write the mapping that stands below `matrix:` in the job"
         raise InputError(f"a matrix is a mapping, not {_kind(matrix)}", where=where, fix=fix)
@@ -133,13 +138,13 @@ def _combine(
     excluded: Sequence[Mapping[str, Any]],
     included: Sequence[Mapping[str, Any]],
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each combination with those of its values that GitHub shows in the job's name."""
+    """Return (values, values that GitHub shows in the job's name) of each combination."""
     filters = [
         {name: value for name, value in entry.items() if _find(axes, name) is not None}
         for entry in included
     ]
     matched = [False] * len(included)
-    found = []
+    combined = []
     for picked in itertools.product(*axes.values()) if axes else ():
         axis_values = dict(zip(axes, picked, strict=True))
         if any(_matches(axis_values, entry) for entry in excluded):
@@ -152,24 +157,24 @@ def _combine(
             for name, value in entry.items():
                 if name not in filters[position]:
                     values[_find(values, name) or name] = value
-        found.append((values, axis_values))
+        combined.append((values, axis_values))
     for position, entry in enumerate(included):
         if not matched[position]:
             extra = {name: value for name, value in entry.items() if name not in filters[position]}
             values = {**filters[position], **extra}
-            found.append((values, values))
-    return found
+            combined.append((values, values))
+    return combined
 
 
 def _labelled(
-    found: list[tuple[dict[str, Any], dict[str, Any]]], where: str
+    value_pairs: list[tuple[dict[str, Any], dict[str, Any]]], where: str
 ) -> tuple[Combination, ...]:
-    """Give each its label; where that is another's too, all of its values."""
-    shown = [_label(named) for _, named in found]
+    """Label each combination by the values that GitHub shows; equal labels by all values."""
+    shown = [_label(axis_values) for _, axis_values in value_pairs]
     counts = Counter(shown)
     labels = [
         label if counts[label] == 1 and label else _label(values)
-        for label, (values, _) in zip(shown, found, strict=True)
+        for label, (values, _) in zip(shown, value_pairs, strict=True)
     ]
     for label, count in Counter(labels).items():
         if count > 1:
@@ -177,7 +182,7 @@ def _labelled(
             what = f"{count} combinations have the same values: {label or 'no text at all'}"
             raise InputError(what, where=where, fix=fix)
     return tuple(
-        Combination(values, label) for (values, _), label in zip(found, labels, strict=True)
+        Combination(values, label) for (values, _), label in zip(value_pairs, labels, strict=True)
     )
 
 
@@ -186,7 +191,7 @@ def _label(values: Mapping[str, Any]) -> str:
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """Every scalar in a value as GitHub writes it in a job's name, in order; null is left out."""
+    """Yield every scalar in a value as GitHub writes it in a job's name, in order; no null."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from texts_of(item)
@@ -202,7 +207,7 @@ def texts_of(value: Any) -> Iterator[str]:
 
 
 def _matches(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether each scalar of `wanted`, at whatever depth, equals the one at the same place."""
+    """Return whether each scalar of `wanted`, at any depth, equals the scalar at the same path."""
     return all(_holds(_get(values, name), value) for name, value in wanted.items())
 
 
@@ -210,16 +215,16 @@ def _holds(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         return all(_holds(_get(value, name), item) for name, item in wanted.items())
     if isinstance(wanted, list):
-        there = value if isinstance(value, list) else []
+        items = value if isinstance(value, list) else []
         return all(
-            _holds(there[place] if place < len(there) else None, item)
-            for place, item in enumerate(wanted)
+            _holds(items[index] if index < len(items) else None, item)
+            for index, item in enumerate(wanted)
         )
     return _equal(value, wanted)
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """`left == right` of GitHub's expressions: text without case, unlike kinds as numbers."""
+    """Compare as `==` of GitHub's expressions: text without case, different types as numbers."""
     if isinstance(left, str) and isinstance(right, str):
         return left.upper() == right.upper()
     if left is None and right is None:
@@ -246,23 +251,23 @@ def _as_number(value: Any) -> float:
 def _get(values: Any, name: str) -> Any:
     if not isinstance(values, Mapping):
         return None
-    found = _find(values, name)
-    return None if found is None else values[found]
+    key = _find(values, name)
+    return None if key is None else values[key]
 
 
 def _find(values: Mapping[str, Any], name: str) -> str | None:
-    """The key as it is spelled there: GitHub's keys have no case."""
+    """Return the key as spelled in `values`: GitHub's keys have no case."""
     if name in values:
         return name
     return next((key for key in values if key.upper() == name.upper()), None)
 
 
 def _list(matrix: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    found = matrix.get(name) or []
-    if not isinstance(found, list):
+    entries = matrix.get(name) or []
+    if not isinstance(entries, list):
         fix = f"write {name}: with one entry a line, each behind '- '"
-        raise InputError(f"{name} is no list: {_kind(found)}", where=where, fix=fix)
-    return found
+        raise InputError(f"{name} is no list: {_kind(entries)}", where=where, fix=fix)
+    return entries
 
 
 def _entry(item: Any, where: str, name: str) -> dict[str, Any]:
@@ -280,3 +285,35 @@ def _reject_count(count: int, where: str) -> None:
 def _kind(value: Any) -> str:
     names = {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}
     return names.get(type(value), "a number" if not isinstance(value, bool) else "true or false")
+
+
+def fill(text: str, values: Mapping[str, Any], job_index: int | None = None) -> str:
+    """Fill the values of a combination into a text; other expressions stay.
+
+    Args:
+        job_index: position of the combination in the matrix, from 0, as `strategy.job-index`.
+    """
+
+    def value_of(expression: re.Match[str]) -> str:
+        if expression[1] == _JOB_INDEX and job_index is not None:
+            return str(job_index)
+        path = MATRIX_PATH.fullmatch(expression[1])
+        if path is None:
+            return expression[0]
+        value: Any = values
+        for part in _PART.finditer(path[1]):
+            value = value.get(part[1] or part[2]) if isinstance(value, dict) else None
+        return text_of(value)
+
+    return EXPRESSION.sub(value_of, text)
+
+
+def fill_constant(value: Any, values: Mapping[str, Any], job_index: int | None = None) -> str:
+    """Evaluate the expressions of a scalar; "" if an expression needs more than the matrix."""
+    text = fill(text_of(value), values, job_index)
+    return "" if EXPRESSION.search(text) else text
+
+
+def text_of(value: Any) -> str:
+    """Return a scalar as GitHub writes it into a text; "" for a list or mapping."""
+    return "".join(texts_of(value)) if not isinstance(value, dict | list) else ""

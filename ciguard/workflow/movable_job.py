@@ -1,4 +1,7 @@
-"""A test job that ciguard's actions can shard: its step, its matrix, what rules it out. Pure."""
+"""A test job that ciguard's actions can shard: its step, its matrix, and reasons to refuse. Pure.
+
+`init --into` moves such a job: ciguard plans its matrix, and an action runs its test step.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.errors import InputError
+from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
 from ciguard.workflow.test_commands import FoundCommand, FoundStep, find_test_steps
@@ -24,7 +28,7 @@ REPORT_JOB: Final = "ciguard-report"
 HISTORY_JOB: Final = "ciguard-history"
 BY_HAND: Final = "write the lines shown above by hand"
 _OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
-# Options that divide the tests by an axis; ciguard does it in their place.
+# Options that divide the tests by an axis; a moved job does not need them.
 _SPLIT_OPTIONS: Final = re.compile(
     r"[ \t]+--(?:(?:splits|group|splitting-algorithm|durations-path)[= ]"
     r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
@@ -32,22 +36,22 @@ _SPLIT_OPTIONS: Final = re.compile(
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
 MAX_SHOWN: Final = 60  # characters of a command in a message
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
-# Conditions of a step that hold in every job whose steps so far succeeded; without blanks.
+# Conditions of a step, without blanks, that are true if all steps before succeeded.
 _ALWAYS_TRUE: Final = frozenset({"", "true", "always()", "success()", "!cancelled()"})
 
 
 class NotMovable(InputError):
-    """The test job cannot be moved into ciguard by edits of its lines; somebody can by hand."""
+    """The test job cannot be moved by edits of its lines; a person may move it by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovableJob:
-    """A test job, and what the jobs around it are made from.
+    """A test job with the facts from which the jobs around it are made.
 
     Attributes:
-        step: number of its test step, from 1.
-        matrix: text of its matrix with the comments, at column 0; "" for none.
-        commands: the test commands of the step; none where only `--step` names it.
+        step: number of the test step, from 1.
+        matrix: text of the matrix with the comments, at column 0; "" for none.
+        commands: the test commands of the step; none if `--step` names another step.
         take: axis of the matrix that divides the tests by hand; "" for none.
     """
 
@@ -61,7 +65,7 @@ class MovableJob:
     take: str
 
     def without_split(self, command: str) -> str:
-        """The command without the options that divide the tests by the axis."""
+        """Remove the options that divide the tests by the axis `take`."""
         return _SPLIT_OPTIONS.sub("", command) if self.take else command
 
     @property
@@ -71,22 +75,22 @@ class MovableJob:
 
     @property
     def is_conditional(self) -> bool:
-        """It may be skipped although nothing failed."""
+        """Return whether the job may be skipped without a failure."""
         return "if" in self.value
 
 
 def choose_step(
     workflow: Any, source: SourceText, where: str, job: str = "", step: str = ""
 ) -> tuple[str, int]:
-    """The job and the number of the step that runs the tests.
+    """Return the id of the job and the number of the step that runs the tests.
 
     Args:
-        source: its text, for the lines of steps.
-        job: its id; "" for the only one that runs tests.
-        step: number from 1, id or name; "" for the only one that runs tests.
+        source: text of the workflow, for the lines of steps.
+        job: id; "" for the only job that runs tests.
+        step: number from 1, id or name; "" for the only step that runs tests.
 
     Raises:
-        NotMovable: no step, or several, could be meant.
+        NotMovable: no step runs tests, or several do.
     """
     jobs = jobs_of(workflow)
     if not jobs:
@@ -96,17 +100,17 @@ def choose_step(
         raise InputError(f"no job {job!r}", where=where, fix=fix)
     if job and step:
         return job, _step_number(jobs[job], f"{where}: jobs.{job}", step)
-    found = [one for one in find_test_steps(workflow) if job in ("", one.job)]
-    if len(found) == 1:
-        return found[0].job, found[0].number
-    if found:
-        each = "; ".join(
-            f"--job {one.job} --step {one.number} (line {_line_of_step(source, one)}"
-            f": {shortened(one.commands[0].words)})"
-            for one in found
+    candidates = [found for found in find_test_steps(workflow) if job in ("", found.job)]
+    if len(candidates) == 1:
+        return candidates[0].job, candidates[0].number
+    if candidates:
+        options = "; ".join(
+            f"--job {found.job} --step {found.number} (line {_line_of_step(source, found)}"
+            f": {shortened(found.commands[0].words)})"
+            for found in candidates
         )
-        what = f"{len(found)} steps run tests"
-        raise NotMovable(what, where=where, fix=f"choose one: {each}")
+        what = f"{len(candidates)} steps run tests"
+        raise NotMovable(what, where=where, fix=f"choose one: {options}")
     called = [name for name, value in jobs.items() if isinstance(value, dict) and "uses" in value]
     what = "no step with a test command was found"
     fix = "choose one with --job JOB --step NUMBER"
@@ -117,13 +121,13 @@ def choose_step(
 
 
 def shortened(words: str) -> str:
-    """The beginning of a command, up to the end of a word."""
+    """Shorten a command at the end of a word."""
     return textwrap.shorten(words, MAX_SHOWN, placeholder=" ...")
 
 
-def _line_of_step(source: SourceText, found: FoundStep) -> int:
-    steps = source.find("jobs", found.job, "steps")
-    return int(steps.value.value[found.number - 1].start_mark.line) + 1 if steps else 0
+def _line_of_step(source: SourceText, step: FoundStep) -> int:
+    steps = source.find("jobs", step.job, "steps")
+    return int(steps.value.value[step.number - 1].start_mark.line) + 1 if steps else 0
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
@@ -131,30 +135,30 @@ def _step_number(job: Any, where: str, step: str) -> int:
     if not steps:
         fix = "move the job in the workflow that is called"
         raise NotMovable("the job has no steps", where=where, fix=fix)
-    named = [
+    matching = [
         number
-        for number, one in steps.items()
-        if step in (str(number), one.get("id"), one.get("name"))
+        for number, value in steps.items()
+        if step in (str(number), value.get("id"), value.get("name"))
     ]
-    if len(named) != 1:
-        what = f"{len(named) or 'no'} steps are {step!r}"
+    if len(matching) != 1:
+        what = f"{len(matching) or 'no'} steps are {step!r}"
         raise InputError(what, where=where, fix=f"pass a number from 1 to {max(steps)}")
-    return named[0]
+    return matching[0]
 
 
 def load_ended(text: str, where: str) -> Any:
-    """The value of a text that a line end follows: in a block scalar, it is a part of the value."""
+    """Load a text as if a line end followed, which is part of the value of a last block scalar."""
     return load(text if text.endswith("\n") else f"{text}\n", where)
 
 
 def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob:
-    """The test job of a workflow, checked for what cannot be moved.
+    """Read the test job of a workflow, and check that it can be moved.
 
     Args:
-        job, step: as `choose_step` takes them.
+        job, step: as in `choose_step`.
 
     Raises:
-        InputError: no workflow; NotMovable: a workflow, and the job stays as it is.
+        InputError: no workflow; NotMovable: the job cannot be moved.
     """
     workflow = load_ended(text, where)
     source = SourceText(text)
@@ -166,14 +170,8 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     where = f"{where}:{entry.key.start_mark.line + 1}: jobs.{name}"
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
-    commands = next(
-        (
-            one.commands
-            for one in find_test_steps(workflow)
-            if (one.job, one.number) == (name, number)
-        ),
-        (),
-    )
+    test_steps = find_test_steps(workflow)
+    commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
     _reject_job(workflow["jobs"], name, where)
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
     matrix = _moved_matrix(source, entry, where)
@@ -183,16 +181,13 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
 
 
 def reject_condition(job: MovableJob) -> None:
-    """Refuse a test step that a job may skip and succeed: its shards would have no results.
+    """Refuse a test step that a successful job may skip: its shards would have no results.
 
     Raises:
-        NotMovable: its condition may be false.
+        NotMovable: the condition of the step may be false.
     """
     condition = str(job.value["steps"][job.step - 1].get("if", ""))
-    expression = re.sub(r"\s", "", condition)
-    if expression.startswith("${{") and expression.endswith("}}"):
-        expression = expression[3:-2]
-    if expression.lower() in _ALWAYS_TRUE:
+    if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     entry = job.source.find("jobs", job.name, "steps", job.step, "if")
     line = entry.key.start_mark.line + 1 if entry else 0
@@ -202,7 +197,7 @@ def reject_condition(job: MovableJob) -> None:
 
 
 def _reject_shape(workflow: dict[str, Any], where: str) -> None:
-    """Refuse what GitHub would refuse too: all that follows relies on it."""
+    """Refuse shapes that GitHub refuses, too: the following functions rely on the right shape."""
     jobs = list(workflow["jobs"].values())
     mappings = list(jobs)
     for owner in (workflow, *(job for job in jobs if isinstance(job, dict))):
@@ -211,16 +206,16 @@ def _reject_shape(workflow: dict[str, Any], where: str) -> None:
         mappings += steps if isinstance(steps, list) else [None]
         for step in steps if isinstance(steps, list) else ():
             mappings.append(step.get("with", {}) if isinstance(step, dict) else None)
-    if not all(isinstance(one, dict) for one in mappings):
+    if not all(isinstance(mapping, dict) for mapping in mappings):
         raise InputError("GitHub would refuse it: a job, step, `with` or `defaults`", where=where)
 
 
 def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
-    """Refuse what the job as a whole cannot have."""
-    for taken in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
-        if taken in jobs:
+    """Refuse ids of other jobs and keys of the job that a moved job cannot have."""
+    for reserved in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
+        if reserved in jobs:
             fix = "rename it; a job that init --guard added goes by git revert"
-            raise NotMovable(f"another job is called {taken}", where=where, fix=fix)
+            raise NotMovable(f"another job is called {reserved}", where=where, fix=fix)
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):
         what = "its shards would cancel each other: they have one concurrency group"
@@ -234,13 +229,13 @@ def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
 def _reject_step(
     job: dict[str, Any], number: int, commands: Sequence[FoundCommand], where: str
 ) -> None:
-    """Refuse what the step cannot have."""
+    """Refuse a test step that the action cannot run."""
     step = job["steps"][number - 1]
     if not isinstance(step.get("run"), str):
         fix = "move the commands of the action into a step"
         raise NotMovable("the step runs an action, no commands", where=where, fix=fix)
     if len(commands) > 1:
-        words = "; ".join(shortened(one.words) for one in commands[:3])
+        words = "; ".join(shortened(command.words) for command in commands[:3])
         what = f"{len(commands)} commands run tests: {words}"
         fix = "a step may run the tests once: make a job of each, and choose one"
         raise NotMovable(what, where=where, fix=fix)
@@ -252,16 +247,16 @@ def _reject_step(
     if shell and shell not in _SHELLS and "{" not in shell:
         fix = "use bash, sh, python or a command with {0}"
         raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=fix)
-    used = f"steps.{step['id']}.outputs" if "id" in step else ""
-    if used and used in str(job):
-        what = f"{used} is used, which the action does not have"
+    outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
+    if outputs and outputs in str(job):
+        what = f"{outputs} is used, which the action does not have"
         raise NotMovable(what, where=where, fix="write the output in a step of its own")
 
 
 def _taken_axis(
     job: dict[str, Any], number: int, commands: Sequence[FoundCommand], matrix: str, where: str
 ) -> str:
-    """The axis by which options of the command divide the tests; "" if none do.
+    """Return the axis by which options of the command divide the tests; "" for no such axis.
 
     Raises:
         NotMovable: the tests are divided in another way.
@@ -270,11 +265,13 @@ def _taken_axis(
         return ""
     step = job["steps"][number - 1]
     axes: set[str] = set(_SPLIT_GROUP.findall(step["run"]))
-    rest = [{**step, "run": _SPLIT_OPTIONS.sub("", step["run"])}]
-    rest += [one for one in job["steps"] if one is not step and "upload-artifact" not in str(one)]
+    other_steps = [{**step, "run": _SPLIT_OPTIONS.sub("", step["run"])}]
+    other_steps += [
+        other for other in job["steps"] if other is not step and "upload-artifact" not in str(other)
+    ]
     others = {key: value for key, value in job.items() if key not in ("name", "steps", "strategy")}
     axis = axes.pop() if len(axes) == 1 else ""
-    if axis and f"matrix.{axis}" not in f"{rest}{others}":
+    if axis and f"matrix.{axis}" not in f"{other_steps}{others}":
         take_axis(matrix, axis, where)
         return axis
     what = f"the job divides its tests by itself: {shortened(commands[0].words)}"
@@ -283,7 +280,7 @@ def _taken_axis(
 
 
 def _moved_matrix(source: SourceText, job: Entry, where: str) -> str:
-    """The text of the matrix at column 0; "" for none."""
+    """Return the text of the matrix at column 0; "" for none."""
     strategy = find_entry(job.value, "strategy")
     if strategy is None:
         return ""
@@ -308,10 +305,10 @@ def _child_column(node: yaml.Node) -> int:
 
 
 def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int]:
-    """The characters of the matrix that move: a flow mapping, or whole lines.
+    """Return the range of characters of the matrix: a flow mapping, or whole lines.
 
     Raises:
-        NotMovable: it is no mapping that stands there.
+        NotMovable: the value is an alias or no mapping.
     """
     value = entry.value
     if entry.is_alias or not isinstance(value, yaml.MappingNode):
@@ -326,15 +323,15 @@ def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int
 
 
 def _reject_shared_anchors(source: SourceText, start: int, end: int, where: str) -> None:
-    """Refuse an anchor that the moved text and the rest share."""
-    places: dict[str, int] = {}
+    """Refuse an anchor that is used both in the moved text and outside."""
+    anchors: dict[str, int] = {}
     for event in yaml.parse(source.text):
         anchor = getattr(event, "anchor", None)
         if anchor is None or event.start_mark is None:
             continue
-        place = event.start_mark.index
+        position = event.start_mark.index
         if not isinstance(event, yaml.AliasEvent):
-            places[anchor] = place
-        elif (start <= place < end) != (start <= places[anchor] < end):
+            anchors[anchor] = position
+        elif (start <= position < end) != (start <= anchors[anchor] < end):
             what = f"the anchor {anchor!r} is used in the matrix and outside"
             raise NotMovable(what, where=f"{where}.strategy.matrix", fix="write the values out")

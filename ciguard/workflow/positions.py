@@ -1,7 +1,7 @@
-"""Where the nodes of a YAML text stand, and edits of that text. Pure.
+"""Positions of the nodes of a YAML text, and edits of that text. Pure.
 
-Positions are offsets of characters in the text. Nothing is written by a YAML library: what no edit
-covers stays as it is, with comments, quotes, line ends and a byte order mark.
+Positions are offsets of characters in the text. No YAML library writes the text: characters that
+no edit covers stay, with comments, quotes, line ends and a byte order mark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Characters from `start` up to `end` become `text`; an insertion where both are equal."""
+    """Replacement of the characters from `start` up to `end`; an insertion if both are equal."""
 
     start: int
     end: int
@@ -48,12 +48,12 @@ class Entry:
 
     @property
     def is_alias(self) -> bool:
-        """The value is written elsewhere: `key: *anchor`."""
+        """Return whether the value is an alias: `key: *anchor`."""
         return bool(self.value.start_mark.index < self.key.end_mark.index)
 
 
 class SourceText:
-    """A YAML text with one document, and the lines of it."""
+    """A YAML text with one document, its nodes and its lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -64,20 +64,20 @@ class SourceText:
         return self.text.rfind("\n", 0, position) + 1
 
     def line_end(self, position: int) -> int:
-        """The end of the line, before its line break."""
+        """Return the end of the line, before its line break."""
         end = self.text.find("\n", position)
         end = len(self.text) if end < 0 else end
         return end - 1 if end > position and self.text[end - 1] == "\r" else end
 
     def next_line(self, position: int) -> int:
-        """The start of the following line; the end of the text where there is none."""
+        """Return the start of the following line; the end of the text after the last line."""
         end = self.text.find("\n", position)
         return len(self.text) if end < 0 else end + 1
 
     def line_number(self, *path: str | int, text: str = "") -> int:
-        """The line, from 1, of a text in the value at the end of a path; else of its key.
+        """Return the line, from 1, of a text in the value at the end of a path; else of its key.
 
-        Where the path leads nowhere, the line of the last key on it.
+        If a part of the path does not exist, the line of the last existing key.
         """
         node, start = self.root, 0
         for part in path:
@@ -90,12 +90,12 @@ class SourceText:
             else:
                 break
         if text and node is not None:
-            found = self.text.find(text, start, int(node.end_mark.index))
-            start = start if found < 0 else found
+            position = self.text.find(text, start, int(node.end_mark.index))
+            start = start if position < 0 else position
         return 1 + self.text.count("\n", 0, start)
 
     def find(self, *path: str | int) -> Entry | None:
-        """The key at the end of a path of names; a number is an entry of a list, from 1."""
+        """Return the entry at the end of a path of names; a number is an item of a list, from 1."""
         node, entry = self.root, None
         for part in path:
             if isinstance(part, int):
@@ -109,7 +109,7 @@ class SourceText:
         return self.text.index(":", entry.key.end_mark.index) + 1
 
     def content_end(self, entry: Entry) -> int:
-        """The end of the last line that has text of the value; comments below it do not count."""
+        """Return the end of the last line with text of the value, without comments below it."""
         return self.line_end(self._end(entry))
 
     def _end(self, entry: Entry) -> int:
@@ -123,7 +123,7 @@ class SourceText:
         return max(after_key, self._last_end(value))
 
     def _last_end(self, node: yaml.Node) -> int:
-        """The end of what stands last in a block collection."""
+        """Return the end of the last value in a block collection."""
         if isinstance(node, yaml.MappingNode) and node.value:
             return self._end(Entry(*node.value[-1]))
         if isinstance(node, yaml.SequenceNode) and node.value and not is_flow(node):
@@ -131,7 +131,7 @@ class SourceText:
         return len(self.text[: node.end_mark.index].rstrip())
 
     def comments_after(self, position: int, column: int) -> int:
-        """The end of the comment lines below a line's end that are indented so far or farther."""
+        """Return the end of the comment lines below a position, indented by `column` or more."""
         end = position
         while True:
             start = self.next_line(end)
@@ -141,7 +141,7 @@ class SourceText:
             end = self.line_end(start)
 
     def comments_before(self, position: int, column: int) -> int:
-        """The start of the comment lines that stand directly above a line at this column."""
+        """Return the start of the comment lines directly above a line, at this column."""
         start = self.line_start(position)
         while start:
             above = self.line_start(start - 1)
@@ -152,7 +152,7 @@ class SourceText:
         return start
 
     def edited(self, edits: Iterable[Edit]) -> str:
-        """The text with all edits; insertions at one place stand in the order given.
+        """Return the text with all edits; insertions at one position keep their order.
 
         Raises:
             InputError: two edits overlap.
@@ -175,22 +175,22 @@ def is_comment(line: str) -> bool:
 
 
 def entries(node: yaml.Node | None) -> Iterator[Entry]:
-    """The keys of a mapping; none of any other node."""
+    """Yield the entries of a mapping; nothing for another node."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield Entry(key, value)
 
 
 def find_entry(node: yaml.Node | None, name: str) -> Entry | None:
-    """The key of a mapping; of two, the last one, as in the value."""
+    """Return the entry of a mapping by its key; the last of equal keys, as in the value."""
     return next((entry for entry in reversed(list(entries(node))) if entry.name == name), None)
 
 
 def is_flow(node: yaml.Node) -> bool:
-    """Say whether it is a collection in brackets."""
+    """Return whether a node is a collection in brackets."""
     return bool(getattr(node, "flow_style", False))
 
 
 def is_block(node: yaml.Node, kind: type[yaml.CollectionNode]) -> bool:
-    """Say whether the node is a collection of that kind with each entry on lines of its own."""
+    """Return whether a node is a collection of that kind with each entry on separate lines."""
     return isinstance(node, kind) and not is_flow(node) and bool(node.value)

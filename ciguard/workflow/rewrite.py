@@ -1,9 +1,9 @@
-"""A workflow whose test job is sharded by ciguard's actions: edits of its lines. Pure.
+"""Rewriting of a workflow so that ciguard's actions shard its test job: edits of its lines. Pure.
 
-The matrix moves into a new job `ciguard`, the test step becomes the action `run`, and two jobs come
-last. The values of the edited text are compared with those that are wanted: a workflow that the
-edits would change anywhere else, as by an anchor, is refused. The actions of an adopted job are
-found, and pinned anew.
+The matrix moves into a new job `ciguard`, the test step becomes the action `run`, and two jobs are
+appended. The values of the edited text must equal the wanted values (`_wanted`): a workflow that
+the edits would change elsewhere, as by an anchor, is refused. `repin` updates the actions of a
+workflow that was rewritten before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ciguard.workflow.positions import (
     is_block,
     is_flow,
 )
-from ciguard.workflow.yaml_values import jobs_of, load, steps_of
+from ciguard.workflow.yaml_values import jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class MovedWorkflow:
 
 
 def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
-    """The workflow with the job moved, and with aggregation jobs that need ciguard's jobs.
+    """Move the test job, and let its aggregation jobs need ciguard's jobs.
 
     Args:
         actions: address of the actions, as `OWNER/ciguard@SHA # version`.
@@ -84,8 +84,9 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     Raises:
         NotMovable: the edits would change something else.
     """
-    found = find_aggregations(job.workflow, job.name)
-    return MovedWorkflow(_edited(job, new, actions, [one.job for one in found]), found)
+    aggregations = find_aggregations(job.workflow, job.name)
+    names = [aggregation.job for aggregation in aggregations]
+    return MovedWorkflow(_edited(job, new, actions, names), aggregations)
 
 
 def action_path(actions: str, name: str) -> str:
@@ -111,10 +112,10 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
             *_step_edits(job, entry, action_path(actions, "run")),
             *_artifact_edits(job),
         ]
-        for one in entries(jobs.value):
-            if one.name in aggregations:
-                added = _missing_needs(job.workflow["jobs"][one.name])
-                edits += _needs_edits(source, one, added, job.where)
+        for other in entries(jobs.value):
+            if other.name in aggregations:
+                added = _missing_needs(job.workflow["jobs"][other.name])
+                edits += _needs_edits(source, other, added, job.where)
         text = source.edited(edits)
         is_same = load_ended(text, job.where) == _wanted(job, new, actions, aggregations)
     except InputError as error:
@@ -126,13 +127,12 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
 
 
 def _missing_needs(job: dict[str, Any]) -> list[str]:
-    needs = job.get("needs") or []
-    present = needs if isinstance(needs, list) else [needs]
-    return [name for name in (PLAN_JOB, REPORT_JOB) if name not in present]
+    needs = needs_of(job)
+    return [name for name in (PLAN_JOB, REPORT_JOB) if name not in needs]
 
 
 def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) -> list[Edit]:
-    """The planning job above the test job, the others after the last job."""
+    """Insert the planning job before the test job, and append the other jobs."""
     line_break, column = source.line_break, entry.column
     start = source.comments_before(entry.start, column)
     plan = _indented(new.plan, entry, line_break)
@@ -141,10 +141,10 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
 
 
 def append_jobs(source: SourceText, jobs: Entry, entry: Entry, texts: Sequence[str]) -> Edit:
-    """Rendered jobs, each a mapping with one key at column 0, after the last job.
+    """Append rendered jobs, each a mapping with one key at column 0, after the last job.
 
     Args:
-        entry: one of the jobs, by whose indentation they are indented.
+        entry: an existing job, whose indentation is used.
     """
     end = source.comments_after(source.content_end(jobs), 1)
     parts = [
@@ -154,12 +154,12 @@ def append_jobs(source: SourceText, jobs: Entry, entry: Entry, texts: Sequence[s
 
 
 def _indented(text: str, entry: Entry, line_break: str) -> str:
-    """A rendered job, which has two spaces a level, as the file indents its jobs."""
+    """Indent a rendered job, which has two spaces a level, as the file indents its jobs."""
     level = level_of(entry)
 
     def indent(line: str) -> int:
         width = indent_of(line)
-        # From the steps on, a list's dash and its space stay two characters; a matrix stays as is.
+        # Below `steps`, a dash and its space stay two characters; a matrix stays unchanged.
         above, in_step = min(width, 4), min(max(width - 4, 0), 6)
         keys = 2 + (in_step - 2) // 2 * level if in_step else 0
         return entry.column + above // 2 * level + keys + max(width - 10, 0)
@@ -169,7 +169,7 @@ def _indented(text: str, entry: Entry, line_break: str) -> str:
 
 
 def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int, str]:
-    """Where a key can be put before the others of a block mapping, and its indent."""
+    """Return the position before the first key of a block mapping, and the key's indentation."""
     first = next(entries(mapping), None)
     if first is None:
         raise NotMovable("a job is no mapping", where=where, fix=BY_HAND)
@@ -180,7 +180,7 @@ def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int
 
 
 def insert_key(source: SourceText, mapping: yaml.Node, lines: Sequence[str], where: str) -> Edit:
-    """A key before the others of a mapping; one line in a flow mapping."""
+    """Insert a key before the others of a mapping; a flow mapping takes only one line."""
     if not is_flow(mapping):
         start, indent = _first_line(source, mapping, where)
         return Edit(start, start, "".join(f"{indent}{line}{source.line_break}" for line in lines))
@@ -225,16 +225,16 @@ def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
 
 
 def level_of(job: Entry) -> int:
-    """How many spaces a level of indentation is in the job."""
+    """Return the number of spaces of a level of indentation in the job."""
     return next(entries(job.value)).column - job.column
 
 
 def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
-    """The artifact of the plan is downloaded with the job's token."""
-    own = find_entry(entry.value, "permissions")
+    """Add the permission by which the job's token downloads the artifact of the plan."""
+    permissions = find_entry(entry.value, "permissions")
     added = _added_permissions(job)
-    if own is not None:
-        node = own.value
+    if permissions is not None:
+        node = permissions.value
         return [insert_key(job.source, node, ["actions: read"], job.where)] if added else []
     deeper = " " * level_of(entry)
     lines = ["permissions:", *(f"{deeper}{key}: {value}" for key, value in added.items())]
@@ -242,12 +242,12 @@ def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
 
 
 def _added_permissions(job: MovableJob) -> dict[str, str]:
-    """What the job's own permissions get, or become; none where they suffice or are unknown."""
-    own, general = job.value.get("permissions"), job.workflow.get("permissions")
-    held = general if own is None else own
+    """Return the permissions to add to the job; none if they suffice or are not known."""
+    job_permissions, general = job.value.get("permissions"), job.workflow.get("permissions")
+    held = general if job_permissions is None else job_permissions
     if not isinstance(held, dict) or "actions" in held:
         return {}
-    return {"actions": "read"} | (held if own is None else {})
+    return {"actions": "read"} | (held if job_permissions is None else {})
 
 
 def name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
@@ -261,7 +261,7 @@ def name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
 
 
 def uploads_artifact(step: Any) -> bool:
-    """Return whether the step uploads an artifact, of which there may be one of a name."""
+    """Return whether the step uploads an artifact."""
     uses = step.get("uses") if isinstance(step, dict) else None
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 
@@ -272,7 +272,7 @@ def _step_nodes(job: MovableJob) -> list[yaml.Node]:
 
 
 def _artifact_edits(job: MovableJob) -> list[Edit]:
-    """Each shard uploads an artifact of its own."""
+    """Let each shard upload an artifact with another name."""
     edits = []
     for step, node in zip(job.value["steps"], _step_nodes(job), strict=True):
         inputs = find_entry(node, "with")
@@ -284,12 +284,12 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
 
 
 def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
-    """The step's commands become inputs of the action; its other keys stay where they are."""
+    """Turn the commands of the step into inputs of the action; other keys stay unchanged."""
     source = job.source
     step = _step_nodes(job)[job.step - 1]
     if not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
-    replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
+    replaced = [item for item in entries(step) if item.name in _STEP_KEYS]
     deeper = " " * level_of(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
@@ -297,74 +297,71 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = _default_texts(job, entry)
     for key, name in _STEP_KEYS.items():
-        one = find_entry(step, key)
-        if one is not None:
-            text = source.text[source.colon_end(one) : source.content_end(one)]
+        item = find_entry(step, key)
+        if item is not None:
+            text = source.text[source.colon_end(item) : source.content_end(item)]
             text = job.without_split(text) if key == "run" else text
             shifted = re.sub(r"\n(?=[^\r\n])", f"\n{deeper}", text)
             lines.append(f"{indent}{deeper}{name}:{shifted}")
         elif key in defaults:
             lines.append(f"{indent}{deeper}{name}: {defaults[key]}")
-    first, *others = replaced
+    first, *other_entries = replaced
     edits = [Edit(first.start, source.content_end(first), "".join(lines))]
-    for one in others:
-        above = source.line_start(one.start) - len(source.line_break)
-        edits.append(Edit(above, source.content_end(one), ""))
+    for item in other_entries:
+        line_end = source.line_start(item.start) - len(source.line_break)
+        edits.append(Edit(line_end, source.content_end(item), ""))
     return edits
 
 
 def _limit(step: Mapping[str, Any]) -> dict[str, str]:
-    """The input for the time limit of a step, which no composite action knows; {} without one."""
+    """Return the input for a step's time limit, which a composite action cannot read; or {}."""
     minutes = step.get("timeout-minutes")
     return {"limit": f"{minutes}m"} if isinstance(minutes, int) else {}
 
 
 def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
-    """`defaults.run` of the job, else of the workflow: they hold for commands, not for actions."""
-    found: dict[str, str] = {}
+    """Return the texts of `defaults.run`, which hold for commands but not for actions."""
+    texts: dict[str, str] = {}
     for owner in (job.source.root, entry.value):
         defaults = find_entry(owner, "defaults")
         run = find_entry(defaults.value, "run") if defaults else None
-        for one in entries(run.value if run else None):
-            start, end = one.value.start_mark.index, one.value.end_mark.index
-            found |= {one.name: job.source.text[start:end]} if one.name in _DEFAULTS else {}
-    return found
+        for item in entries(run.value if run else None):
+            start, end = item.value.start_mark.index, item.value.end_mark.index
+            texts |= {item.name: job.source.text[start:end]} if item.name in _DEFAULTS else {}
+    return texts
 
 
 def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
-    """The value that the edited text must have."""
+    """Return the value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]
     moved = jobs[job.name]
-    for name, added in ((job.name, [PLAN_JOB]), *((one, None) for one in aggregations)):
+    for name, added in ((job.name, [PLAN_JOB]), *((name, None) for name in aggregations)):
         needs = jobs[name].get("needs", [])
         names = _missing_needs(jobs[name]) if added is None else added
         listed = needs if isinstance(needs, list) else [needs]
-        is_alone = "needs" not in jobs[name] and len(names) == 1
-        jobs[name]["needs"] = names[0] if is_alone else [*names, *listed]
+        is_only = "needs" not in jobs[name] and len(names) == 1
+        jobs[name]["needs"] = names[0] if is_only else [*names, *listed]
     moved["strategy"] = {**moved.get("strategy", {"fail-fast": False}), "matrix": _MATRIX}
     if "name" in moved:
         moved["name"] = f"{moved['name']}{_NAME_END}"
     if added_permissions := _added_permissions(job):
         moved["permissions"] = {**(moved.get("permissions") or {}), **added_permissions}
-    for one in moved["steps"]:
-        if uploads_artifact(one) and isinstance(one.get("with"), dict):
-            one["with"]["name"] = f"{one['with'].get('name', 'artifact')}{_ARTIFACT_END}"
+    for item in moved["steps"]:
+        if uploads_artifact(item) and isinstance(item.get("with"), dict):
+            item["with"]["name"] = f"{item['with'].get('name', 'artifact')}{_ARTIFACT_END}"
     step = moved["steps"][job.step - 1]
     inputs = {**_INPUTS, **_limit(step)}
-    for key in _DEFAULTS:
-        for owner in (workflow, moved):
-            value = ((owner.get("defaults") or {}).get("run") or {}).get(key)
-            inputs |= {} if value is None else {key: value}
+    defaults = run_defaults_of(workflow, moved)
+    inputs |= {key: defaults[key] for key in _DEFAULTS if defaults.get(key) is not None}
     step["run"] = job.without_split(step["run"])
     inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
-    (plan,) = (one for one in jobs[PLAN_JOB]["steps"] if one.get("id") == "plan")
-    if load(plan["with"].get("matrix", ""), job.where) != job.value.get("strategy", {}).get(
-        "matrix"
-    ):
+    (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")
+    matrix = job.value.get("strategy", {}).get("matrix")
+    if load(plan["with"].get("matrix", ""), job.where) != matrix:
         raise NotMovable("its matrix would be another one", where=job.where, fix=BY_HAND)
     return workflow
 
@@ -383,9 +380,9 @@ def _plan_step(workflow: Any) -> dict[str, Any] | None:
 
 
 def repin(text: str, where: str, actions: str) -> str:
-    """The workflow with ciguard's actions at another address; other lines stay.
+    """Pin ciguard's actions in a workflow at another address; other lines stay.
 
-    A comment at a line stays where the address has none, and names the same commit.
+    The comment of a line stays if the address has no comment and the commit is the same.
     """
     plan = _plan_step(load(text, where))
     if plan is None:
@@ -396,8 +393,8 @@ def repin(text: str, where: str, actions: str) -> str:
         r"/(?P<name>plan|run|report|history)@[^\s#'\"]+)(?:[ \t]+#[^\r\n]*)?(?=\r?$)"
     )
 
-    def replace(found: re.Match[str]) -> str:
-        uses = action_path(actions, found["name"])
-        return found[0] if found["uses"] == uses else found["key"] + uses
+    def replace(match: re.Match[str]) -> str:
+        uses = action_path(actions, match["name"])
+        return match[0] if match["uses"] == uses else match["key"] + uses
 
     return re.sub(pattern, replace, text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Which steps of a workflow run tests: a table of commands, and a scanner of shell words. Pure.
+"""Recognition of the steps that run tests: a table of commands, and a scanner of shell words. Pure.
 
 The scanner takes time linear in the script. It expands nothing and reads no file.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PYTEST: Final = "pytest"
 UNKNOWN: Final = ""  # tox, make, a script: any framework may run in it
 
-# The first words of a command that runs tests -> the framework. Options between words do not count.
+# First words of a command that runs tests -> framework. Options between the words are skipped.
 TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
     ("pytest",): PYTEST,
     ("py.test",): PYTEST,
@@ -59,14 +59,14 @@ TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
     ("mix", "test"): "mix",
     ("bazel", "test"): "bazel",
 }
-# By framework, a command that lists the tests, for a project that needs no more.
+# Framework -> command that lists the tests of a simple project.
 LIST_COMMANDS: Final[Mapping[str, str]] = {
     PYTEST: "python -m pytest --collect-only -q",
     "dotnet test": "dotnet test --list-tests",
     "go test": "go test -list . ./...",
     "jest": "npx jest --listTests",
 }
-# With one of these a test command lists tests or prints a text.
+# With one of these options, a test command only lists tests or prints a text.
 _RUNS_NOTHING: Final = frozenset(
     {"--version", "--help", "--fixtures", "--collect-only", "--co", "--list-tests", "--listTests"}
     | {"-list", "--list"}
@@ -76,7 +76,7 @@ TASK_RUNNERS: Final = frozenset(
     {"make", "gmake", "just", "task", "invoke", "inv", "poe", "npm", "yarn", "pnpm", "hatch", "pdm"}
     | {"pixi", "rye"}
 )
-# Programs that run the command in their arguments -> the word before it, if there is one.
+# Programs that run the command in their arguments -> the word before the command, or "".
 _ANY_COMMAND: Final = (
     "env time timeout nice exec command xvfb-run uvx npx bunx if then else do while until ! { "
     "retry dbus-run-session catchsegv stdbuf unbuffer sudo taskset numactl"
@@ -87,7 +87,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_RUN.split(), "run"),
     **dict.fromkeys(("bundle", "pnpm", "npm", "yarn"), "exec"),
 }
-# Variables of the job do not reach what these run.
+# Programs that do not pass variables of the job to their commands.
 DROP_VARIABLES: Final = frozenset({"docker", "docker-compose", "podman", "sudo", "ssh"})
 SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
 SCRIPT_SUFFIXES: Final = frozenset({"sh", "bash", "py"})
@@ -104,7 +104,7 @@ _OTHER_WORDS: Final = frozenset(
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
 )
-# Actions that run a command -> the input that has it.
+# Actions that run a command -> the input with the command.
 RETRY_ACTIONS: Final[Mapping[str, str]] = {
     "nick-fields/retry": "command",
     "nick-invision/retry": "command",
@@ -115,10 +115,17 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
     "GabrielBB/xvfb-action": "run",
     "coactions/setup-xvfb": "run",
 }
-# Rules of a Makefile with their recipes, and the call of one.
+# A rule of a Makefile with its recipe, and the call of a rule.
 _RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
-MAX_WORDS: Final = 50  # of a command: wrappers are tried one in the other
+# Words of paths and artifacts that hold results of tests, or their coverage.
+RESULTS: Final = re.compile(
+    r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
+    r"|playwright-report|\b(pytest|results?|report)[\w.-]*\.xml",
+    re.I,
+)
+COVERAGE: Final = re.compile(r"coverage|\bcov\b|lcov|cobertura|jacoco", re.I)
+MAX_WORDS: Final = 50  # of a command: wrappers may be nested
 _OPERATORS: Final = ";&|()\n"
 
 
@@ -127,9 +134,9 @@ class FoundCommand:
     """A command that runs tests.
 
     Attributes:
-        words: as the script has them.
-        framework: what runs the tests; "" where any may.
-        drops_variables: it runs where no variable of the job is, as in `docker run`.
+        words: as in the script.
+        framework: "" if any framework may run the tests.
+        drops_variables: variables of the job do not reach the tests, as in `docker run`.
     """
 
     words: str
@@ -151,11 +158,11 @@ class FoundStep:
 
 
 def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
-    """Every step whose script, or a recipe that it makes, runs tests, in the order of the file."""
+    """Find the steps whose script, or a recipe of `make`, runs tests, in the order of the file."""
     recipes = dict(_RULE.findall(makefile.replace("\t@", "\t")))
 
-    def with_recipe(found: re.Match[str]) -> str:
-        return f"{found[0]}\n{recipes.get(found[1], '')}\n"
+    def with_recipe(match: re.Match[str]) -> str:
+        return f"{match[0]}\n{recipes.get(match[1], '')}\n"
 
     return tuple(
         FoundStep(str(name), number, commands)
@@ -167,7 +174,7 @@ def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
 
 
 def step_script(step: Mapping[str, Any]) -> str:
-    """The script that a step runs, by itself or as the input of an action that runs commands."""
+    """Return the script of a step, also from the input of an action that runs commands; or ""."""
     inputs = step.get("with")
     key = COMMAND_INPUTS.get(action_of(step))
     script = inputs.get(key) if key and isinstance(inputs, dict) else step.get("run")
@@ -175,28 +182,28 @@ def step_script(step: Mapping[str, Any]) -> str:
 
 
 def action_of(step: Mapping[str, Any]) -> str:
-    """The action that a step uses, without its version; "" for none."""
+    """Return the action that a step uses, without its version; "" for none."""
     uses = step.get("uses")
     return uses.partition("@")[0] if isinstance(uses, str) else ""
 
 
 def find_test_commands(script: str) -> tuple[FoundCommand, ...]:
-    """The commands of a script that run tests."""
-    found = []
+    """Find the commands of a script that run tests."""
+    commands = []
     for words in split_commands(script):
         command = test_command(words[:MAX_WORDS])
         if command is not None:
-            found.append(command)
-    return tuple(found)
+            commands.append(command)
+    return tuple(commands)
 
 
 def test_command(words: Sequence[str]) -> FoundCommand | None:
-    """What the words of one command run; None where they run no test."""
+    """Return the test command of the words of one command; None if it runs no test."""
     drops = [word for word in words if _program(word) in DROP_VARIABLES]
     drops += [words[0]] if list(words[:2]) == ["env", "-i"] else []
     text = " ".join(words)
     if drops:
-        # Whatever options come first: any later word may begin the command.
+        # The options of these programs are not known: any later word may begin the command.
         for start in range(1, len(words)):
             framework = _framework(words[start:])
             if framework is not None:
@@ -207,66 +214,68 @@ def test_command(words: Sequence[str]) -> FoundCommand | None:
 
 
 def _framework(words: Sequence[str]) -> str | None:
-    """The framework of a command; None of one that runs no test."""
+    """Return the framework of a command; None if the command runs no test."""
     start = 0
     while start < len(words) and _is_assignment(words[start]):
         start += 1
     words = words[start:]
     if not words:
         return None
-    program, rest = _program(words[0]), words[1:]
+    program, arguments = _program(words[0]), words[1:]
     if _PYTHON.fullmatch(program):
-        return _python_framework(rest)
+        return _python_framework(arguments)
     for pattern, framework in TEST_COMMANDS.items():
-        if program == pattern[0] and _leads(rest, pattern[1:]):
-            return None if _is_other_session(program, rest) else framework
-    if program in WRAPPERS and (found := _wrapped_framework(program, rest)) is not None:
-        return found
-    if program in TASK_RUNNERS and _has_test_task(program, rest):
+        if program == pattern[0] and _leads(arguments, pattern[1:]):
+            return None if _is_other_session(program, arguments) else framework
+    if program in WRAPPERS and (wrapped := _wrapped_framework(program, arguments)) is not None:
+        return wrapped
+    if program in TASK_RUNNERS and _has_test_task(program, arguments):
         return program if program in {"npm", "yarn", "pnpm"} else UNKNOWN
     if program in SHELLS:
-        return _shell_framework(rest)
+        return _shell_framework(arguments)
     return UNKNOWN if _is_test_script(words[0]) else None
 
 
-def _python_framework(rest: Sequence[str]) -> str | None:
-    """Of the words after `python`."""
-    for position, word in enumerate(rest):
+def _python_framework(arguments: Sequence[str]) -> str | None:
+    """Return the framework of the arguments of `python`: `-m module`, or a script."""
+    for position, word in enumerate(arguments):
         if word == "-m":
-            return _framework(rest[position + 1 :])
-        if not word.startswith("-") and rest[position - 1 : position] not in (["-X"], ["-W"]):
+            return _framework(arguments[position + 1 :])
+        if not word.startswith("-") and arguments[position - 1 : position] not in (["-X"], ["-W"]):
             return UNKNOWN if _is_test_script(word) else None
     return None
 
 
-def _wrapped_framework(program: str, rest: Sequence[str]) -> str | None:
-    """Of the words after a wrapper: the command is the first word, or stands after an option."""
+def _wrapped_framework(program: str, arguments: Sequence[str]) -> str | None:
+    """Return the framework of a wrapped command, the first argument or one after an option."""
     verb, position = WRAPPERS[program], 0
     if verb:
-        plain = [at for at, word in enumerate(rest) if not word.startswith("-")]
-        if not plain or rest[plain[0]] != verb:
+        plain = [at for at, word in enumerate(arguments) if not word.startswith("-")]
+        if not plain or arguments[plain[0]] != verb:
             return None
         position = plain[0] + 1
     after_option = True
-    for start in range(position, len(rest)):
-        word = rest[start]
+    for start in range(position, len(arguments)):
+        word = arguments[start]
         if word.startswith("-") or _is_assignment(word) or word[:1].isdigit():
             after_option = True
         elif after_option:
-            found = _framework(rest[start:])
-            if found is not None:
-                return found
-            after_option = start > position and rest[start - 1].startswith("-")
+            framework = _framework(arguments[start:])
+            if framework is not None:
+                return framework
+            after_option = start > position and arguments[start - 1].startswith("-")
         else:
             return None
     return None
 
 
-def _shell_framework(rest: Sequence[str]) -> str | None:
-    """Of the words after `bash`: `-c "commands"`, or a script."""
-    for position, word in enumerate(rest):
+def _shell_framework(arguments: Sequence[str]) -> str | None:
+    """Return the framework of the arguments of `bash`: `-c "commands"`, or a script."""
+    for position, word in enumerate(arguments):
         if word.startswith("-") and word.endswith("c") and not word.startswith("--"):
-            inner = find_test_commands(rest[position + 1]) if position + 1 < len(rest) else ()
+            inner = (
+                find_test_commands(arguments[position + 1]) if position + 1 < len(arguments) else ()
+            )
             return inner[0].framework if inner else None
         if not word.startswith("-"):
             return UNKNOWN if _is_test_script(word) else None
@@ -274,37 +283,37 @@ def _shell_framework(rest: Sequence[str]) -> str | None:
 
 
 def _leads(words: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Say whether the words that are no options begin with a pattern, and something runs."""
+    """Return whether the words that are no options begin with a pattern, and tests run."""
     if _RUNS_NOTHING.intersection(words):
         return False
     plain = [word for word in words if not word.startswith(("-", "+"))]
     return list(plain[: len(pattern)]) == list(pattern)
 
 
-def _is_other_session(program: str, rest: Sequence[str]) -> bool:
-    """Say whether tox or nox runs only environments that are no tests, as `tox -e lint`."""
+def _is_other_session(program: str, arguments: Sequence[str]) -> bool:
+    """Return whether tox or nox runs only environments without tests, as `tox -e lint`."""
     if program not in {"tox", "nox"}:
         return False
     if {"-l", "--list", "devenv", "config", "list", "--install-only", "--notest"}.intersection(
-        rest
+        arguments
     ):
         return True
     options = ("-e", "-f", "-s", "--session", "--sessions", "-t", "--tags")
-    names = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in options]
-    names += [word.partition("=")[2] for word in rest if word.startswith(("--session", "-e="))]
+    names = [arguments[at + 1] for at, word in enumerate(arguments[:-1]) if word in options]
+    names += [word.partition("=")[2] for word in arguments if word.startswith(("--session", "-e="))]
     parts = [name for text in names for name in text.split(",") if name]
     return bool(parts) and all(map(is_other_environment, parts))
 
 
 def is_other_environment(name: str) -> bool:
-    """Say whether an environment of tox or a session of nox is named as no test: `lint`, `docs`."""
+    """Return whether the name of a tox environment or nox session is not of tests: `docs`."""
     return bool(_OTHER_WORDS.intersection(_name_parts(name)))
 
 
 def _has_test_task(program: str, words: Sequence[str]) -> bool:
-    """Say whether the task is a test: the first word that is no option, or the one after its value.
+    """Return whether a task runner runs a test task: the first word that is no option or value.
 
-    The value of an option that names a file or folder is no task.
+    The word after an option may be its value or the task, except for options of a file or folder.
     """
     after_option = False
     for position, word in enumerate(words):
@@ -323,7 +332,7 @@ def _has_test_task(program: str, words: Sequence[str]) -> bool:
 
 
 def is_test_name(name: str) -> bool:
-    """Say whether a task or file is named as one that runs tests: `test-unit`, not `test-deps`."""
+    """Return whether the name of a task or file suggests tests: `test-unit`, not `test-deps`."""
     parts = _name_parts(name)
     return bool(_TEST_WORDS.intersection(parts)) and not _OTHER_WORDS.intersection(parts)
 
@@ -333,7 +342,7 @@ def _name_parts(name: str) -> list[str]:
 
 
 def _is_test_script(word: str) -> bool:
-    """Say whether it is a file of the repository that is named as one that runs tests."""
+    """Return whether a word is a file of the repository whose name suggests tests."""
     stem, dot, suffix = _program(word).rpartition(".")
     is_file = suffix in SCRIPT_SUFFIXES if dot else "/" in word
     return is_file and "://" not in word and is_test_name(stem or suffix)
@@ -348,16 +357,16 @@ def _is_assignment(word: str) -> bool:
 
 
 def split_commands(script: str) -> Iterator[list[str]]:
-    """The words of each simple command of a shell script, unquoted.
+    """Yield the words of each simple command of a shell script, unquoted.
 
-    An expression `${{ }}` is a part of its word, whatever stands in it.
+    An expression `${{ }}` is a part of its word, also with blanks and quotes in it.
     """
     for _, words in split_list(script):
         yield words
 
 
 def split_list(script: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of `split_commands`, each after the operators before it: `||`, `&&`, `;\n`."""
+    """Yield (operators, words) of each command; the operators before it are `||`, `&&`, `;\n`."""
     operators = ""
     words: list[str] = []
     word: list[str] = []

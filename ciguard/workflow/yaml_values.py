@@ -1,7 +1,8 @@
-"""YAML as GitHub's workflow parser reads it: the core schema of YAML 1.2. Pure.
+"""YAML as GitHub's workflow parser reads it, the core schema of YAML 1.2, and a workflow's parts.
 
 PyYAML reads YAML 1.1, where `on` is true and `3:10` is a number. Here `on` is text, `3.10` the
-number 3.1 and `010` the number 10, as in a workflow.
+number 3.1 and `010` the number 10, as in a workflow. The functions `..._of` accept a value of any
+shape. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_BYTES: Final = 1 << 20  # GitHub's own limit of a workflow file
-MAX_VALUES: Final = 200_000  # after aliases are followed: ten lines of them can say a billion
+MAX_VALUES: Final = 200_000  # with aliases expanded: ten lines of aliases can make a billion values
 
 _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
@@ -65,10 +66,10 @@ CoreLoader.add_constructor(_BOOL, _boolean)
 
 
 def load(text: str, where: str) -> Any:
-    """The one document of a text.
+    """Parse the only document of a text.
 
     Raises:
-        InputError: it is too large, no YAML, several documents, or grows without end by aliases.
+        InputError: too large, no YAML, several documents, or too many values by aliases.
     """
     if len(text) > MAX_BYTES:
         what = f"{len(text):,} characters, more than {MAX_BYTES:,}"
@@ -85,23 +86,23 @@ def load(text: str, where: str) -> Any:
 
 
 def spaced(text: str) -> str:
-    """The text with spaces for tabs at the end of a line or before a comment.
+    """Replace tabs at the end of a line or before a comment by spaces, keeping all positions.
 
-    YAML and GitHub allow these tabs, PyYAML does not. Positions stay as they are.
+    YAML and GitHub allow these tabs, PyYAML does not.
     """
     if "\t" not in text:
         return text
-    return _END_TABS.sub(lambda found: " " * len(found[0]), text)
+    return _END_TABS.sub(lambda match: " " * len(match[0]), text)
 
 
 def jobs_of(workflow: Any) -> Mapping[str, Any]:
-    """The jobs of a workflow by id; none of a value of another shape."""
+    """Return the jobs of a workflow by id."""
     jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
     return jobs if isinstance(jobs, dict) else {}
 
 
 def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The steps of a job with their numbers, from 1; none of a value of another shape."""
+    """Yield (number, step) of a job, from 1."""
     steps = job.get("steps") if isinstance(job, dict) else None
     for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
         if isinstance(step, dict):
@@ -109,10 +110,35 @@ def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def matrix_of(job: Any) -> Mapping[str, Any]:
-    """The matrix of a job as a mapping; empty where it has none, or an expression makes it."""
+    """Return the matrix of a job; empty without a matrix, or if an expression computes it."""
     strategy = job.get("strategy") if isinstance(job, dict) else None
     matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
     return matrix if isinstance(matrix, dict) else {}
+
+
+def needs_of(job: Any) -> list[str]:
+    """Return the ids of the jobs that a job needs directly."""
+    needs = job.get("needs") if isinstance(job, dict) else None
+    return [str(need) for need in (needs if isinstance(needs, list) else [needs]) if need]
+
+
+def triggers_of(workflow: Any) -> dict[str, Any]:
+    """Return the events that start a workflow, with their filters."""
+    events = workflow.get("on") if isinstance(workflow, dict) else None
+    if isinstance(events, dict):
+        return {str(name): filters for name, filters in events.items()}
+    names = events if isinstance(events, list) else [events]
+    return {str(name): None for name in names if name}
+
+
+def run_defaults_of(workflow: Any, job: Any) -> dict[str, Any]:
+    """Return `defaults.run` of a job; keys that the job lacks are those of the workflow."""
+    merged: dict[str, Any] = {}
+    for owner in (workflow, job):
+        defaults = owner.get("defaults")
+        run = defaults.get("run") if isinstance(defaults, dict) else None
+        merged |= run if isinstance(run, dict) else {}
+    return merged
 
 
 def _problem(error: Exception) -> str:
@@ -122,12 +148,12 @@ def _problem(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def _count(value: Any, known: dict[int, int]) -> int:
-    """How many values there are when each alias is written out; a cycle counts as too many."""
+def _count(value: Any, counts: dict[int, int]) -> int:
+    """Count the values with all aliases expanded; a cycle counts as too many."""
     if not isinstance(value, (dict, list)):
         return 1
-    if id(value) not in known:
-        known[id(value)] = MAX_VALUES + 1  # until it is counted: whoever meets it is inside of it
+    if id(value) not in counts:
+        counts[id(value)] = MAX_VALUES + 1  # for an alias inside of the value: a cycle
         items = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_count(item, known) for item in items)
-    return known[id(value)]
+        counts[id(value)] = 1 + sum(_count(item, counts) for item in items)
+    return counts[id(value)]

@@ -10,7 +10,7 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.init.languages import RECIPES, ProjectFolder, Recipe, ScriptCall, framework_call
-from ciguard.init.project import Suggestion, is_dependency_file, joined, suggest_languages
+from ciguard.init.project import Suggestion, is_dependency_file, join_suggestions, suggest_languages
 from ciguard.init.toolchains import steps_of
 from ciguard.init.workflow_files import render_configuration
 from ciguard.run.frameworks.registry import FRAMEWORKS
@@ -135,7 +135,7 @@ def test_ruby_project_gets_one_suite(
 def test_suites_of_python_come_first() -> None:
     found, _ = suggested({"package.json": JEST, "a.test.js": ""})
     python = Suggestion("- run: one", "one", (), {"x": "tox"})
-    both = joined(python, found)
+    both = join_suggestions(python, found)
     assert both.setup.startswith("- run: one\n- uses: actions/setup-node@")
     assert both.checkout == "one && npm install"
     assert both.unknown == {"x": "tox"}

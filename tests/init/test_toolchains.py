@@ -12,7 +12,7 @@ from ciguard.errors import InputError
 from ciguard.init.toolchains import (
     SUPPORTED,
     UNSUPPORTED,
-    Place,
+    PythonProject,
     checkout_command,
     is_requirement_file,
     lowest_allowed,
@@ -44,8 +44,8 @@ CLAUSE = st.one_of(
 )
 
 
-def place(texts: dict[str, str], folder: str = ".", *, is_alone: bool = True) -> Place:
-    return Place(folder, texts, FRAMEWORKS["pytest"], "3.13", is_alone)
+def place(texts: dict[str, str], folder: str = ".", *, is_alone: bool = True) -> PythonProject:
+    return PythonProject(folder, texts, FRAMEWORKS["pytest"], "3.13", is_alone)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from workflow.generated_workflows import generate
 
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.workflow.environment_axis import (
-    Selection,
+    SelectedEnvironments,
     reject_several_environments,
     select_environments,
     tool_of_all_environments,
@@ -46,7 +46,7 @@ def move(seed: int) -> str:
     if tool is None:
         return "selects"
     try:
-        text = select_environments(job, Selection(tool, NAMES, is_axis=True))
+        text = select_environments(job, SelectedEnvironments(tool, NAMES, is_axis=True))
     except NotMovable as error:
         return error.what
     selected = read_job(text, "ci.yml", "test", str(job.step))

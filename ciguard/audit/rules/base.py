@@ -1,4 +1,4 @@
-"""The values that a rule of the audit reads and finds, and the places of a workflow file. Pure."""
+"""Values that a rule of the audit reads and finds, and the lines of a workflow file. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Certainty = Literal["certain", "possible"]
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFile:
-    """A workflow of the repository, as its default branch has it.
+    """A workflow file of the default branch.
 
     Attributes:
         path: in the repository, as `.github/workflows/ci.yml`.
-        text: as it is written.
-        content: the value of its YAML, of any shape.
+        text: the YAML as written.
+        content: the value of the YAML, of any shape.
     """
 
     path: str
@@ -29,12 +29,12 @@ class WorkflowFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundAt:
-    """Evidence of a finding: a place in a file, or a run or a job.
+class Evidence:
+    """Evidence of a finding: a line of a file, a run or a job.
 
     Attributes:
         what: file, or name of the run or job.
-        url: of its page; "" where there is none.
+        url: page of the run or job; "" if there is none.
         line: of the file, from 1; None for a run or a job.
     """
 
@@ -45,17 +45,17 @@ class FoundAt:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """A finding of a rule, as values: the rule has the words.
+    """A finding of a rule as values; `sentence` of the rule words them.
 
     Attributes:
         subject: the job, matrix or check that the finding is about, as GitHub shows it.
-        facts: numbers and names; the end of a key is the unit of its number (`_s`, `_usd`).
+        facts: numbers and names; the end of a key is the unit of the number (`_s`, `_usd`).
         evidence: at least one.
-        caveat: the reason why the rule cannot be sure, as a key of its `CAVEATS`; "" if it is.
+        caveat: the reason why the finding is uncertain, as a key of the rule's `CAVEATS`; or "".
     """
 
     subject: str
-    evidence: tuple[FoundAt, ...]
+    evidence: tuple[Evidence, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     caveat: str = ""
 
@@ -65,15 +65,15 @@ class RuleFinding:
 
 
 def locate(
-    workflow: WorkflowFile, *places: tuple[tuple[str | int, ...], str]
-) -> tuple[FoundAt, ...]:
-    """Return the lines of paths of keys in the file, each with a text below it or ""; sorted."""
+    workflow: WorkflowFile, *targets: tuple[tuple[str | int, ...], str]
+) -> tuple[Evidence, ...]:
+    """Return the lines of (path of keys, text below the key or "") in the file; sorted."""
     source = SourceText(workflow.text)
-    lines = {source.line_number(*path, text=text) for path, text in places}
-    return tuple(FoundAt(workflow.path, line=line) for line in sorted(lines))
+    lines = {source.line_number(*path, text=text) for path, text in targets}
+    return tuple(Evidence(workflow.path, line=line) for line in sorted(lines))
 
 
 def job_title(job_id: str, job: Any) -> str:
-    """Return the name of a job as GitHub shows it; its id where only a run knows the name."""
+    """Return the name of a job as GitHub shows it; the id if an expression makes the name."""
     name = job.get("name") if isinstance(job, dict) else None
     return name if isinstance(name, str) and name and "${{" not in name else job_id

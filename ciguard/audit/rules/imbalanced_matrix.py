@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
-from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.model.jobs import Job, whole_minutes
 from ciguard.text import duration, price
 
@@ -33,31 +33,31 @@ MIN_SAVING_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class MatrixJob:
-    """A job of the matrix: the median of its successful executions."""
+    """A job of the matrix; `wall_s` is the median of the successful executions."""
 
     name: str
     wall_s: float
     executions: int
-    newest: FoundAt
+    newest: Evidence
 
 
-def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
-    """One finding for each job with a matrix, and each kind of runner that it asks for."""
-    declared = DeclaredJobs(past.workflows)
-    for workflow in past.test_workflows:
+def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
+    """Yield a finding for each imbalanced matrix and kind of runner."""
+    declared = DeclaredJobs(repository.workflows)
+    for workflow in repository.test_workflows:
         groups: defaultdict[tuple[DeclaredJob, tuple[str, ...]], list[MatrixJob]] = defaultdict(
             list
         )
-        jobs = past.jobs_by_name(workflow)
+        jobs = repository.jobs_by_name(workflow)
         for name, executions in jobs.items():
-            known = declared.find(workflow, name)
-            leg = _leg(name, executions)
-            if known is not None and known.has_matrix and leg is not None:
-                groups[known, executions[0][1].labels].append(leg)
-        present = _present_names(past, workflow)
+            declared_job = declared.find(workflow, name)
+            job_times = _leg(name, executions)
+            if declared_job is not None and declared_job.has_matrix and job_times is not None:
+                groups[declared_job, executions[0][1].labels].append(job_times)
+        present = _present_names(repository, workflow)
         for (job, labels), legs in groups.items():
-            current = [leg for leg in legs if leg.name in present]
-            yield from _imbalance(job, current, _price(past, labels))
+            current = [job_times for job_times in legs if job_times.name in present]
+            yield from _imbalance(job, current, _price(repository, labels))
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -82,49 +82,49 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> MatrixJob | None:
     """Return a job of the matrix; None where too few executions succeeded."""
-    found = [
+    succeeded = [
         (run, job, job.wall_s)
         for run, job in executions
         if job.conclusion == "success" and job.wall_s is not None
     ]
-    if len(found) < MIN_EXECUTIONS:
+    if len(succeeded) < MIN_EXECUTIONS:
         return None
-    run, job, _ = found[0]
-    newest = FoundAt(name, job.url or run.url)
-    return MatrixJob(name, median(wall_s for *_, wall_s in found), len(found), newest)
+    run, job, _ = succeeded[0]
+    newest = Evidence(name, job.url or run.url)
+    return MatrixJob(name, median(wall_s for *_, wall_s in succeeded), len(succeeded), newest)
 
 
-def _present_names(past: RepositoryRuns, workflow: str) -> frozenset[str]:
+def _present_names(repository: RepositoryRuns, workflow: str) -> frozenset[str]:
     """Names of the jobs in the newest run that succeeded: a shard of old may have been renamed."""
-    for run in past.runs_of(workflow):
-        if run.conclusion == "success" and past.jobs.get(run.id):
-            return frozenset(job.name for job in past.jobs[run.id])
-    return frozenset(past.jobs_by_name(workflow))
+    for run in repository.runs_of(workflow):
+        if run.conclusion == "success" and repository.jobs.get(run.id):
+            return frozenset(job.name for job in repository.jobs[run.id])
+    return frozenset(repository.jobs_by_name(workflow))
 
 
-def _price(past: RepositoryRuns, labels: tuple[str, ...]) -> float | None:
-    return past.usd_per_minute.get(labels[0]) if len(labels) == 1 else None
+def _price(repository: RepositoryRuns, labels: tuple[str, ...]) -> float | None:
+    return repository.usd_per_minute.get(labels[0]) if len(labels) == 1 else None
 
 
 def _imbalance(
-    job: DeclaredJob, legs: Sequence[MatrixJob], usd_per_minute: float | None
+    job: DeclaredJob, jobs: Sequence[MatrixJob], usd_per_minute: float | None
 ) -> Iterator[RuleFinding]:
-    if len(legs) < 2:  # noqa: PLR2004  # one job has nothing to share with
+    if len(jobs) < 2:  # noqa: PLR2004  # one job has nothing to share with
         return
-    walls_s = [leg.wall_s for leg in legs]
+    walls_s = [job_times.wall_s for job_times in jobs]
     mean_s, longest_s = fmean(walls_s), max(walls_s)
     if longest_s < MIN_RATIO * mean_s or longest_s - mean_s < MIN_SAVING_S:
         return
     billed = sum(map(whole_minutes, walls_s))
-    balanced = len(legs) * whole_minutes(mean_s)
+    balanced = len(jobs) * whole_minutes(mean_s)
     usd = usd_per_minute * (billed - balanced) if usd_per_minute is not None else None
-    ordered = sorted(legs, key=lambda leg: (-leg.wall_s, leg.name))
+    ordered = sorted(jobs, key=lambda job_times: (-job_times.wall_s, job_times.name))
     yield RuleFinding(
         subject=job.name,
         evidence=(ordered[0].newest, ordered[-1].newest),
         facts={
             "ratio": longest_s / mean_s,
-            "jobs": len(legs),
+            "jobs": len(jobs),
             "longest": ordered[0].name,
             "longest_s": longest_s,
             "shortest": ordered[-1].name,
@@ -135,7 +135,7 @@ def _imbalance(
             "balanced_minutes": balanced,
             "saved_usd": usd,
             "fewest_jobs": math.ceil(sum(walls_s) / longest_s),
-            "executions": min(leg.executions for leg in legs),
+            "executions": min(job_times.executions for job_times in jobs),
             "workflow": job.workflow,
         },
         caveat="" if job.divides_tests else "axis-of-environments",

@@ -1,4 +1,7 @@
-"""Jobs whose successful executions come close to their `timeout-minutes`."""
+"""Jobs whose successful executions come close to their `timeout-minutes`.
+
+A job is reported if the 95th percentile of at least 5 executions is 80 % of the limit or more.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.audit.repository_runs import job_evidence
+from ciguard.audit.rules.base import RuleFinding
 from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
@@ -27,18 +31,18 @@ _PERCENTILE: Final = 0.95
 MAX_EVIDENCE: Final = 3
 
 
-def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
-    """One finding for each name of a job whose 95th percentile is 80 % of its limit or more."""
-    declared = DeclaredJobs(past.workflows)
-    found: list[RuleFinding] = []
-    for workflow in past.test_workflows:
-        for name, jobs in past.jobs_by_name(workflow).items():
-            known = declared.find(workflow, name)
-            succeeded = [job for job in jobs if job[1].conclusion == "success"]
-            limit_s = known.limit_s if known is not None else None
+def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
+    """Yield a finding for each name of a job that comes close to its limit, the closest first."""
+    declared = DeclaredJobs(repository.workflows)
+    findings: list[RuleFinding] = []
+    for workflow in repository.test_workflows:
+        for name, jobs in repository.jobs_by_name(workflow).items():
+            job = declared.find(workflow, name)
+            succeeded = [run_job for run_job in jobs if run_job[1].conclusion == "success"]
+            limit_s = job.limit_s if job is not None else None
             if limit_s is not None and len(succeeded) >= MIN_EXECUTIONS:
-                found += _near(name, workflow, succeeded, limit_s)
-    yield from sorted(found, key=lambda one: -one.facts["p95_s"] / one.facts["limit_s"])
+                findings += _near_limit(name, workflow, succeeded, limit_s)
+    yield from sorted(findings, key=lambda item: -item.facts["p95_s"] / item.facts["limit_s"])
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -49,7 +53,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
     return f"95th percentile {times} ({100 * ratio:.0f} %), n = {executions}"
 
 
-def _near(
+def _near_limit(
     name: str, workflow: str, jobs: Sequence[tuple[PastRun, Job]], limit_s: float
 ) -> Iterator[RuleFinding]:
     walls_s = sorted(job.wall_s for _, job in jobs if job.wall_s is not None)
@@ -59,12 +63,12 @@ def _near(
     if p95_s < NEAR_RATIO * limit_s:
         return
     caveat = "few-executions" if len(walls_s) < SURE_EXECUTIONS else ""
-    if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another one
+    if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another limit
         caveat = "limit-changed"
     longest = sorted(jobs, key=lambda job: -(job[1].wall_s or 0.0))[:MAX_EVIDENCE]
     yield RuleFinding(
         subject=name,
-        evidence=tuple(FoundAt(f"run {run.id}", job.url or run.url) for run, job in longest),
+        evidence=job_evidence(longest),
         facts={
             "p95_s": p95_s,
             "longest_s": walls_s[-1],

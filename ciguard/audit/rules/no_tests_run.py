@@ -1,18 +1,24 @@
-"""Jobs that are there to run tests, and ran none for some time."""
+"""Workflows and jobs that should run tests, and ran none for at least 14 days.
+
+Their runs are missing, skip the job or the test step, or have result files that name no test.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs, events_of
-from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
+from ciguard.audit.repository_runs import run_evidence
+from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.text import count_of
+from ciguard.workflow.yaml_values import triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
+    from ciguard.model.jobs import Job
 
 TITLE: Final = "Tests that did not run"
 CAVEATS: Final = {
@@ -27,29 +33,32 @@ _STARTED: Final = frozenset({"success", "failure", "timed_out"})
 How = Literal["executed", "step_skipped", "skipped", "absent"]
 
 
-def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
-    """One finding for a workflow without runs, a job that is skipped, result files without tests.
+def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
+    """Yield a finding for a workflow without runs, a job that is skipped, empty result files.
 
     Time is counted up to the newest run of any workflow that was read.
     """
-    if not past.runs:
+    if not repository.runs:
         return
-    declared = DeclaredJobs(past.workflows)
-    now = max(run.created_at for run in past.runs)
+    declared = DeclaredJobs(repository.workflows)
+    now = max(run.created_at for run in repository.runs)
+    # Started by a person or a workflow: no run is no finding.
     requested = {
-        workflow.path for workflow in past.workflows if events_of(workflow.content) <= _ON_REQUEST
-    }  # started by a person: no run is no finding
-    for workflow in past.test_workflows:
+        file.path
+        for file in repository.workflows
+        if triggers_of(file.content).keys() <= _ON_REQUEST
+    }
+    for workflow in repository.test_workflows:
         if workflow in requested:
             continue
-        idle = _without_runs(past, workflow, now)
+        idle = _without_runs(repository, workflow, now)
         if idle is not None:
             yield idle
             continue
-        yield from _without_tests(past, workflow)
+        yield from _without_tests(repository, workflow)
         for job in declared.of_workflow(workflow):
             if job.test_steps:
-                yield from _never_executed(past, job, declared)
+                yield from _never_executed(repository, job, declared)
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -69,83 +78,81 @@ def sentence(facts: Mapping[str, Any]) -> str:
     return f"no test for {days}: {ways[how]}"
 
 
-def _without_runs(past: RepositoryRuns, workflow: str, now: datetime) -> RuleFinding | None:
-    """A workflow that was not started while others were."""
-    if any(one.what == "runs" and one.detail == workflow for one in past.unread):
+def _without_runs(repository: RepositoryRuns, workflow: str, now: datetime) -> RuleFinding | None:
+    """Return a finding for a workflow that was not started while others were."""
+    if any(item.what == "runs" and item.detail == workflow for item in repository.unread):
         return None
-    runs = past.runs_of(workflow)
-    since = runs[0].created_at if runs else min(run.created_at for run in past.runs)
+    runs = repository.runs_of(workflow)
+    since = runs[0].created_at if runs else min(run.created_at for run in repository.runs)
     days = (now - since).days
     if days < MIN_DAYS:
         return None
-    page = f"{past.url}/blob/{past.branch}/{workflow}"
-    seen = FoundAt(f"run {runs[0].id}", runs[0].url) if runs else FoundAt(workflow, page)
+    page = f"{repository.url}/blob/{repository.branch}/{workflow}"
     return RuleFinding(
         subject=workflow,
-        evidence=(seen,),
+        evidence=run_evidence(runs[:1]) or (Evidence(workflow, page),),
         facts={"how": "no_run", "days": days, "is_known_start": bool(runs)},
         caveat="triggers",
     )
 
 
-def _without_tests(past: RepositoryRuns, workflow: str) -> Iterator[RuleFinding]:
-    """A workflow whose newest result files name no test."""
-    counted = [run for run in past.runs_of(workflow) if run.id in past.test_counts]
-    empty = [run for run in counted if past.test_counts[run.id] == 0]
+def _without_tests(repository: RepositoryRuns, workflow: str) -> Iterator[RuleFinding]:
+    """Yield a finding for a workflow whose newest result files name no test."""
+    counted = [run for run in repository.runs_of(workflow) if run.id in repository.test_counts]
+    empty = [run for run in counted if repository.test_counts[run.id] == 0]
     if empty and empty[0] is counted[0]:
         yield RuleFinding(
             subject=workflow,
-            evidence=tuple(FoundAt(f"run {run.id}", run.url) for run in empty[:MAX_EVIDENCE]),
+            evidence=run_evidence(empty[:MAX_EVIDENCE]),
             facts={"how": "empty_results", "runs": len(empty), "counted": len(counted)},
         )
 
 
 def _never_executed(
-    past: RepositoryRuns, job: DeclaredJob, declared: DeclaredJobs
+    repository: RepositoryRuns, job: DeclaredJob, declared: DeclaredJobs
 ) -> Iterator[RuleFinding]:
-    """A job that its workflow's runs skip."""
+    """Yield a finding for a job that the newest runs of its workflow skip."""
     ways: list[How] = []
     idle: list[PastRun] = []
-    last: PastRun | None = None
-    for run in past.runs_of(job.workflow):
+    last_execution: PastRun | None = None
+    for run in repository.runs_of(job.workflow):
         if run.conclusion == "cancelled":
             continue  # before it began, perhaps
-        if run.id not in past.jobs:
+        if run.id not in repository.jobs:
             break
-        way = _execution(past, run, job, declared)
+        way = _execution(repository.jobs[run.id], job, declared)
         if way == "executed":
-            last = run
+            last_execution = run
             break
         idle.append(run)
         ways.append(way)
     if len(idle) < MIN_RUNS:
         return
-    # Where no run executed it, the time is at least that between those that were read.
-    days = (idle[0].created_at - (last or idle[-1]).created_at).days
+    # If no run executed the job, the time between the runs that were read is a lower bound.
+    days = (idle[0].created_at - (last_execution or idle[-1]).created_at).days
     if days < MIN_DAYS:
         return
     yield RuleFinding(
         subject=job.name,
-        evidence=tuple(FoundAt(f"run {run.id}", run.url) for run in idle[:MAX_EVIDENCE]),
+        evidence=run_evidence(idle[:MAX_EVIDENCE]),
         facts={
             "how": ways[0],
             "days": days,
             "runs": len(idle),
-            "is_known_start": last is not None,
+            "is_known_start": last_execution is not None,
             "workflow": job.workflow,
         },
         caveat="condition" if job.condition else "",
     )
 
 
-def _execution(past: RepositoryRuns, run: PastRun, job: DeclaredJob, declared: DeclaredJobs) -> How:
-    """Return how far the jobs of a declared job came in a run."""
-    own = [one for one in past.jobs[run.id] if declared.find(job.workflow, one.name) is job]
-    started = [one for one in own if one.conclusion in _STARTED]
+def _execution(jobs: Iterable[Job], job: DeclaredJob, declared: DeclaredJobs) -> How:
+    """Return how far the jobs of a run executed a declared job."""
+    executions = [ran for ran in jobs if declared.find(job.workflow, ran.name) is job]
+    started = [execution for execution in executions if execution.conclusion in _STARTED]
     if not started:
-        return "skipped" if own else "absent"
-    ends: Sequence[str | None] = [
-        step.conclusion for one in started for step in one.steps if job.is_test_step(step.name)
-    ]
+        return "skipped" if executions else "absent"
+    steps = [step for execution in started for step in execution.steps]
+    ends = [step.conclusion for step in steps if job.is_test_step(step.name)]
     # A step that has another name in the runs is not known to be skipped.
     return "step_skipped" if ends and all(end == "skipped" for end in ends) else "executed"

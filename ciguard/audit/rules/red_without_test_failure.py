@@ -1,4 +1,7 @@
-"""Red runs that no test and no step failed: cancelled, superseded, or their runner was lost."""
+"""Red runs of a workflow without a failed test or step: cancelled, superseded or a lost runner.
+
+A workflow is reported if at least 3 of its red runs, and a tenth of them, have no failure.
+"""
 
 from __future__ import annotations
 
@@ -7,44 +10,51 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, RedCause, red_cause
-from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.audit.repository_runs import run_evidence
+from ciguard.audit.rules.base import RuleFinding
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
+    from ciguard.audit.rules.base import Evidence
 
 TITLE: Final = "Red runs without a failure"
 CAVEATS: Final = {
     "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "
     "while these still ran",
 }
-MIN_RUNS: Final = 3  # one or two are a person who pressed "Cancel"
+MIN_RUNS: Final = 3  # fewer may be a person who pressed "Cancel"
 MIN_RATIO: Final = 0.1  # of the red runs
 MAX_EVIDENCE: Final = 5
 
 
-def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
-    """One finding for a workflow of whose red runs a tenth or more has no failure."""
-    declared = DeclaredJobs(past.workflows)
-    for workflow in past.test_workflows:
-        runs = [run for run in past.runs_of(workflow) if run.id in past.jobs]
-        red = [(run, red_cause(run, past, declared)) for run in runs if run.is_red]
-        found = [(run, why) for run, why in red if why.cause in WITHOUT_FAILURE]
-        if len(found) < max(MIN_RUNS, MIN_RATIO * len(red)):
+def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
+    """Yield a finding for each workflow with enough red runs without a failure.
+
+    A cause is inferred if no annotation names it, but a newer run of the branch had begun. Without
+    enough runs whose cause an annotation names, the finding has the caveat "superseded-by-time".
+    """
+    declared = DeclaredJobs(repository.workflows)
+    for workflow in repository.test_workflows:
+        runs = [run for run in repository.runs_of(workflow) if run.id in repository.jobs]
+        red = [(run, red_cause(run, repository, declared)) for run in runs if run.is_red]
+        without_failure = [(run, cause) for run, cause in red if cause.cause in WITHOUT_FAILURE]
+        inferred = sum(cause.is_inferred for _, cause in without_failure)
+        required = max(MIN_RUNS, MIN_RATIO * len(red))
+        if len(without_failure) < required:
             continue
-        told = [run for run, why in found if not why.is_inferred]
-        is_certain = len(told) >= max(MIN_RUNS, MIN_RATIO * len(red))
+        is_certain = len(without_failure) - inferred >= required
         yield RuleFinding(
             subject=workflow,
-            evidence=_evidence(found),
+            evidence=_evidence(without_failure),
             facts={
-                "without_failure": len(found),
+                "without_failure": len(without_failure),
                 "red": len(red),
                 "runs": len(runs),
                 "causes": _counts(red),
-                "inferred": len(found) - len(told),
+                "inferred": inferred,
             },
             caveat="" if is_certain else "superseded-by-time",
         )
@@ -53,22 +63,20 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
 def sentence(facts: Mapping[str, Any]) -> str:
     """Count the red runs by cause."""
     ordered = sorted(facts["causes"].items(), key=lambda pair: -pair[1])
-    causes = ", ".join(f"{CAUSES[cause]} {count:,}" for cause, count in ordered)
-    without, red = facts["without_failure"], facts["red"]
+    causes = ", ".join(f"{CAUSES[cause]} {runs:,}" for cause, runs in ordered)
+    count, red = facts["without_failure"], facts["red"]
     inferred = f"; {facts['inferred']:,} known by times alone" if facts["inferred"] else ""
-    share = f"{without:,} of {red:,} red runs ({100 * without / red:.0f} %) had no failure"
+    share = f"{count:,} of {red:,} red runs ({100 * count / red:.0f} %) had no failure"
     return f"{share}; causes: {causes}{inferred}; n = {count_of(facts['runs'], 'run')}"
 
 
 def _counts(red: Sequence[tuple[PastRun, RedCause]]) -> dict[str, int]:
-    counts = Counter(why.cause for _, why in red)
+    counts = Counter(cause.cause for _, cause in red)
     return {cause: counts[cause] for cause in CAUSES if counts[cause]}
 
 
-def _evidence(found: Sequence[tuple[PastRun, RedCause]]) -> tuple[FoundAt, ...]:
-    """The newest run of each cause, then the newest of all."""
-    by_cause = {why.cause: run for run, why in reversed(found)}
-    chosen = [*by_cause.values(), *(run for run, _ in found)]
-    runs = list(dict.fromkeys(run.id for run in chosen))[:MAX_EVIDENCE]
-    urls = {run.id: run.url for run, _ in found}
-    return tuple(FoundAt(f"run {run}", urls[run]) for run in runs)
+def _evidence(causes: Sequence[tuple[PastRun, RedCause]]) -> tuple[Evidence, ...]:
+    """Return the newest run of each cause, then the newest other runs."""
+    by_cause = {cause.cause: run for run, cause in reversed(causes)}
+    runs = dict.fromkeys([*by_cause.values(), *(run for run, _ in causes)])
+    return run_evidence(list(runs)[:MAX_EVIDENCE])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, locate
 from ciguard.workflow.check_names import calls_workflow, has_matrix, names_check, unexpanded_name
 from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
-from ciguard.workflow.yaml_values import jobs_of
+from ciguard.workflow.yaml_values import jobs_of, needs_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,12 +44,12 @@ class _Loss:
     """The reason why a check is not reported.
 
     Attributes:
-        place: path of the keys that say so.
-        caveat: "" where it is certain.
+        path: keys in the workflow file that are the reason.
+        caveat: "" if the loss is certain.
     """
 
     cause: Cause
-    place: tuple[str | int, ...]
+    path: tuple[str | int, ...]
     caveat: str = ""
 
 
@@ -58,9 +58,9 @@ def check_workflow(
 ) -> Iterator[RuleFinding]:
     """Find required checks of this workflow that a run may not report.
 
-    Which checks are required stands in no file: without them, there is nothing to find.
+    No file names the required checks: if they are not known, there is no finding.
     """
-    triggers = _triggers_of(workflow.content)
+    triggers = triggers_of(workflow.content)
     events = tuple(event for event in _PULL_EVENTS if event in triggers)
     jobs = jobs_of(workflow.content)
     for check in sorted(required_checks or ()) if events else ():
@@ -82,7 +82,7 @@ def check_workflow(
         assert loss is not None
         yield RuleFinding(
             check,
-            locate(workflow, (loss.place, "")),
+            locate(workflow, (loss.path, "")),
             {
                 "job": owners[0],
                 "cause": loss.cause,
@@ -104,7 +104,7 @@ def _find_loss(
         loss = _find_skip(name, jobs, triggers, events)
         if loss is not None:
             is_called = calls_workflow(job) and not loss.caveat
-            return _Loss(loss.cause, loss.place, "called_workflow") if is_called else loss
+            return _Loss(loss.cause, loss.path, "called_workflow") if is_called else loss
     for event in events:
         filters = triggers[event]
         for key in _PATH_FILTERS:
@@ -125,48 +125,35 @@ def _find_skip(
         # A push of the branch may report the same name for the same commit.
         caveat = "push_may_report" if _runs_on_push(condition, triggers) else ""
         return _Loss("condition", ("jobs", name, "if"), caveat)
-    needs = _needs_of(jobs[name])
+    needs = needs_of(jobs[name])
     if needs and not runs_after_skip(condition):
-        for one in _skipping_ancestors(name, jobs):
-            if not all(evaluate(_text(jobs[one], "if"), event) for event in events):
-                return _Loss("needed_job_skipped", ("jobs", one, "if"))
+        for ancestor in _skipping_ancestors(name, jobs):
+            if not all(evaluate(_text(jobs[ancestor], "if"), event) for event in events):
+                return _Loss("needed_job_skipped", ("jobs", ancestor, "if"))
     if needs and not runs_after_failure(condition):
         return _Loss("needed_job_fails", ("jobs", name, "needs"), "needed_job_fails")
     return None
 
 
 def _skipping_ancestors(name: str, jobs: Mapping[str, Any]) -> list[str]:
-    """The jobs that skip this one when they are skipped, the nearest first."""
-    found: list[str] = []
+    """Return the jobs whose skip skips this job as well, the nearest first."""
+    ancestors: list[str] = []
     open_jobs = [name]
     while open_jobs:
         job = jobs[open_jobs.pop(0)]
         if runs_after_skip(_text(job, "if")):
             continue
-        for need in _needs_of(job):
-            if need in jobs and need not in found:
-                found.append(need)
+        for need in needs_of(job):
+            if need in jobs and need not in ancestors:
+                ancestors.append(need)
                 open_jobs.append(need)
-    return found
+    return ancestors
 
 
 def _runs_on_push(condition: str, triggers: Mapping[str, Any]) -> bool:
     filters = triggers.get("push", {})
     is_any_branch = not (isinstance(filters, dict) and {"branches", "tags"} & filters.keys())
     return "push" in triggers and is_any_branch and evaluate(condition, "push") is True
-
-
-def _triggers_of(workflow: Any) -> Mapping[str, Any]:
-    """The events that start a workflow with their filters."""
-    events = workflow.get("on") if isinstance(workflow, dict) else None
-    if isinstance(events, dict):
-        return {str(name): filters for name, filters in events.items()}
-    return {str(name): None for name in (events if isinstance(events, list) else [events])}
-
-
-def _needs_of(job: Any) -> list[str]:
-    needs = job.get("needs") if isinstance(job, dict) else None
-    return [str(need) for need in (needs if isinstance(needs, list) else [needs]) if need]
 
 
 def _text(job: Any, key: str) -> str:

@@ -11,8 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
-from ciguard.workflow.result_words import COVERAGE, RESULTS
-from ciguard.workflow.test_commands import action_of, find_test_commands, step_script
+from ciguard.workflow.test_commands import (
+    COVERAGE,
+    RESULTS,
+    action_of,
+    find_test_commands,
+    step_script,
+)
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 if TYPE_CHECKING:
@@ -61,9 +66,10 @@ def check_workflow(
         if not lost:
             continue
         kinds = sorted({upload.kind for upload in lost})
+        steps = [(("jobs", job_id, "steps", upload.number), "") for upload in lost]
         yield RuleFinding(
             job_title(job_id, job),
-            locate(workflow, *((("jobs", job_id, "steps", one.number), "") for one in lost)),
+            locate(workflow, *steps),
             {"kinds": kinds},
             caveat="" if "results" in kinds else "coverage_only",
         )
@@ -75,7 +81,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 
 def _find_lost_uploads(job: Any) -> list[_Upload]:
-    """The uploads after the first test step that no upload after a failure stands in for."""
+    """Return the uploads after the first test step that a failure skips without a substitute."""
     uploads: list[_Upload] = []
     is_after_tests = False
     for number, step in steps_of(job):
@@ -86,7 +92,7 @@ def _find_lost_uploads(job: Any) -> list[_Upload]:
         if not step.get("continue-on-error") and find_test_commands(step_script(step)):
             is_after_tests = True
     safe = {upload.kind for upload in uploads if upload.is_after_failure}
-    # Results tell of a failure what coverage cannot: a job that keeps them loses nothing.
+    # Results show the failure, coverage does not: a job that uploads results loses nothing.
     return [
         upload
         for upload in uploads
@@ -95,7 +101,7 @@ def _find_lost_uploads(job: Any) -> list[_Upload]:
 
 
 def _upload_kind(step: Mapping[str, Any]) -> UploadKind | None:
-    """Return the kind that a step uploads; None where its words do not tell."""
+    """Return the kind of data that a step uploads; None if neither name nor path shows it."""
     action = action_of(step)
     inputs = step.get("with")
     inputs = inputs if isinstance(inputs, dict) else {}

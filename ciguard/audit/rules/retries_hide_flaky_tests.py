@@ -1,6 +1,6 @@
-"""Retries of failed tests, and failures that count for nothing: a flaky test looks healthy. Pure.
+"""Retries of failed tests, and failures that are ignored: both hide a flaky test. Pure.
 
-Only what the workflow itself has is found: settings of a framework in other files are not read.
+Only the workflow file is searched: settings of a framework in other files are not read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CAVEATS: Final = {
     "continue_on_error_is_expression": "an expression decides whether a failure counts",
 }
 _SHELL_COMMENT: Final = re.compile(r"(?m)(^|\s)#.*$")
-# No part of what a job runs.
+# Keys whose texts the job does not run.
 _NAMES: Final = frozenset({"name", "if", "id"})
 _ATTEMPTS: Final = ("max_attempts", "attempt_limit")
 _Path = tuple[str | int, ...]
@@ -43,8 +43,8 @@ class RetryOption:
     """An option or variable that sets how often a failed test runs again.
 
     Attributes:
-        pattern: the group `count` is its value where it has one; 0 is no retry.
-        is_general: other programs have the option too, so it counts in test commands only.
+        pattern: the group `count` is the value, if the option has one; 0 is no retry.
+        is_general: other programs have the option too, so only test commands are searched.
     """
 
     name: str
@@ -78,14 +78,14 @@ RETRY_OPTIONS: Final = (
 RETRY_VARIABLES: Final = frozenset({"NEXTEST_RETRIES", "BATS_TEST_RETRIES"})
 # A plugin that is installed does nothing by itself: its option may stand in a file of settings.
 RETRY_PLUGIN: Final = re.compile(r"(pytest-rerunfailures|pytest-retry|flaky)([=<>~!\[;@].*)?")
-# What a test command is followed by after `||` if its failure is to count for nothing.
+# Commands after `||` that ignore the failure of the test command before.
 IGNORED_FAILURE: Final = frozenset({("true",), (":",), ("exit", "0")})
 
 
 class _Retry(NamedTuple):
     """Attributes:
     pattern: name of the option, action or shape.
-    text: where it stands below the path; "" for the key itself.
+    text: of the retry below the path; "" for the key itself.
     caveat: key of the reason; "" for none.
     """
 
@@ -102,19 +102,19 @@ def check_workflow(
     del required_checks  # a flaky test is worth knowing in any job
     content = workflow.content
     shared = content.get("env") if isinstance(content, dict) else None
-    if found := [*_find_options(shared, ("env",)), *_find_variables(shared, ("env",))]:
-        yield _finding(workflow, workflow.path, found)
+    if retries := [*_find_options(shared, ("env",)), *_find_variables(shared, ("env",))]:
+        yield _finding(workflow, workflow.path, retries)
     for job_id, job in jobs_of(content).items():
         path: _Path = ("jobs", job_id)
-        found = [*_find_options(job, path), *_find_variables(_get(job, "env"), (*path, "env"))]
+        retries = [*_find_options(job, path), *_find_variables(_get(job, "env"), (*path, "env"))]
         for number, step in steps_of(job):
-            found += _find_in_step(step, job, (*path, "steps", number))
-        if found:
-            yield _finding(workflow, job_title(job_id, job), found)
+            retries += _find_in_step(step, job, (*path, "steps", number))
+        if retries:
+            yield _finding(workflow, job_title(job_id, job), retries)
 
 
-def _finding(workflow: WorkflowFile, subject: str, found: list[_Retry]) -> RuleFinding:
-    shown = [retry for retry in found if not retry.caveat] or found
+def _finding(workflow: WorkflowFile, subject: str, retries: list[_Retry]) -> RuleFinding:
+    shown = [retry for retry in retries if not retry.caveat] or retries
     return RuleFinding(
         subject,
         locate(workflow, *((retry.path, retry.text) for retry in shown)),
@@ -129,20 +129,20 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 
 def _find_options(value: Any, path: _Path) -> Iterator[_Retry]:
-    """Options that no other program has, wherever the job has them: as in a value of its matrix."""
-    for place, text in _texts(value, path):
+    """Yield options that only test programs have, in any text, as in a value of the matrix."""
+    for text_path, text in _texts(value, path):
         for option in RETRY_OPTIONS:
             if option.is_general:
                 continue
             for match in option.pattern.finditer(_SHELL_COMMENT.sub("", text)):
-                yield from _retry(option.name, match["count"], place, match[0])
+                yield from _retry(option.name, match["count"], text_path, match[0])
 
 
 def _retry(name: str, count: object, path: _Path, text: str) -> Iterator[_Retry]:
-    """A retry of that count; none where the count is 0."""
-    written = str(count or "").strip("'\"")
-    if not written.isdigit() or int(written):
-        caveat = "retry_count_is_variable" if written.startswith(("$", "%")) else ""
+    """Yield a retry of that count; nothing if the count is 0."""
+    number = str(count or "").strip("'\"")
+    if not number.isdigit() or int(number):
+        caveat = "retry_count_is_variable" if number.startswith(("$", "%")) else ""
         yield _Retry(name, path, text, caveat)
 
 
@@ -173,8 +173,8 @@ def _find_in_step(step: dict[str, Any], job: Any, path: _Path) -> Iterator[_Retr
 
 
 def _find_in_commands(script: str, path: _Path) -> Iterator[_Retry]:
-    """Options of the test commands of a script, and what the script does when they fail."""
-    framework: str | None = None  # of the test command whose result the next operator looks at
+    """Yield options of a script's test commands, and the script's retries of a failed command."""
+    framework: str | None = None  # of the test command whose result the next operator tests
     words: list[str] = []
     for operators, following in split_list(script):
         command = test_command(following)
@@ -213,14 +213,15 @@ def _find_plugins(script: str, path: _Path) -> Iterator[_Retry]:
 def _is_outcome_read(step: dict[str, Any], job: Any) -> bool:
     """Return whether another part of the job reads how the step ended."""
     name = step.get("id")
-    read = re.compile(rf"\bsteps\.{re.escape(str(name))}\.(outcome|outputs)\b")
-    return name is not None and any(read.search(text) for _, text in _texts(job, (), frozenset()))
+    outcome = re.compile(rf"\bsteps\.{re.escape(str(name))}\.(outcome|outputs)\b")
+    texts = _texts(job, (), frozenset())
+    return name is not None and any(outcome.search(text) for _, text in texts)
 
 
 def _texts(
     value: Any, path: _Path, without: frozenset[str] = _NAMES
 ) -> Iterator[tuple[_Path, str]]:
-    """The texts below a value with their paths."""
+    """Yield (path, text) of the texts below a value."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in without:

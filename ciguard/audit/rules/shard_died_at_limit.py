@@ -1,4 +1,7 @@
-"""Jobs that GitHub ended at their `timeout-minutes`, by name."""
+"""Jobs that GitHub ended at their `timeout-minutes`, by name.
+
+A death at the limit is known from an annotation; without annotations, from the wall time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.audit.repository_runs import job_evidence
+from ciguard.audit.rules.base import RuleFinding
 from ciguard.guard.log_patterns import first_match
 from ciguard.text import count_of, duration
 
@@ -28,45 +32,46 @@ _LIMIT: Final = re.compile(r"maximum execution time of (?:(\d+)h)?(?:(\d+) ?m(?:
 _STOPPED: Final = frozenset({"cancelled", "timed_out"})
 
 
-def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
-    """One finding for each name of a job that died at its limit, the most deaths first."""
-    declared = DeclaredJobs(past.workflows)
-    found = []
-    for workflow in past.test_workflows:
-        for name, jobs in past.jobs_by_name(workflow).items():
-            known = declared.find(workflow, name)
-            limit_s = known.limit_s if known is not None else None
-            deaths = [(run, job, _death(job, past, limit_s)) for run, job in jobs]
-            dead = [(run, job) for run, job, how in deaths if how is not None]
-            told = [job for _, job, how in deaths if how == "told"]
+def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
+    """Yield a finding for each name of a job that died at its limit, the most deaths first."""
+    declared = DeclaredJobs(repository.workflows)
+    findings = []
+    for workflow in repository.test_workflows:
+        for name, jobs in repository.jobs_by_name(workflow).items():
+            declared_job = declared.find(workflow, name)
+            limit_s = declared_job.limit_s if declared_job is not None else None
+            deaths = [(run, job, _death(job, repository, limit_s)) for run, job in jobs]
+            dead = [(run, job) for run, job, proof in deaths if proof is not None]
+            annotated = [job for _, job, proof in deaths if proof == "annotation"]
             if dead:
-                limits = [_parse_limit_s(past.annotations[job.id]) for job in told]
+                limits = [_parse_limit_s(repository.annotations[job.id]) for job in annotated]
                 limit_s = next((limit for limit in limits if limit is not None), limit_s)
-                found.append(_finding(name, workflow, dead, (len(told), len(jobs)), limit_s))
-    yield from sorted(found, key=lambda one: (-one.facts["died"], one.subject))
+                counts = len(annotated), len(jobs)
+                findings.append(_finding(name, workflow, dead, counts, limit_s))
+    yield from sorted(findings, key=lambda finding: (-finding.facts["died"], finding.subject))
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """Count the deaths at the limit."""
     limit = "" if facts["limit_s"] is None else f" of {duration(facts['limit_s'])}"
     inferred = facts["inferred"]
-    how = f", {inferred:,} by its wall time" if 0 < inferred < facts["died"] else ""
+    by_time = f", {inferred:,} by its wall time" if 0 < inferred < facts["died"] else ""
     executions = count_of(facts["executions"], "execution")
-    return f"died at its limit{limit} in {facts['died']:,} of {executions}{how}"
+    return f"died at its limit{limit} in {facts['died']:,} of {executions}{by_time}"
 
 
 def _death(
-    job: Job, past: RepositoryRuns, limit_s: float | None
-) -> Literal["told", "inferred"] | None:
-    """Return how it is known that a job died at its limit; None where it did not."""
-    texts = past.annotations.get(job.id)
+    job: Job, repository: RepositoryRuns, limit_s: float | None
+) -> Literal["annotation", "wall_time"] | None:
+    """Return the proof that a job died at its limit; None if the job did not."""
+    texts = repository.annotations.get(job.id)
     match = first_match(texts or ())
     if match is not None:
         pattern, _ = match
-        return "told" if pattern.cause == "job_limit" else None
+        return "annotation" if pattern.cause == "job_limit" else None
     if texts or job.wall_s is None or limit_s is None or job.conclusion not in _STOPPED:
         return None
-    return "inferred" if limit_s - EARLY_S <= job.wall_s <= limit_s + LATE_S else None
+    return "wall_time" if limit_s - EARLY_S <= job.wall_s <= limit_s + LATE_S else None
 
 
 def _parse_limit_s(texts: Sequence[str]) -> float | None:
@@ -81,21 +86,19 @@ def _finding(
     name: str,
     workflow: str,
     dead: Sequence[tuple[PastRun, Job]],
-    told_of: tuple[int, int],
+    counts: tuple[int, int],
     limit_s: float | None,
 ) -> RuleFinding:
-    told, executions = told_of
+    annotated, executions = counts
     return RuleFinding(
         subject=name,
-        evidence=tuple(
-            FoundAt(f"run {run.id}", job.url or run.url) for run, job in dead[:MAX_EVIDENCE]
-        ),
+        evidence=job_evidence(dead[:MAX_EVIDENCE]),
         facts={
             "died": len(dead),
             "executions": executions,
-            "inferred": len(dead) - told,
+            "inferred": len(dead) - annotated,
             "limit_s": limit_s,
             "workflow": workflow,
         },
-        caveat="" if told else "no-annotation",
+        caveat="" if annotated else "no-annotation",
     )

@@ -152,7 +152,7 @@ class _Reading(XmlReader):
             name: self.count(self.assembly, name)
             for name in ("total", "passed", "failed", "skipped", "not-run", "errors")
         }
-        tests = sum(self.counts[one] for one in ("passed", "failed", "skipped"))
+        tests = sum(self.counts[word] for word in ("passed", "failed", "skipped"))
         self.compare_counters(
             ("tests", counted["total"], tests),
             ("passed", counted["passed"], self.counts["passed"]),
