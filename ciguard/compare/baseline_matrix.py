@@ -1,4 +1,4 @@
-"""The values that a candidate is held against, in tables, a row a case. Pure."""
+"""The baseline as a matrix: the values of past runs by case of the candidate. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _NO_GROUP: Final = -1
-# JUnit XML rounds to it: a baseline value of 0 was measured, and has no logarithm.
+# JUnit XML rounds to it. A value of 0 was measured, but has no logarithm.
 _SHORTEST_S: Final = 0.001
 
 
-# Of tests that did not pass; of legs that did not end by themselves; memory that was measured in
-# another way than the candidate's.
+# The test did not pass; its leg did not complete; the candidate measures memory in another way.
 ExcludedValuesReason = Literal["not_passed", "incomplete_leg", "other_method"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedValues:
-    """Values of baseline runs that are not in the baseline, and why."""
+    """The number of values of baseline runs that are not in the baseline, with the reason."""
 
     reason: ExcludedValuesReason
     values: int
@@ -41,13 +40,13 @@ class ExcludedValues:
 
 @dataclass(frozen=True, slots=True)
 class BaselineInfo:
-    """The runs whose values are the baseline, and how they were chosen.
+    """The runs of the baseline, and the rule of their selection.
 
     Attributes:
-        given_runs: how many of `runs` were given as the base; the others are the history's.
-        ordered_by_date: how many of the history's came before the candidate by date alone.
-        ancestors_of: the commit that all others of the history's are ancestors of; null if unknown.
-        ancestry_source: who said so.
+        given_runs: number of `runs` that the user named; the others are of the history.
+        ordered_by_date: number of runs of the history that only their date puts before the
+            candidate; all others are ancestors of the commit `ancestors_of` (null if unknown).
+        ancestry_source: the source of the ancestry.
     """
 
     runs: tuple[RunInfo, ...]
@@ -65,16 +64,16 @@ class BaselineMatrix:
     """Baseline values of the candidate's cases, the newest in the last column.
 
     Attributes:
-        wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
-        wall_group: whose value it is: a position in `run_of_group`; -1 where none.
-        run_of_group: a group is a leg of a run; the run's position.
-        from_incomplete_legs, not_passed: values that are not here because their leg did not end by
-            itself, or they did not pass.
-        other_method: by case, values that are not here because their memory was measured in
-            another way.
-        value_counts: by run, how many of the candidate's cases it has a value of.
-        retained_bytes: as `wall_s`; None where the candidate has none.
-        is_used, probe_s: of each group, whether it gives a value, and its runner's probe, or NaN.
+        wall_s, peak_delta_bytes: (cases, 20), padded with NaN.
+        wall_group: group of each wall time, a position in `run_of_group`; -1 without a value. A
+            group is a leg of a run.
+        run_of_group: position of the run of each group.
+        from_incomplete_legs, not_passed: numbers of values left out, as their leg did not end by
+            itself, or their test did not pass.
+        other_method: by case, number of memory values left out, as measured in another way.
+        value_counts: by run, number of the candidate's cases with a value.
+        retained_bytes: as `wall_s`; None if the candidate has none.
+        is_used, probe_s: by group, whether it has a value, and the CPU probe of its runner or NaN.
     """
 
     wall_s: Floats
@@ -92,7 +91,7 @@ class BaselineMatrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """Values before they are put in a table: sorted by key, then age; the group of each."""
+    """The values in columns, sorted by key, then age, each with its group."""
 
     key: NDArray[np.int32]
     group: Integers
@@ -105,14 +104,14 @@ class _Rows:
 
 
 def _usable(outcome: Codes, ending: Codes) -> NDArray[np.bool_]:
-    """Only what ran to its good end is a measurement; 0 is not told, by a file of durations."""
+    """Select the cases that passed and completed; code 0 is unknown, as in a file of durations."""
     good: NDArray[np.bool_] = (outcome == CODE["outcome"]["passed"]) | (outcome == 0)
     completed: NDArray[np.bool_] = (ending == CODE["ending"]["completed"]) | (ending == 0)
     return good & completed
 
 
 def usable(run: Run) -> NDArray[np.bool_]:
-    """Say of each case of a run whether its numbers can be compared."""
+    """Select the cases of a run whose numbers can be compared: those that passed."""
     return _usable(run.outcome, run.ending)
 
 
@@ -121,8 +120,8 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
     target = index_in(history, candidate).astype(np.int32)
-    there = chosen[values.run] & (target[values.key] >= 0)
-    good = there & _usable(values.outcome, values.ending)
+    is_shared = chosen[values.run] & (target[values.key] >= 0)
+    good = is_shared & _usable(values.outcome, values.ending)
     complete = in_complete_leg(history, values)
     rows = np.flatnonzero(good & complete)
     return _Rows(
@@ -133,7 +132,7 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
         retained_bytes=values.retained_bytes[rows],
         measured_by=values.measured_by[rows],
         from_incomplete_legs=int((good & ~complete).sum()),
-        not_passed=int((there & ~good).sum()),
+        not_passed=int((is_shared & ~good).sum()),
     )
 
 
@@ -160,15 +159,15 @@ def _of_run(run: Run, candidate: Run, origin: int) -> _Rows:
 def baseline_matrix(
     candidate: Run, history: History | None, used: Sequence[int], bases: Sequence[Run]
 ) -> BaselineMatrix:
-    """Put the values of all baseline runs beside the candidate's cases.
+    """Return the values of all baseline runs by case of the candidate.
 
     Args:
-        used: positions of the history's runs.
-        bases: runs that are not in the history, oldest first; taken as newer than those.
+        used: positions of the used runs in the history.
+        bases: runs that are not in the history, oldest first; they count as newer than those.
 
     Returns:
-        A row for each of the candidate's keys. Memory only where it was measured in the same way
-        as the candidate's. O(values) in numpy, O(keys) in Python.
+        a row for each key of the candidate; memory only if measured in the same way as in the
+        candidate. O(values) in numpy, O(keys) in Python.
     """
     parts: list[_Rows] = []
     run_of_group: list[int] = []
@@ -227,7 +226,6 @@ def _to_matrix(
         value_counts=np.bincount(run_of_group[rows.group[given]], minlength=runs),
         from_incomplete_legs=rows.from_incomplete_legs,
         not_passed=rows.not_passed,
-        # A case without memory in the candidate is not compared.
         other_method=np.bincount(
             rows.key[has_peak & ~alike & (candidate.measured_by[rows.key] > 0)], minlength=count
         ),
@@ -246,9 +244,9 @@ def _retained(rows: _Rows, candidate: Run) -> Floats | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aligned:
-    """Another run's comparable values beside a run's cases; NaN where it has none.
+    """Another run's comparable values by case of a run, else NaN.
 
-    Memory only where both measured it in the same way.
+    Memory only if both runs measured it in the same way.
     """
 
     wall_s: Floats
@@ -257,26 +255,26 @@ class Aligned:
 
 
 def align(run: Run, other: Run) -> Aligned:
-    """Put another run's values beside the cases of this one."""
-    place = index_in(run, other)
-    there = np.flatnonzero(place >= 0)
-    place = place[there]
-    good = usable(other)[place]
-    alike = good & (other.measured_by[place] == run.measured_by[there])
+    """Return another run's values by case of this run."""
+    index = index_in(run, other)
+    rows = np.flatnonzero(index >= 0)
+    index = index[rows]
+    good = usable(other)[index]
+    alike = good & (other.measured_by[index] == run.measured_by[rows])
     wall_s, peaks = np.full(len(run.keys), np.nan), np.full(len(run.keys), np.nan)
     leg = np.zeros(len(run.keys), np.int32)
-    wall_s[there] = np.where(good, other.wall_s[place], np.nan)
-    peaks[there] = np.where(alike, other.peak_delta_bytes[place], np.nan)
-    leg[there] = other.leg[place]
+    wall_s[rows] = np.where(good, other.wall_s[index], np.nan)
+    peaks[rows] = np.where(alike, other.peak_delta_bytes[index], np.nan)
+    leg[rows] = other.leg[index]
     return Aligned(wall_s, peaks, leg)
 
 
 def baseline_info(
     history: History | None, choice: Selection, bases: Sequence[Run], table: BaselineMatrix
 ) -> BaselineInfo:
-    """Say which runs and values were used, how they were chosen, and why others were not."""
+    """Return the used runs and values, the rule of their selection, and the excluded ones."""
     known = history.runs if history is not None else ()
-    first = len(known) if choice.used else 0  # groups of given runs come after the history's
+    first = len(known) if choice.used else 0  # given runs are numbered after those of the history
     counts = dict(enumerate(table.value_counts.tolist()))
     runs = {position: known[position] for position in choice.used} | dict(enumerate(bases, first))
     unused = (
@@ -285,12 +283,12 @@ def baseline_info(
         ExcludedValues("other_method", int(table.other_method.sum())),
     )
     return BaselineInfo(
-        runs=tuple(run_info(run, counts.get(place, 0)) for place, run in runs.items()),
+        runs=tuple(run_info(run, counts.get(number, 0)) for number, run in runs.items()),
         excluded_runs=choice.excluded,
         given_runs=len(bases),
         ordered_by_date=choice.ordered_by_date,
         ancestors_of=choice.lineage.of,
         ancestry_source=choice.lineage.source,
         values=int(table.value_counts.sum()),
-        excluded_values=tuple(one for one in unused if one.values),
+        excluded_values=tuple(excluded for excluded in unused if excluded.values),
     )

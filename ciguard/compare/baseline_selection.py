@@ -1,8 +1,8 @@
-"""Which past runs a candidate is held against, and why not the others. Pure.
+"""The selection of the baseline: the past runs with which a candidate is compared. Pure.
 
-A proposal is held against runs of its base branch, all else against runs like itself: of commits
-that came before, of the same workflow, all of one event. Which commits came before another is
-git's answer where it has the commits, else GitHub's in one call.
+A pull request is compared with runs of its base branch, any other run with runs like itself. All of
+them are of earlier commits, of the same workflow and of one event. git knows the order of commits
+if it has them, else GitHub is asked in one call.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-# Of one event only, for a nightly run may be another thing altogether: which, where there are
-# several. A run that says no event is like any.
+# Baseline runs are of one event, the first of these: a nightly run may do other work. A run of
+# unknown event fits any.
 EVENTS: Final = ("push", "schedule", "workflow_dispatch", "repository_dispatch")
 
 
 PULL_REQUEST: Final = ("pull_request", "pull_request_target")
-# Who knows which commits came before: "runs" is the parents that the history's runs recorded.
+# Source of the order of commits; "runs": the parents that the history's runs recorded.
 AncestrySource = Literal["git", "github", "runs"]
 ExclusionReason = Literal[
     "candidate",
@@ -46,7 +46,7 @@ ExclusionReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ExcludedRun:
-    """A run of the history that is no baseline, and why."""
+    """A run of the history that is not in the baseline, with the reason."""
 
     run_id: int
     reason: ExclusionReason
@@ -54,13 +54,12 @@ class ExcludedRun:
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """The order of commits that git, GitHub or a history knows; of all others nothing is known.
+    """The known ancestors of a commit.
 
     Attributes:
-        of: the commit whose ancestors were asked for; it is one of them.
-        ancestors: are known to be.
-        non_ancestors: are known not to be.
-        source: of the answer; None without one.
+        of: the commit, which counts as one of its ancestors.
+        ancestors, non_ancestors: commits known to be ancestors, or not to be; others are unknown.
+        source: the source of the answer; None without one.
     """
 
     of: str | None = None
@@ -69,7 +68,7 @@ class Ancestry:
     source: AncestrySource | None = None
 
     def is_ancestor(self, sha: str | None) -> bool | None:
-        """Say whether a commit came before; None where that is not known."""
+        """Return whether a commit is an ancestor; None if that is unknown."""
         if sha is None:
             return None
         return True if sha in self.ancestors else False if sha in self.non_ancestors else None
@@ -80,10 +79,9 @@ UNKNOWN: Final = Ancestry()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Positions of the history's runs that are a baseline, oldest first, and the others.
+    """The positions of the baseline's runs in the history, oldest first, and the excluded runs.
 
-    `ordered_by_date`: how many of them were chosen by date, as no source knows whether they came
-    before.
+    `ordered_by_date`: number of runs that only their date puts before the candidate.
     """
 
     used: tuple[int, ...] = ()
@@ -99,7 +97,7 @@ class _Criteria:
     lineage: Ancestry
 
     def rejection(self, run: HistoryRun) -> ExclusionReason | None:
-        """Return why a run is no baseline, its event aside; None where it may be one."""
+        """Return why a run is no baseline run, its event aside; None if it may be one."""
         candidate = self.candidate
         if run.run_id == candidate.run_id:
             return "candidate"
@@ -123,7 +121,7 @@ class _Criteria:
         return None
 
     def _is_own(self, run: HistoryRun) -> bool:
-        """A push to the branch of the pull request; of a fork's that may be called as the base."""
+        """Return whether a run is a push to the pull request's branch, named as the base or not."""
         candidate = self.candidate
         if candidate.event not in PULL_REQUEST:
             return False
@@ -139,11 +137,11 @@ def select_baseline(
     branch: str | None = None,
     lineage: Ancestry = UNKNOWN,
 ) -> Selection:
-    """The last 20 runs of the history that may be a baseline of the candidate.
+    """Select the last 20 runs of the history that may be baseline runs of the candidate.
 
     Args:
-        branch: the base's, where it is known.
-        lineage: what git or GitHub say of the commits.
+        branch: branch of the base, if it is known.
+        lineage: the order of commits by git or GitHub.
     """
     lineage = with_parents(lineage, history.runs, base_commit(candidate))
     criteria = _Criteria(candidate, branch, lineage)
@@ -152,27 +150,26 @@ def select_baseline(
         "other_tests" if position in others else criteria.rejection(run)
         for position, run in enumerate(history.runs)
     ]
-    event = _event(
-        candidate, [run for run, why in zip(history.runs, reasons, strict=True) if not why]
-    )
+    accepted = [run for run, reason in zip(history.runs, reasons, strict=True) if not reason]
+    event = _event(candidate, accepted)
     used: list[int] = []
-    left_out: list[ExcludedRun] = []
+    excluded: list[ExcludedRun] = []
     for position, (run, reason) in enumerate(zip(history.runs, reasons, strict=True)):
         other = not reason and event is not None and run.event not in (None, event)
         if reason or other:
-            left_out.append(ExcludedRun(run.run_id, reason or "other_event"))
+            excluded.append(ExcludedRun(run.run_id, reason or "other_event"))
         else:
             used.append(position)
-    left_out.extend(
+    excluded.extend(
         ExcludedRun(history.runs[position].run_id, "too_old") for position in used[:-VALUES_PER_KEY]
     )
     used = used[-VALUES_PER_KEY:]
     by_date = sum(lineage.is_ancestor(history.runs[position].sha) is None for position in used)
-    return Selection(tuple(used), tuple(left_out), lineage, by_date)
+    return Selection(tuple(used), tuple(excluded), lineage, by_date)
 
 
 def _runs_of_other_tests(history: History, candidate: Run) -> set[int]:
-    """Positions of the runs that have no case of a record made by hand, which names no run."""
+    """Return the positions of runs without any case of a candidate that names no run."""
     if candidate.run_id is not None or not candidate.keys:
         return set()
     shared = index_in(history, candidate) >= 0
@@ -181,29 +178,29 @@ def _runs_of_other_tests(history: History, candidate: Run) -> set[int]:
 
 
 def _event(candidate: Run, runs: Sequence[HistoryRun]) -> str | None:
-    """The event whose runs are used; None where no run says one."""
-    there = {run.event for run in runs if run.event is not None}
+    """Return the event whose runs are used; None if no run names one."""
+    events = {run.event for run in runs if run.event is not None}
     first = () if candidate.is_pull_request or candidate.event is None else (candidate.event,)
-    wanted = (*first, *EVENTS, *sorted(there))
-    return next((event for event in wanted if event in there), None)
+    by_priority = (*first, *EVENTS, *sorted(events))
+    return next((event for event in by_priority if event in events), None)
 
 
 def base_commit(run: Run) -> str | None:
-    """The commit whose ancestors are a run's baseline; None where its record does not tell.
+    """Return the commit whose ancestors are a run's baseline; None if the record does not show it.
 
-    GitHub tests a pull request as the merge of its head into the base's tip: then it is the other
-    parent. Where the head itself was checked out, its ancestors on the base branch are those of
-    the merge base. Else it is the tested commit.
+    GitHub tests a pull request as the merge of its head into the tip of the base: then that tip,
+    the other parent, is returned. Otherwise it is the tested commit; if that is the head, its
+    ancestors on the base branch are those of the merge base.
     """
     if run.is_pull_request and run.head_sha in run.parents and len(run.parents) > 1:
         return next((parent for parent in run.parents if parent != run.head_sha), None)
     if run.event in PULL_REQUEST and run.sha != run.head_sha:
-        return None  # some merge of unknown parents
+        return None  # a merge with unknown parents
     return run.sha
 
 
 def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | None) -> Ancestry:
-    """Add what the history's own runs say of their parents, as far as that chain is unbroken."""
+    """Add the ancestors by the parents that the history's runs recorded, as far as these reach."""
     if commit is None:
         return lineage
     parents: Mapping[str, set[str]] = defaultdict(set)
@@ -211,17 +208,17 @@ def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | No
         if run.sha is not None:
             parents[run.sha].update(run.parents)
     known = {commit}
-    left = [commit]
-    while left:
-        more = parents.get(left.pop(), set()) - known
+    pending = [commit]
+    while pending:
+        more = parents.get(pending.pop(), set()) - known
         known |= more
-        left += more
+        pending += more
     known |= lineage.ancestors
     source = lineage.source or "runs"
     return Ancestry(commit, frozenset(known), lineage.non_ancestors - known, source)
 
 
-MAX_COMMITS: Final = 60  # commits: 20 runs are used, and one of git's processes takes 3 ms
+MAX_COMMITS: Final = 60  # 20 runs are used; git needs 3 ms a commit
 
 
 def ancestry_of(
@@ -233,9 +230,9 @@ def ancestry_of(
     """Ask which of `commits` come before `commit`.
 
     Args:
-        commits: oldest first; of very many only the newest are looked at.
-        by_git: says of each commit whether it is an ancestor; nothing of those not known.
-        query: gives the commits between an old one and `commit`, as GitHub lists them.
+        commits: oldest first; only the newest 60 are asked for.
+        by_git: returns for each commit that git knows whether it is an ancestor.
+        query: returns GitHub's list of the commits between an old one and `commit`.
     """
     shas = list(dict.fromkeys(commits))[-MAX_COMMITS:]
     if commit is None or not shas:

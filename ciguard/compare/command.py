@@ -1,8 +1,8 @@
-"""`ciguard compare`: finds both runs and the history, compares, prints."""
+"""The command `ciguard compare`: find both runs and the history, compare, and print."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,7 +11,7 @@ from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import Comparison, exit_code, moved_notes
+from ciguard.compare.comparison import AnyComparison, Comparison, exit_code, moved_notes
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs import (
     JobsComparison,
@@ -65,8 +65,7 @@ RESULTS_HELP: Final = (
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
-Answer = Comparison | JobsComparison | LogComparison
-# What each comparison is of, its blocks, and its JSON.
+# By kind of comparison: the noun of its inputs, its blocks, and its JSON.
 _OUTPUTS: Final[Mapping[type, tuple[str, Callable[..., tuple[Block, ...]], Callable[..., str]]]] = {
     Comparison: ("runs", document, json_text),
     JobsComparison: ("runs without records", jobs_document, jobs_json_text),
@@ -74,23 +73,23 @@ _OUTPUTS: Final[Mapping[type, tuple[str, Callable[..., tuple[Block, ...]], Calla
 }
 
 
-def _blocks(found: Answer) -> tuple[Block, ...]:
-    return _OUTPUTS[type(found)][1](found)
+def _blocks(comparison: AnyComparison) -> tuple[Block, ...]:
+    return _OUTPUTS[type(comparison)][1](comparison)
 
 
-def _html(found: Answer) -> str:
-    # Imported here: text and JSON need not pay for Jinja.
+def _html(comparison: AnyComparison) -> str:
+    # Imported here: text and JSON do not need Jinja.
     from ciguard.render.html import as_html  # noqa: PLC0415
 
-    return as_html(_blocks(found))
+    return as_html(_blocks(comparison))
 
 
-FORMATS: Final[Mapping[str, Callable[[Answer], str]]] = {
-    "text": lambda found: as_text(_blocks(found)),
-    "markdown": lambda found: as_markdown(
-        _blocks(found), full_text_location="the JSON and the HTML page"
+FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
+    "text": lambda comparison: as_text(_blocks(comparison)),
+    "markdown": lambda comparison: as_markdown(
+        _blocks(comparison), full_text_location="the JSON and the HTML page"
     ),
-    "json": lambda found: _OUTPUTS[type(found)][2](found),
+    "json": lambda comparison: _OUTPUTS[type(comparison)][2](comparison),
     "html": _html,
 }
 
@@ -159,11 +158,11 @@ def command(
     tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12
     if memory or durations could not be judged, 13 if incomplete.
     """
-    words = _fail_on(fail_on)
-    found: Answer
+    conditions = _fail_on(fail_on)
+    comparison: AnyComparison
     if are_logs(invocation.folder, (base, head)):
         unused = {"--results": "".join(results[:1]), "--history": history_location or ""}
-        found = _compare_logs(invocation, (base, head), unused)
+        comparison = _compare_logs(invocation, (base, head), unused)
     else:
         lookup = RecordFinder(
             invocation.environ,
@@ -177,17 +176,17 @@ def command(
             if history_location is not None
             else _configured_history(invocation)
         )
-        found = _compare(invocation, (base, head), history, lookup, results)
-    answer = FORMATS[format_](found)
+        comparison = _compare(invocation, (base, head), history, lookup, results)
+    answer = FORMATS[format_](comparison)
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(as_text(_blocks(found)[:1]))
-    if unknown := sorted(words - {*found.conditions_met}):
-        kind = _OUTPUTS[type(found)][0]
-        console.err(f"warning: --fail-on {','.join(unknown)}: not known of {kind}")
-    return exit_code(found, words, strict=strict)
+        console.out(as_text(_blocks(comparison)[:1]))
+    if unknown := sorted(conditions - {*comparison.conditions_met}):
+        noun = _OUTPUTS[type(comparison)][0]
+        console.err(f"warning: --fail-on {','.join(unknown)}: not known of {noun}")
+    return exit_code(comparison, conditions, strict=strict)
 
 
 def _compare_logs(
@@ -239,35 +238,32 @@ def _history(invocation: Invocation, location: str) -> History | None:
 
 
 def _configured_history(invocation: Invocation) -> History | None:
-    """The configuration's history. Nobody asked for it by name, so its absence is a note."""
+    """Return the configured history; an unreadable one gives a note, as no option names it."""
     if not (_has_configuration(invocation) or invocation.environ.get(STORE_VARIABLE)):
         return None
     from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
-        return None  # a pyproject.toml that says nothing of us
-    found = load_or_explain(
+        return None  # a pyproject.toml without a section of ciguard
+    attempt = load_or_explain(
         config.history.store, invocation.folder, invocation.environ, WITHOUT_HISTORY
     )
-    if found.problem:
-        console.err(f"note: {found.problem}")
-    return found.history
+    if attempt.problem:
+        console.err(f"note: {attempt.problem}")
+    return attempt.history
 
 
 def _has_configuration(invocation: Invocation) -> bool:
     return any((invocation.folder / name).exists() for name in CONFIGURED)
 
 
-NOTHING_READ: Final = FoundRecords(())
-
-
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The runs that an argument names, oldest first; none of `base`: then the rule chooses."""
+    """The runs that an argument names, oldest first; empty for `base`, a run of the history."""
 
     runs: tuple[Run, ...]
-    recorded: FoundRecords = NOTHING_READ
+    recorded: FoundRecords = field(default_factory=lambda: FoundRecords(()))
 
 
 def _compare(
@@ -277,7 +273,7 @@ def _compare(
     lookup: RecordFinder,
     results: tuple[str, ...],
 ) -> Comparison | JobsComparison:
-    finding = _Resolver(lookup, history)
+    resolver = _Resolver(lookup, history)
     references = [
         parse(word, side, lookup.exists)
         for word, side in zip(arguments, ("BASE", "HEAD"), strict=True)
@@ -285,32 +281,27 @@ def _compare(
     if isinstance(references[1], Base):
         fix = "give the candidate: a run, a folder of records, or this"
         raise UsageError("base is what a candidate is held against", where="HEAD: base", fix=fix)
-    head = finding.resolve(references[1], arguments[1], "HEAD")
+    head = resolver.resolve(references[1], arguments[1], "HEAD")
     newest = head.runs[-1] if head.runs else None
-    base = finding.resolve(references[0], arguments[0], "BASE", newest)
+    base = resolver.resolve(references[0], arguments[0], "BASE", newest)
     if results and base.recorded.run_id is None and head.recorded.run_id is None:
         fix = "name a run of GitHub by its id, or result files as BASE and HEAD"
         raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
     for side, argument in zip((base, head), arguments, strict=True):
         for problem in (*side.recorded.problems, *side.recorded.damages()):
-            place = "" if argument in problem else f"{argument}: "
-            console.err(f"warning: {place}{problem}")
+            prefix = "" if argument in problem else f"{argument}: "
+            console.err(f"warning: {prefix}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
         return _compare_jobs(base.recorded, head.recorded, arguments)
     bases, heads = _join_names(base, head, history, arguments)
     old, new = base.recorded, head.recorded
     context = _context(invocation, lookup, heads[-1], history, (old, new))
-    found = compare_run(
-        heads[-1],
-        history,
-        bases,
-        previous=heads[-2] if len(heads) > 1 else None,
-        context=context,
-    )
+    previous = heads[-2] if len(heads) > 1 else None
+    comparison = compare_run(heads[-1], history, bases, previous=previous, context=context)
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
     return replace(
-        found,
-        notes=(*found.notes, *moved_notes(new.records)),
+        comparison,
+        notes=(*comparison.notes, *moved_notes(new.records)),
         steps=compare_steps(old.jobs, new.jobs, commits),
         artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
     )
@@ -322,10 +313,10 @@ def _compare_jobs(
     """Compare runs without records.
 
     Raises:
-        InputError: one of them has records: neither tests nor, of a folder, jobs are in both.
+        InputError: only one of them has records: neither its tests nor its jobs can be compared.
     """
-    for found, side, argument in zip((base, head), ("BASE", "HEAD"), arguments, strict=True):
-        if not found.has_only_jobs:
+    for recorded, side, argument in zip((base, head), ("BASE", "HEAD"), arguments, strict=True):
+        if not recorded.has_only_jobs:
             other = arguments[side == "BASE"]
             what = f"run {other} has no ciguard records to compare with"
             fix = "name the result files of both by --results, or compare the jobs of two such runs"
@@ -339,7 +330,7 @@ def _compare_jobs(
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:
-    """The job with why it was cancelled, where GitHub says it."""
+    """Return the job with the reason of its cancellation, if an annotation names it."""
     match = first_match(annotations.get(job.name, ()))
     return replace(job, ending=match[0].ending) if match is not None else job
 
@@ -352,7 +343,7 @@ class _Resolver:
     def resolve(
         self, reference: Reference, argument: str, side: str, head: Run | None = None
     ) -> _Runs:
-        """Find what an argument names; `head` is the candidate, where the base is looked for."""
+        """Find the runs of an argument; `head` is the candidate when the base is searched."""
         where = f"{side}: {argument}"
         if isinstance(reference, PathReference):
             return _read(self.lookup.on_disk(reference), argument)
@@ -375,7 +366,7 @@ class _Resolver:
         return self._newest(branch, argument, where, head)
 
     def _run(self, reference: RunId, argument: str, where: str) -> _Runs:
-        # An address says where the run is; a number is of the history first.
+        # An address names the host of a run; a number is looked up in the history first.
         if self.history is not None and not reference.server:
             run = find_in_history(
                 self.history, reference, argument, where, strict=not self.lookup.can_query_github
@@ -395,22 +386,23 @@ class _Resolver:
         if self.history is not None:
             run = newest_run_of_branch(self.history, branch, head, argument, where)
             return _Runs((run,))
-        found = self.lookup.newest_of(branch, where)
-        return _read(self.lookup.on_github(found, where), argument)
+        newest = self.lookup.newest_of(branch, where)
+        return _read(self.lookup.on_github(newest, where), argument)
 
 
 def _read(recorded: FoundRecords, name: str) -> _Runs:
     """Return the runs of records.
 
     Raises:
-        InputError: nothing of it could be read: it is of no format, or empty.
+        InputError: no record or result file could be read.
     """
     damages = [damage for record in recorded.records for damage in record.damage]
-    # A leg that was killed at its start has its first line, and is an answer.
-    known = (
-        one.results or (one.header and not recorded.from_result_files) for one in recorded.records
+    # A leg that was killed at its start has a header, and counts as read.
+    usable = (
+        record.results or (record.header and not recorded.from_result_files)
+        for record in recorded.records
     )
-    if damages and not any(known):
+    if damages and not any(usable):
         fix = "name a folder of records, or result files such as JUnit XML or TRX"
         raise InputError(damages[0], fix=fix)
     jobs = tuple(_with_ending(job, recorded.annotations) for job in recorded.jobs)
@@ -428,19 +420,19 @@ def _runs(recorded: FoundRecords, records: tuple[Record, ...], name: str) -> tup
 def _join_names(
     base: _Runs, head: _Runs, history: History | None, arguments: tuple[str, str]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """Runs of result files, with the names that the other side and the history have for tests."""
-    found = []
+    """Return the runs; result files get test names of the other side and the history."""
+    joined = []
     for side, other, name in ((base, head, arguments[0]), (head, base, arguments[1])):
         if not side.recorded.from_result_files:
-            found.append(side.runs)
+            joined.append(side.runs)
             continue
         records, note = join_by_name(
             side.recorded.records, () if other.recorded.from_result_files else other.runs, history
         )
         if note:
             console.err(f"{name}: {note}")
-        found.append(_runs(side.recorded, records, name))
-    return found[0], found[1]
+        joined.append(_runs(side.recorded, records, name))
+    return joined[0], joined[1]
 
 
 def _context(
@@ -463,10 +455,10 @@ def _context(
 
 
 def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
-    """Failures that are quarantined; none where the folder quarantines nothing."""
+    """Return the quarantined failures; none without a quarantine.toml in the folder."""
     if not (invocation.folder / QUARANTINE).is_file():
         return {}
-    # Imported here: it reads the configuration of the base, with pydantic.
+    # Imported here: the module reads the configuration of the base, with pydantic.
     from ciguard.guard.policy import context_of, quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(context_of(invocation)).entries)
@@ -476,7 +468,7 @@ def _prices(invocation: Invocation) -> Mapping[str, float]:
     """Return the price of a minute, by pool; none without a configuration."""
     if not _has_configuration(invocation):
         return {}
-    # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.
+    # Imported here: a folder without configuration does not need pydantic (0.1 s).
     from ciguard.config.suites import prices_of  # noqa: PLC0415
 
     return prices_of(invocation.config())

@@ -1,4 +1,4 @@
-"""A candidate against its base and baseline: the whole comparison in one pure function."""
+"""The comparison of a candidate with its base and baseline, in one function. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
 from ciguard.compare.baseline_selection import UNKNOWN, Ancestry, Selection, select_baseline
+from ciguard.compare.billed_minutes import cost
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
 from ciguard.compare.history_match import match_in_history
-from ciguard.compare.jobs import cost, job_changes
+from ciguard.compare.jobs import job_changes
 from ciguard.compare.leaks import Leak, find_leaks
 from ciguard.compare.legs import (
     MIN_OVERLAP,
@@ -37,7 +38,6 @@ from ciguard.compare.suite_speed import (
     normalize_baseline,
     normalize_run,
     probe_adjusted_speed,
-    without_outliers,
 )
 from ciguard.compare.transitions import (
     NO_RENAMES,
@@ -52,28 +52,27 @@ if TYPE_CHECKING:
 
     from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
     from ciguard.compare.comparison import UnjudgedReason
-    from ciguard.compare.legs import LostUnits
-    from ciguard.compare.measure_changes import MeasureVerdict
+    from ciguard.compare.measure_changes import MeasureState, MeasureVerdict
     from ciguard.compare.run_columns import Floats, Run
-    from ciguard.compare.suite_speed import NormalizedBaseline, SuiteSpeed
-    from ciguard.compare.transitions import Excuse, Renames, Transition
+    from ciguard.compare.suite_speed import SuiteSpeed
+    from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History
     from ciguard.logs.pattern_table import Direction
-    from ciguard.model import CaseKey, Plan, UnitKey
+    from ciguard.model import CaseKey, Plan
     from ciguard.model.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Facts beyond the runs themselves; each has a default for "not known".
+    """Facts beyond the runs themselves; the default of each is "unknown".
 
     Attributes:
-        branch: the base's.
-        lineage: which commits came before the candidate's base.
-        prices: of a minute, by pool, in USD.
-        jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
+        branch: branch of the base.
+        lineage: the commits before the candidate's base.
+        prices: USD a minute, by pool.
+        jobs_before, jobs_after: GitHub's jobs of the base and the candidate.
         excused: failures of the candidate that do not count.
-        directions: how metrics are judged, by their name.
+        directions: by name of a metric, the better direction.
     """
 
     branch: str | None = None
@@ -97,16 +96,16 @@ def compare_run(
     plan: Plan | None = None,
     context: Context = NO_CONTEXT,
 ) -> Comparison:
-    """Compare a run with what came before it.
+    """Compare a run with a base and past runs.
 
     Args:
-        candidate: the run in question.
-        history: past runs of the base branch; its values are the baseline.
-        bases: runs given by hand, oldest first: the last one's outcomes are the ones before, and
-            all are baseline runs, unless they are proposals and the history has better ones.
-            Without any, the history's newest usable run is the base.
-        previous: an earlier run of the same change: what both show is confirmed.
-        plan: of the candidate, where it is known: what should have run.
+        candidate: the run to compare.
+        history: past runs of the base branch; their values are the baseline.
+        bases: runs that the user names, oldest first. The last one is the base, and all are
+            baseline runs, unless they are proposals and the history has usable runs. Without
+            any, the newest usable run of the history is the base.
+        previous: an earlier run of the same change: changes in both runs are confirmed.
+        plan: that of the candidate, if it is known: the tests that should have run.
     """
     if history is not None:
         candidate = match_in_history(candidate, history)
@@ -114,25 +113,26 @@ def compare_run(
     is_itself = bool(bases) and bases[-1].is_same_as(candidate)
     if is_itself:
         history, previous = None, None
-    if previous is not None and previous.is_same_as(candidate):
-        previous = None
-    choice, base, more = _baseline(candidate, history, bases, context)
-    table = baseline_matrix(candidate, history, choice.used, more)
+    previous = None if previous is not None and previous.is_same_as(candidate) else previous
+    choice, base, given = _baseline(candidate, history, bases, context)
+    table = baseline_matrix(candidate, history, choice.used, given)
     verdicts = _judge(candidate, table, previous)
     coverage = leg_coverage(candidate, plan)
     names = match_renames(base, candidate, coverage.shard_of) if base is not None else NO_RENAMES
     lost = lost_units(base, candidate, coverage, names.old_keys)
     base_is_complete = base is not None and leg_coverage(base).is_complete
-    found = _changes(base, candidate, coverage.shard_of, lost, names)
-    found = found if base_is_complete else _without_known(found, candidate, table)
-    found = with_excuses(with_failure_rates(found, history, choice.used), context.excused)
-    why = tuple(incompleteness(candidate, coverage))
-    complete = not why and not (has_missing_tests(found) and _has_missing_leg(candidate, base))
-    durations, memory = (
-        _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
-    )
-    past, other_conditions = past_metrics(history, choice.used, more, candidate.conditions)
-    known_runs = baseline_info(history, choice, more, table)
+    units = frozenset(unit for leg in lost for unit in leg.units)
+    changes = transitions(base, candidate, coverage.shard_of, units, names) if base else ()
+    changes = changes if base_is_complete else _without_known(changes, candidate, table)
+    changes = with_excuses(with_failure_rates(changes, history, choice.used), context.excused)
+    reasons = tuple(incompleteness(candidate, coverage))
+    is_cut = has_missing_tests(changes) and _has_missing_leg(candidate, base)
+    complete = not reasons and not is_cut
+    durations, memory = verdicts.durations, verdicts.memory
+    if not complete:  # missing tests take their numbers with them: that is no gain
+        durations, memory = _replace_state((durations, memory), "improved", "incomplete")
+    past, other_conditions = past_metrics(history, choice.used, given, candidate.conditions)
+    known_runs = baseline_info(history, choice, given, table)
     unjudged: UnjudgedReason | None = (
         "same run" if is_itself else _why_unjudged(table, (durations, memory), known_runs)
     )
@@ -143,17 +143,17 @@ def compare_run(
             candidate=run_info(candidate),
             previous=run_info(previous) if previous is not None else None,
             baseline=known_runs,
-            incomplete_reasons=why,
-            transitions=found,
+            incomplete_reasons=reasons,
+            transitions=changes,
             lost_units=lost,
             legs=leg_changes(base, candidate, verdicts.speed),
-            totals=totals(base, candidate, history, choice.used, more, complete=complete),
+            totals=totals(base, candidate, history, choice.used, given, complete=complete),
             durations=durations,
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
-            notes=tuple(_notes(candidate, base, found)),
+            notes=tuple(_notes(candidate, base, changes)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
-            # What is gone costs nothing: only whole runs are held against each other.
+            # Missing legs cost nothing: only complete runs have comparable costs.
             cost_before=cost(base, context.jobs_before, context.prices)
             if base_is_complete
             else None,
@@ -171,27 +171,26 @@ def compare_run(
 def _baseline(
     candidate: Run, history: History | None, bases: Sequence[Run], context: Context
 ) -> tuple[Selection, Run | None, tuple[Run, ...]]:
-    """The history's runs that are used, the base, and the given runs that are used besides."""
-    given = bases[-1] if bases else None
+    """Return the used runs of the history, the base, and the given runs that are used as well."""
+    base = bases[-1] if bases else None
     branch = context.branch
-    if given is not None and given.branch and not given.is_pull_request:
-        branch = given.branch
+    if base is not None and base.branch and not base.is_pull_request:
+        branch = base.branch
     choice = Selection()
     if history is not None:
         choice = select_baseline(history, candidate, branch, context.lineage)
-    base = given
     if base is None and history is not None and choice.used:
         base = from_history(history, choice.used[-1])
-    known = {history.runs[at].run_id for at in choice.used} if history is not None else set()
-    more = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
-    if choice.used:  # a proposal's own earlier run is none of the branch's
-        more = tuple(run for run in more if not run.is_pull_request)
-    return choice, base, more
+    known = {history.runs[row].run_id for row in choice.used} if history is not None else set()
+    given = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
+    if choice.used:  # an earlier run of a proposal is no run of the branch
+        given = tuple(run for run in given if not run.is_pull_request)
+    return choice, base, given
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Verdicts:
-    """All that was judged of a candidate's numbers; `speed` is that of each of its legs."""
+    """The verdicts on a candidate's numbers; `speed` is that of each leg."""
 
     durations: MeasureVerdict
     memory: MeasureVerdict
@@ -205,25 +204,29 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
     comparable = usable(candidate)
     wall_s = np.where(comparable, candidate.wall_s, np.nan)
     speeds = normalize_run(wall_s, candidate.leg, len(candidate.legs), baseline)
-    usual = _baseline_probe_s(table)
+    probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
+    probe_s = float(np.median(probes)) if len(probes) else None
     logs = peaks = None
     previous_speed = None
     if previous is not None:
         earlier = align(candidate, previous)
-        twice = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
-        logs, peaks = confirmable_logs(twice, baseline), earlier.peak_delta_bytes
-        previous_speed = _own_speed(previous, twice.speed_factor, usual)
+        repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
+        logs, peaks = confirmable_logs(repeated, baseline), earlier.peak_delta_bytes
+        previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
     durations = judge_durations(candidate, speeds, baseline, logs)
     memory = judge_memory(candidate, comparable, table, peaks)
-    if table.from_incomplete_legs:
-        durations, memory = _explain_incomplete(durations), _explain_incomplete(memory)
+    if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves
+        durations, memory = _replace_state(
+            (durations, memory), "not measured", "baseline incomplete"
+        )
+    runs = int(table.run_of_group.max(initial=-1)) + 1
     return _Verdicts(
         durations=durations,
         memory=memory,
         speed=speeds.speed_factor,
         suite_speed=judge_suite_speed(
-            _own_speed(candidate, speeds.speed_factor, usual),
-            _baseline_speeds(baseline, table, usual),
+            _own_speed(candidate, speeds.speed_factor, probe_s),
+            probe_adjusted_speed(baseline.speed, table.probe_s, table.run_of_group, runs, probe_s),
             previous_speed,
         ),
         leaks=find_leaks(candidate, comparable, table.retained_bytes, previous),
@@ -233,80 +236,46 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
 def _own_speed(run: Run, speed: Floats, baseline_probe_s: float | None) -> Floats:
     probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = probe_adjusted_speed(
-            np.log(speed),
-            without_outliers(probes, baseline_probe_s),
-            np.zeros(len(probes), np.int64),
-            1,
+        speeds = probe_adjusted_speed(
+            np.log(speed), probes, np.zeros(len(probes), np.int64), 1, baseline_probe_s
         )
-    return np.asarray(found[0], np.float64)
-
-
-def _baseline_speeds(
-    baseline: NormalizedBaseline, table: BaselineMatrix, baseline_probe_s: float | None
-) -> Floats:
-    runs = int(table.run_of_group.max(initial=-1)) + 1
-    return probe_adjusted_speed(
-        baseline.speed, without_outliers(table.probe_s, baseline_probe_s), table.run_of_group, runs
-    )
-
-
-def _baseline_probe_s(table: BaselineMatrix) -> float | None:
-    probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
-    return float(np.median(probes)) if len(probes) else None
+    return np.asarray(speeds[0], np.float64)
 
 
 def _has_missing_leg(candidate: Run, base: Run | None) -> bool:
-    """Say that tests which are gone may have gone with a leg.
+    """Return whether missing tests may be missing with a leg.
 
-    Where every leg of the base is there and ended by itself, they were removed, or are run no
-    longer; the rest is still a whole run, with a plan and without.
+    If the candidate has every leg of the base, the tests were removed or are no longer run, and the
+    candidate is still complete, with or without a plan.
     """
     names = {leg.name for leg in candidate.legs}
     return base is not None and any(leg.name not in names for leg in base.legs)
 
 
-def _changes(
-    base: Run | None,
-    candidate: Run,
-    shard_of: Mapping[UnitKey, str] | None,
-    lost: Sequence[LostUnits],
-    names: Renames,
-) -> tuple[Transition, ...]:
-    units = frozenset(unit for one in lost for unit in one.units)
-    return transitions(base, candidate, shard_of, units, names) if base is not None else ()
-
-
 def _without_known(
-    found: Sequence[Transition], candidate: Run, table: BaselineMatrix
+    changes: Sequence[Transition], candidate: Run, table: BaselineMatrix
 ) -> tuple[Transition, ...]:
     """Leave out added tests that other baseline runs measured: the base lost them."""
-    places = np.flatnonzero(~np.isnan(table.wall_s).all(axis=1))
-    known = {candidate.keys[place] for place in places.tolist()}
-    return tuple(one for one in found if one.kind != "added" or one.key not in known)
+    rows = np.flatnonzero(~np.isnan(table.wall_s).all(axis=1))
+    known = {candidate.keys[row] for row in rows.tolist()}
+    return tuple(case for case in changes if case.kind != "added" or case.key not in known)
 
 
-def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:
-    """Withdraw the gain of an incomplete run: missing tests take their numbers with them."""
-    if complete or verdict.verdict != "improved":
-        return verdict
-    return replace(verdict, verdict="incomplete")
-
-
-def _explain_incomplete(verdict: MeasureVerdict) -> MeasureVerdict:
-    """Not to be called unmeasured: it was measured, in legs that did not end by themselves."""
-    return (
-        replace(verdict, verdict="baseline incomplete")
-        if verdict.verdict == "not measured"
-        else verdict
+def _replace_state(
+    verdicts: tuple[MeasureVerdict, MeasureVerdict], old: MeasureState, new: MeasureState
+) -> tuple[MeasureVerdict, ...]:
+    """Replace one state of both measures by another."""
+    return tuple(
+        replace(verdict, verdict=new) if verdict.verdict == old else verdict for verdict in verdicts
     )
 
 
 def _why_unjudged(
     table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
 ) -> UnjudgedReason | None:
-    """Return why neither measure has a verdict, where that is one reason."""
-    if table.from_incomplete_legs and all(one.verdict == "baseline incomplete" for one in verdicts):
+    """Return the common reason why neither measure has a verdict; None without one."""
+    states = {verdict.verdict for verdict in verdicts}
+    if table.from_incomplete_legs and states == {"baseline incomplete"}:
         return "baseline incomplete"
     return "few baseline runs" if len(baseline.runs) < MIN_BASELINE_RUNS else None
 
@@ -314,7 +283,7 @@ def _why_unjudged(
 def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[Note]:
     if base is None:
         yield Note("no_base")
-    elif not leg_coverage(base).is_complete and any(one.before is None for one in transitions):
+    elif not leg_coverage(base).is_complete and any(case.before is None for case in transitions):
         yield Note("incomplete_base")
     if base is not None:
         resharded, in_both = resharded_cases(base, candidate)

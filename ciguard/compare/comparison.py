@@ -1,12 +1,13 @@
-"""What a comparison comes to: the value that is rendered, and that `report` composes. Pure."""
+"""The result of a comparison: its findings, its state, and the exit code of `--fail-on`. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.jobs import STOPPED, Cost, JobChange
+from ciguard.compare.jobs import STOPPED, JobChange, JobsComparison
+from ciguard.compare.log_comparison import LogComparison
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS, ArtifactChanges, StepChanges
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
+    from ciguard.compare.billed_minutes import Cost
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
@@ -49,11 +51,12 @@ NoteKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a reader must know about how a comparison was judged.
+    """A fact about how a comparison was judged.
 
     Attributes:
-        count, total: so many of all tests in both runs, or of all suspects; blocks and shards.
-        runs: of each commit, in an experiment.
+        count, total: number of affected tests of all in both runs, or of confirmed suspects of
+            all; for `blocks_moved` numbers of blocks and shards.
+        runs: number of runs of each commit in an experiment.
         detail: foreign text: an error, a commit.
     """
 
@@ -65,32 +68,21 @@ class Note:
 
 
 def moved_notes(records: Iterable[Record]) -> tuple[Note, ...]:
-    """Note how many blocks moved in the candidate; only its plan names their tests."""
+    """Return a note on the blocks of tests that moved between shards of the candidate, if any."""
     blocks, shards = count_moved_blocks(newest_by_shard(records))
     return (Note("blocks_moved", blocks, shards),) if blocks else ()
 
 
-class Judged(Protocol):
-    """A comparison of runs, of jobs alone, or of logs."""
-
-    @property
-    def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """Each condition of `--fail-on` that is known of it, and whether something meets it."""
-
-    def is_unjudged(self, fail_on: Collection[str]) -> bool:
-        """Say that it could not be judged, as far as `fail_on` asks."""
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The answer.
+    """The comparison of two runs.
 
     Attributes:
-        base: whose outcomes are the ones before; None where there is none.
-        incomplete_reasons: empty if nothing says that the candidate is incomplete.
+        base: the run with the outcomes before; None without one.
+        incomplete_reasons: why the candidate is incomplete; empty if it is complete.
         transitions: by kind, then key.
         lost_units: units whose leg gave no result; they are in no transition.
-        unjudged_reason: why no number has a verdict; None where one has.
+        unjudged_reason: why no number has a verdict; None if one has.
     """
 
     state: State
@@ -121,46 +113,45 @@ class Comparison:
 
     @property
     def can_be_confirmed(self) -> bool:
-        """Say that there is a suspect which a second run of the same change would confirm."""
+        """Return whether a second run of the same commit can confirm a suspect."""
         enough = len(self.baseline.runs) >= MIN_RUNS_TO_CONFIRM
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
-        tiers = [*(one.tier for one in changes), *(one.tier for one in self.leaks)]
+        tiers = [*(change.tier for change in changes), *(leak.tier for leak in self.leaks)]
         return enough and (self.suite_speed.verdict.startswith("maybe") or "suspect" in tiers)
 
     @property
     def is_doubled(self) -> bool:
-        """Say that a sum of times is at least twice what it was.
+        """Return whether a sum of times has at least doubled.
 
-        Never over too few baseline runs: then no number has a verdict, and nothing denies it.
+        False over too few baseline runs: then no number has a verdict.
         """
-        return self.unjudged_reason is None and any(one.is_doubled for one in self.totals)
+        return self.unjudged_reason is None and any(total.is_doubled for total in self.totals)
 
     @property
     def is_incomplete(self) -> bool:
-        """Say that something is missing: totals of the run are not known then."""
+        """Return whether legs or tests are missing, so that totals of the run are unknown."""
         return bool(self.incomplete_reasons) or bool(self.of_kind("no_longer_run"))
 
     @property
     def verdicts(self) -> tuple[MeasureVerdict, ...]:
-        """Both measures; without verdicts only what has numbers to show."""
+        """Both measures; if no number is judged, only those with listed changes."""
         both = (self.memory, self.durations)
-        return tuple(one for one in both if one.listed) if self.unjudged_reason else both
+        return tuple(measure for measure in both if measure.listed or not self.unjudged_reason)
 
     @property
     def suspects(self) -> tuple[CaseChange, ...]:
-        """Losses that one run made suspect; of memory, the more certain measure, first."""
-        verdicts = (self.memory, self.durations)
-        return tuple(change for one in verdicts for change in one.of_tier("suspect"))
+        """The suspect losses, those of memory, the more certain measure, first."""
+        return (*self.memory.of_tier("suspect"), *self.durations.of_tier("suspect"))
 
     @property
     def deaths_on_both(self) -> Counter[Ending]:
-        """Count the cases that still run out of time or memory, by ending."""
-        endings = [one.after.ending for one in self.of_kind("failing_on_both") if one.after]
+        """Numbers of the cases that still run out of time or memory, by ending."""
+        endings = [case.after.ending for case in self.of_kind("failing_on_both") if case.after]
         return Counter(ending for ending in endings if ending in DEATHS)
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """Each condition of `--fail-on`, and whether something here meets it."""
+        """By condition of `--fail-on`, whether a finding meets it."""
         leaked = any(leak.tier == "confirmed" for leak in self.leaks)
         met: dict[FailCondition, bool] = {
             "memory": bool(self.memory.of_tier("confirmed")) or leaked,
@@ -170,7 +161,7 @@ class Comparison:
             "incomplete": bool(self.incomplete_reasons),
         }
         for word, kinds in _KINDS.items():
-            met[word] = any(one.kind in kinds for one in self.transitions)
+            met[word] = any(case.kind in kinds for case in self.transitions)
         for word, endings in _ENDINGS.items():
             met[word] |= any(
                 leg.after in endings and leg.before not in endings for leg in self.legs
@@ -178,65 +169,69 @@ class Comparison:
         return met
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:
-        """Say that memory or durations were not judged, nor any metric that `fail_on` names."""
+        """Return whether memory, durations or, if in `fail_on`, all metrics are unjudged."""
         verdicts = {self.durations.verdict, self.memory.verdict}
         unjudged = "metric" in fail_on and self.metrics.is_unjudged
         return unjudged or bool(verdicts & _INCONCLUSIVE)
 
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
-        """The transitions of one kind."""
-        return tuple(one for one in self.transitions if one.kind == kind)
+        """Return the transitions of one kind."""
+        return tuple(case for case in self.transitions if case.kind == kind)
+
+
+# The three kinds of a comparison: of runs with records, of their jobs alone, of text logs.
+AnyComparison = Comparison | JobsComparison | LogComparison
 
 
 def with_state(comparison: Comparison) -> Comparison:
-    """Return the comparison with the state that its findings come to."""
+    """Return the comparison with the state of its findings."""
     return replace(comparison, state=state_of(comparison))
 
 
 def state_of(comparison: Comparison) -> State:
-    """Return the one word for all findings of a comparison."""
-    found, speed = comparison.transitions, comparison.suite_speed.verdict
-    kinds = {one.kind for one in found}
+    """Return the state of a comparison: the first of these rules that applies."""
+    transitions, speed = comparison.transitions, comparison.suite_speed.verdict
+    kinds = {case.kind for case in transitions}
     words = {comparison.durations.verdict, comparison.memory.verdict}
-    leaks = {one.tier for one in comparison.leaks}
+    leaks = {leak.tier for leak in comparison.leaks}
     if comparison.incomplete_reasons:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
     worse |= speed == "slower" or "confirmed" in leaks or bool({"worse", "mixed"} & metrics.keys())
-    # Units that are gone take their failures, time and memory with them: that is no gain.
+    # Removed tests take their failures, time and memory with them: that is no gain.
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
-        one.transition == "unblocked" and one.after == "success" for one in comparison.jobs
+        job.transition == "unblocked" and job.after == "success" for job in comparison.jobs
     )
     better |= bool({"better", "mixed"} & metrics.keys())
-    # Nor are values that a compiler or allocator no longer prints.
-    better &= not has_missing_tests(found) and not comparison.metrics.missing_exact
+    # Nor is a value that a compiler or allocator no longer prints.
+    better &= not has_missing_tests(transitions) and not comparison.metrics.missing_exact
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
     if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in leaks:
         return "suspect"
     if comparison.is_doubled:
         return "suspect"
-    # What did not run to its end is no proof of anything, least of all of no difference.
-    if any(one.after in STOPPED for one in comparison.jobs) or comparison.deaths_on_both:
+    # A job or test that did not run to its end proves nothing, not even equality.
+    if any(job.after in STOPPED for job in comparison.jobs) or comparison.deaths_on_both:
         return "inconclusive"
     if better:
         return "better"
-    if has_missing_tests(found) or comparison.base is None:
+    if has_missing_tests(transitions) or comparison.base is None:
         return "inconclusive"
     if kinds & {"newly_skipped", "newly_xfailed"} or "changed" in metrics:
         return "inconclusive"
     if comparison.metrics.missing_exact:
         return "inconclusive"
-    # Nearly every run has a duration suspect by chance: alone, they are no difference.
+    # Nearly every run has duration suspects by chance: alone, they are no difference.
     known = words & {"no significant difference", "suspects"}
     return "same" if known else "inconclusive"
 
 
 def has_missing_tests(transitions: Sequence[Transition]) -> bool:
-    """Say that a case has no result any more; a whole leg may be gone with it."""
-    return any(one.kind == "no_longer_run" for one in transitions)
+    """Return whether a case has no result any more; its whole leg may be missing."""
+    return any(case.kind == "no_longer_run" for case in transitions)
 
 
 _KINDS: Final[Mapping[FailCondition, tuple[TransitionKind, ...]]] = {
@@ -253,29 +248,30 @@ _ENDINGS: Final[Mapping[FailCondition, tuple[Ending, ...]]] = {
 }
 
 
-# Nothing could be said of these.
 _INCONCLUSIVE: Final = frozenset(
     {"not enough data", "too noisy to judge", "not measured", "baseline incomplete"}
 )
 
 
-def triggered(comparison: Judged, fail_on: Collection[str]) -> tuple[FailCondition, ...]:
-    """The conditions of `fail_on` that a comparison meets, as `FAIL_CONDITIONS` are ordered."""
+def triggered(comparison: AnyComparison, fail_on: Collection[str]) -> tuple[FailCondition, ...]:
+    """Return the conditions of `fail_on` that a comparison meets, ordered as `FAIL_CONDITIONS`."""
     met = comparison.conditions_met
     return tuple(word for word in FAIL_CONDITIONS if word in fail_on and met.get(word))
 
 
-def exit_code(comparison: Judged, fail_on: Collection[str], *, strict: bool = False) -> ExitCode:
-    """Incomplete outranks failed tests outrank a regression outranks inconclusive.
+def exit_code(
+    comparison: AnyComparison, fail_on: Collection[str], *, strict: bool = False
+) -> ExitCode:
+    """Return the exit code: incomplete outranks failed tests, a regression, inconclusive.
 
     Args:
-        strict: end with 12 when what was compared could not be judged.
+        strict: an unjudged comparison is inconclusive.
     """
-    found = triggered(comparison, fail_on)
-    if "incomplete" in found:
+    conditions = triggered(comparison, fail_on)
+    if "incomplete" in conditions:
         return ExitCode.INCOMPLETE
-    if any(word in _KINDS for word in found):
+    if any(condition in _KINDS for condition in conditions):
         return ExitCode.TESTS_FAILED
-    if found:
+    if conditions:
         return ExitCode.REGRESSION
     return ExitCode.INCONCLUSIVE if strict and comparison.is_unjudged(fail_on) else ExitCode.OK

@@ -1,7 +1,7 @@
-"""What running suspects again on both commits said: read from its JSON, put into a comparison.
+"""The confirmation of suspects by an experiment on both commits: its JSON, and its effect. Pure.
 
-Whoever proposed the change ran them, so it is data: it makes suspects of this comparison confirmed
-or not, and can do nothing else. Pure.
+The author of the change ran the experiment, so its result is foreign data: it can only make
+suspects of this comparison confirmed or not confirmed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.statistics import Tier
 
-MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB
+MAX_BYTES: Final = 1 << 24  # 80 suspects take a few KiB
 REGRESSION_VERDICTS: Final = ("slower", "more memory")
 TIER_ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "unjudged")
 FIX: Final = (
@@ -33,9 +33,13 @@ FIX: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What came out: of each suspect that was judged its tier, by case and measure.
+    """The result of an experiment.
 
-    `head` is the commit that was judged; `failure` says why nothing was.
+    Attributes:
+        tiers: by case and measure, the tier of each judged suspect.
+        runs: number of runs of each commit.
+        head: the judged commit.
+        failure: why no suspect was judged, else "".
     """
 
     tiers: Mapping[tuple[CaseKey, str], Tier]
@@ -68,23 +72,23 @@ def read_confirmation(content: bytes, source: str) -> Confirmation:
     """Read the answer of `ciguard experiment --base --head --format json`.
 
     Raises:
-        InputError: it is that not, or of a newer schema.
+        InputError: the content is another document, or of a newer schema.
     """
     if len(content) > MAX_BYTES:
         raise InputError(f"{len(content):,} bytes, at most {MAX_BYTES:,}", where=source, fix=FIX)
-    found = read_document(content, source, _Answer.model_validate, noun="confirmation", fix=FIX)
+    answer = read_document(content, source, _Answer.model_validate, noun="confirmation", fix=FIX)
     tiers: dict[tuple[CaseKey, str], Tier] = {}
-    for row in found.rows:
+    for row in answer.rows:
         if row.p is not None:
             tiers[row.key, row.measure] = (
                 "confirmed" if row.verdict in REGRESSION_VERDICTS else "not confirmed"
             )
-    why = "" if found.complete else one_line(found.failure or found.stopped_because, 200)
-    return Confirmation(tiers if found.complete else {}, min(found.pairs), found.head, why)
+    failure = "" if answer.complete else one_line(answer.failure or answer.stopped_because, 200)
+    return Confirmation(tiers if answer.complete else {}, min(answer.pairs), answer.head, failure)
 
 
 def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Comparison:
-    """The comparison with its suspects confirmed, or not; what was not judged stays a suspect."""
+    """Return the comparison with judged suspects confirmed or not; others stay suspects."""
     candidate = comparison.candidate.sha
     if confirmed.head and candidate and confirmed.head != candidate:
         note = Note("confirmation_of_other_commit", detail=one_line(confirmed.head, 12))
@@ -93,14 +97,10 @@ def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Compa
         note = Note("confirmation_failed", detail=confirmed.failure)
         return replace(comparison, notes=(*comparison.notes, note))
     tiers = confirmed.tiers
-    known = [
-        tiers[one.key, one.measure]
-        for one in comparison.suspects
-        if (one.key, one.measure) in tiers
-    ]
-    memory, durations = (
-        _apply_to_verdict(one, tiers) for one in (comparison.memory, comparison.durations)
-    )
+    cases = [(suspect.key, suspect.measure) for suspect in comparison.suspects]
+    known = [tiers[case] for case in cases if case in tiers]
+    memory = _apply_to_verdict(comparison.memory, tiers)
+    durations = _apply_to_verdict(comparison.durations, tiers)
     note = Note("confirmation", known.count("confirmed"), len(known), runs=confirmed.runs)
     return with_state(
         replace(comparison, memory=memory, durations=durations, notes=(*comparison.notes, note))
@@ -111,15 +111,15 @@ def _apply_to_verdict(
     verdict: MeasureVerdict, tiers: Mapping[tuple[CaseKey, str], Tier]
 ) -> MeasureVerdict:
     losses = tuple(
-        replace(one, tier=tiers.get((one.key, one.measure), one.tier))
-        if one.tier == "suspect"
-        else one
-        for one in verdict.losses
+        replace(loss, tier=tiers.get((loss.key, loss.measure), loss.tier))
+        if loss.tier == "suspect"
+        else loss
+        for loss in verdict.losses
     )
     if losses == verdict.losses:
         return verdict
-    losses = tuple(sorted(losses, key=lambda one: TIER_ORDER.index(one.tier)))
-    over = sum(one.tier == "suspect" for one in verdict.losses)
-    suspects = verdict.suspects - over + sum(one.tier == "suspect" for one in losses)
-    word = classify_measure(verdict.judged_tests, verdict.judged_tests, losses, verdict.gains)
-    return replace(verdict, losses=losses, suspects=suspects, verdict=word)
+    losses = tuple(sorted(losses, key=lambda loss: TIER_ORDER.index(loss.tier)))
+    judged = sum(loss.tier == "suspect" for loss in verdict.losses)
+    suspects = verdict.suspects - judged + sum(loss.tier == "suspect" for loss in losses)
+    state = classify_measure(verdict.judged_tests, verdict.judged_tests, losses, verdict.gains)
+    return replace(verdict, losses=losses, suspects=suspects, verdict=state)

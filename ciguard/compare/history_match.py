@@ -1,8 +1,8 @@
-"""Runs of a history: the one that a reference names, or that was also given as records. Pure.
+"""The lookup of runs in a history: by reference, by branch, or by the records of the run. Pure.
 
-What was given as records must not be counted twice. A record made by hand has no run id, and a
-history keeps neither plan ids nor the start of each leg. What it keeps of a leg is its wall time to
-the microsecond, and what was measured in it.
+A run that is given as records and is in the history must not count twice. A record made by hand has
+no run id, and a history has neither plan ids nor the start of each leg: then all legs with their
+wall times to the microsecond, and all values must be equal.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NEWEST: Final = 10  # run ids in a fix
 
 
 def match_in_history(run: Run, history: History) -> Run:
-    """The run with all that the history says of it, where it has it; else the run as it is.
+    """Return the run with the facts of the history; unchanged if the history does not have it.
 
-    A run id is believed; without one, all legs and values must be the same.
+    A run id suffices; without one, all legs and values must be equal.
     """
     if run.run_id is not None:
         known = any(run.run_id == other.run_id for other in history.runs)
@@ -48,7 +48,7 @@ def _with_identity(run: Run, other: HistoryRun) -> Run:
         name: getattr(other, name) or getattr(run, name)
         for name in ("run_attempt", "sha", "branch", "event", "workflow")
     }
-    # The history's time: the other runs were dated by the same clock, or the same person.
+    # The time of the history: its other runs were dated in the same way.
     at = other.at if other.at != UNDATED else run.at
     return replace(run, run_id=other.run_id, at=at, in_history=True, **facts)
 
@@ -56,13 +56,13 @@ def _with_identity(run: Run, other: HistoryRun) -> Run:
 def find_in_history(
     history: History, reference: RunId, argument: str, where: str, *, strict: bool
 ) -> Run | None:
-    """The run as the history remembers it; None where it is to be looked for elsewhere.
+    """Return the run as the history has it; None if the history lacks the run.
 
     Args:
-        strict: there is nowhere else.
+        strict: raise an error instead, as there is no other source.
 
     Raises:
-        InputError: the history has it not, or not in that attempt.
+        InputError: the history lacks the run, or that attempt of it.
     """
     for position, run in enumerate(history.runs):
         if run.run_id != reference.run_id:
@@ -85,10 +85,10 @@ def _list_runs(history: History) -> str:
 def newest_run_of_branch(
     history: History, branch: str, head: Run | None, argument: str, where: str
 ) -> Run:
-    """The newest run of a branch that the history has, before the candidate where there is one.
+    """Return the newest run of a branch in the history, before the candidate if that is known.
 
     Raises:
-        InputError: it has none.
+        InputError: the history has no such run.
     """
     query = BaseQuery(branch, head.workflow if head is not None else None)
     for position in base_runs(history, query):
@@ -104,12 +104,12 @@ def newest_run_of_branch(
 def join_by_name(
     records: Sequence[Record], other_runs: Iterable[Run], history: History | None
 ) -> tuple[tuple[Record, ...], str]:
-    """Records of result files with the units' names of the other side, and how many have one."""
+    """Return result files' records with the other side's unit names, and a note on the matches."""
     units = {key.unit_key for run in other_runs for key in run.keys}
     units |= {key.unit_key for key in history.keys} if history is not None else set()
     if not units:
         return tuple(records), ""
-    found = assign_units(records, units)
-    share = 100 * found.matched / found.cases if found.cases else 100.0
-    note = f"{found.matched:,} of {count_of(found.cases, 'case')} ({share:.0f} %) joined by name"
-    return found.records, note
+    joined = assign_units(records, units)
+    share = 100 * joined.matched / joined.cases if joined.cases else 100.0
+    note = f"{joined.matched:,} of {count_of(joined.cases, 'case')} ({share:.0f} %) joined by name"
+    return joined.records, note

@@ -1,6 +1,6 @@
 """A comparison as JSON, written and read: schema 1 of `ciguard compare --format json`. Pure.
 
-compare.schema.json describes it; keys may be added.
+compare.schema.json describes the keys; later versions may add some.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
+    billed_minutes,
     comparison,
     jobs,
     leaks,
@@ -49,43 +50,40 @@ SCHEMA: Final = 1
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, comparison, jobs, leaks, legs, log_comparison),
-    *(machine_use, measure_changes, metric_changes, run_columns, series, statistics),
-    *(steps_and_artifacts, suite_speed, transitions, values),
+    *(baseline_matrix, baseline_selection, billed_minutes, comparison, jobs, leaks, legs),
+    *(log_comparison, machine_use, measure_changes, metric_changes, run_columns, series),
+    *(statistics, steps_and_artifacts, suite_speed, transitions, values),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Every key is there; null is what is not known, or cannot be told.
-
-    All numbers of a single run are here, also those that the text only counts.
-    """
+    """Return the comparison with all keys and all changes; the value of an unknown fact is null."""
     return {"schema": SCHEMA, "headline": headline(comparison).text, **_plain(comparison)}
 
 
 def json_text(comparison: Comparison) -> str:
-    """The same as the text of a file."""
+    """Return a comparison of runs as the text of a file."""
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
 
 
 def jobs_json_text(comparison: JobsComparison) -> str:
-    """Two runs without records, as the text of a file; `records` tells it from a comparison."""
+    """Return a comparison of jobs as the text of a file, with `records` false."""
     head = {"schema": SCHEMA, "records": False, "headline": jobs_headline(comparison)}
     return json.dumps({**head, **_plain(comparison)}, indent=2) + "\n"
 
 
 def logs_json_text(comparison: LogComparison) -> str:
-    """Two text logs, as the text of a file; `logs` tells it from the others."""
-    found = _plain(comparison)
-    pairs = [(one, made.pair) for one, made in zip(found["pairs"], comparison.pairs, strict=True)]
+    """Return a comparison of logs as the text of a file, with `logs` true."""
+    content = _plain(comparison)
+    compared = zip(content["pairs"], comparison.pairs, strict=True)
+    pairs = [(row, value.pair) for row, value in compared]
     for name in ("nearest", "refused"):
-        made = getattr(comparison.pairing, name)
-        pairs += zip(found["pairing"][name], made, strict=True)
-    for one, pair in pairs:
-        one |= {"difference": pair.difference, "ratio": pair.ratio}
+        pairs += zip(content["pairing"][name], getattr(comparison.pairing, name), strict=True)
+    for row, pair in pairs:
+        row |= {"difference": pair.difference, "ratio": pair.ratio}
     head = {"schema": SCHEMA, "logs": True, "headline": logs_headline(comparison)}
-    return json.dumps({**head, **found}, indent=2, allow_nan=False) + "\n"
+    return json.dumps({**head, **content}, indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
@@ -105,15 +103,15 @@ def _plain(value: Any) -> Any:
 
 
 def read_comparison(content: bytes, source: str) -> Comparison:
-    """The comparison in a file.
+    """Read the comparison in a file.
 
     Raises:
-        InputError: it is none, or one of a newer schema.
+        InputError: the content is no comparison, or of a newer schema.
     """
     return read_document(
         content,
         source,
-        lambda found: _adapter().validate_python(_with_infinite_ratios(found)),
+        lambda document: _adapter().validate_python(_with_infinite_ratios(document)),
         noun="comparison",
         fix=FIX,
     )
@@ -122,22 +120,22 @@ def read_comparison(content: bytes, source: str) -> Comparison:
 def read_document(
     content: bytes, source: str, validate: Callable[[dict[str, Any]], T], *, noun: str, fix: str
 ) -> T:
-    """A JSON object of this schema, as the value that `validate` makes of it.
+    """Read a JSON object of this schema; `validate` makes the value of it.
 
     Raises:
-        InputError: it is none, or one of a newer schema.
+        InputError: the content is no such object, or of a newer schema.
     """
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no {noun}: {error}", where=source, fix=fix) from None
-    if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
         raise InputError(f"no {noun}", where=source, fix=fix)
-    if found["schema"] > SCHEMA:
-        what = f"schema {found['schema']} is newer than {SCHEMA}"
+    if document["schema"] > SCHEMA:
+        what = f"schema {document['schema']} is newer than {SCHEMA}"
         raise InputError(what, where=source, fix="update ciguard")
     try:
-        return validate(found)
+        return validate(document)
     except ValidationError as error:
         detail = error.errors()[0]
         what = f"no {noun}: {'.'.join(map(str, detail['loc']))}: {detail['msg']}"
@@ -147,7 +145,7 @@ def read_document(
 @cache
 def _adapter() -> TypeAdapter[Comparison]:
     adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
-    # What only type checkers import there.
+    # Names that these modules import for type checkers only.
     names: dict[str, Any] = {
         **{name: kind for part in PARTS for name, kind in vars(part).items()},
         "CaseKey": CaseKey,
@@ -162,7 +160,7 @@ def _adapter() -> TypeAdapter[Comparison]:
 
 
 def _with_infinite_ratios(content: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: a change from nothing has null for its ratio."""
+    """Replace null ratios by infinity, which JSON lacks: the value before was 0."""
     for measure in ("durations", "memory"):
         verdict = content.get(measure)
         for side in ("losses", "gains"):

@@ -1,7 +1,8 @@
-"""Memory that grows from test to test within a process: what each test keeps is little. Pure.
+"""Leaks: memory of a process that grows from test to test, a little with each. Pure.
 
-One test that loads a large module keeps much once, and is no leak: the tenth of the tests that
-keeps most is left out, and what is left must still grow, and more than the same tests did before.
+A test that loads a large module retains much memory once, which is no leak. So the tenth of the
+tests that retains most is left out; the sum of the others must be large, and exceed the sum of the
+same tests in the baseline.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
     Counts = NDArray[np.int64]
 
-MIN_TESTS: Final = 20  # of a process, before its growth is called steady
+MIN_TESTS: Final = 20  # of a process; with fewer, no growth is called steady
 TRIM: Final = 0.1
-# Of one process: the bookkeeping of a framework grows, too, by some KiB a test.
+# Growth of a process: the bookkeeping of a framework alone grows by some KiB a test.
 MIN_BYTES: Final = 16 * 1024 * 1024
-MIN_RATIO: Final = 1.5  # times what the same tests kept before
+MIN_RATIO: Final = 1.5  # times the growth of the same tests before
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Leak:
     """A process whose memory grew from test to test.
 
     Attributes:
-        growth_bytes: what all of its tests kept together.
-        trimmed_growth_bytes: without the tenth that keeps most, of the tests that the base has too.
-        before_bytes: the same of the baseline; None where it has too few of these tests.
+        growth_bytes: memory that all of its tests retained.
+        trimmed_growth_bytes: that of the tests in both runs, without the tenth that retains most.
+        before_bytes: that of the same tests in the baseline; None if it has too few of them.
     """
 
     shard: str
@@ -54,13 +55,12 @@ class Leak:
 def find_leaks(
     run: Run, comparable: Flags, retained: Floats | None, previous: Run | None = None
 ) -> tuple[Leak, ...]:
-    """The processes of a run whose memory grows steadily, and more than before.
+    """Find the processes of a run whose memory grows steadily, and more than before.
 
     Args:
-        comparable: cases that ran to their good end.
-        retained: (cases, 20) of the baseline, NaN where there are fewer; None without one.
-        previous: an earlier run of the same change: what leaked there, too, beyond the same
-            baseline, is confirmed.
+        comparable: cases that passed.
+        retained: (cases, 20) values of the baseline, padded with NaN; None without a baseline.
+        previous: an earlier run of the same change; a leak in both runs is confirmed.
     """
     if run.retained_bytes is None or run.process is None:
         return ()
@@ -69,27 +69,23 @@ def find_leaks(
     previously_suspected = (
         _suspected_shards(previous, run, before, number) if previous is not None else frozenset()
     )
-    return tuple(
-        sorted(
-            _judge_processes(run, comparable, before, number, previously_suspected),
-            key=lambda leak: -leak.trimmed_growth_bytes,
-        )
-    )
+    leaks = _judge_processes(run, comparable, before, number, previously_suspected)
+    return tuple(sorted(leaks, key=lambda leak: -leak.trimmed_growth_bytes))
 
 
 def _suspected_shards(previous: Run, run: Run, before: Floats, number: Counts) -> frozenset[str]:
-    """The shards of an earlier run that leaked there by the same baseline.
+    """Return the shards of an earlier run with a leak against the same baseline.
 
-    Growth alone confirms nothing: a suite that always kept much keeps it in each run.
+    Growth alone confirms no leak: a suite may retain much memory in each run.
     """
     if previous.retained_bytes is None or previous.process is None:
         return frozenset()
-    place = index_in(previous, run)
-    there = place >= 0
-    usual, known = np.full(len(place), np.nan), np.zeros(len(place), np.int64)
-    usual[there], known[there] = before[place[there]], number[place[there]]
-    found = _judge_processes(previous, usable(previous), usual, known, frozenset())
-    return frozenset(leak.shard for leak in found if leak.tier == "suspect")
+    index = index_in(previous, run)
+    shared = index >= 0
+    usual, known = np.full(len(index), np.nan), np.zeros(len(index), np.int64)
+    usual[shared], known[shared] = before[index[shared]], number[index[shared]]
+    leaks = _judge_processes(previous, usable(previous), usual, known, frozenset())
+    return frozenset(leak.shard for leak in leaks if leak.tier == "suspect")
 
 
 def _judge_processes(
@@ -103,9 +99,9 @@ def _judge_processes(
     assert run.process is not None
     retained = np.where(comparable, run.retained_bytes, np.nan)
     measured = np.flatnonzero(~np.isnan(retained) & (run.process >= 0))
-    place = run.leg[measured].astype(np.int64) << 32 | run.process[measured].astype(np.int64)
-    for one in np.unique(place).tolist():
-        rows = measured[place == one]
+    processes = run.leg[measured].astype(np.int64) << 32 | run.process[measured].astype(np.int64)
+    for process in np.unique(processes).tolist():
+        rows = measured[processes == process]
         if len(rows) < MIN_TESTS:
             continue
         steady = _trimmed_sum(retained[rows])
@@ -117,13 +113,13 @@ def _judge_processes(
         now = steady if usual is None else _trimmed_sum(retained[known])
         if usual is not None and (now - usual < MIN_BYTES or now < MIN_RATIO * usual):
             continue
-        shard, n = run.legs[one >> 32].name, int(np.median(number[rows]))
+        shard, n = run.legs[process >> 32].name, int(np.median(number[rows]))
         tier: Tier = "unjudged" if usual is None or n < MIN_BASELINE_RUNS else "suspect"
         if tier == "suspect" and n >= MIN_RUNS_TO_CONFIRM and shard in previously_suspected:
             tier = "confirmed"
         yield Leak(
             shard=shard,
-            process=one & 0xFFFFFFFF,
+            process=process & 0xFFFFFFFF,
             tests=len(rows),
             growth_bytes=int(retained[rows].sum()),
             trimmed_growth_bytes=int(now),

@@ -1,6 +1,7 @@
-"""The legs of two runs beside each other: endings, times and memory; what a run lacks. Pure.
+"""The legs of two runs side by side: endings, times, memory, totals, and missing results. Pure.
 
-A leg lacks a record or an end, and its units went with it.
+A leg is one execution of a shard by a job. A leg without a record, or one that did not end by
+itself, makes the run incomplete, and its units may have no result.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.model import CaseKey, Ending, Plan, UnitKey
 
-# Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
-# removes a few tests, while another plan of even two shards leaves half.
+# Share of the cases of two runs that the leg of the same name ran in both: a change adds or removes
+# a few tests, and another plan for even two shards moves half of them.
 MIN_OVERLAP: Final = 0.9
-DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
+DOUBLE: Final = 2.0  # times the sum before: runners never differ by so much
 
 TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
 IncompleteKind = Literal["ended", "no_record", "no_result"]
@@ -36,10 +37,10 @@ IncompleteKind = Literal["ended", "no_record", "no_result"]
 
 @dataclass(frozen=True, slots=True)
 class LegChange:
-    """A leg in both runs, or in one: then the other's values are None.
+    """A leg in both runs, or in one: then the values of the other are None.
 
-    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` is
-    how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
+    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` of a
+    runner: 1.3 took 30 % longer than usual for the same tests.
     """
 
     shard: str
@@ -57,10 +58,10 @@ class LegChange:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A measure of a whole run, as measured: slowest leg, sum of the legs, largest peak, tests.
+    """A total of a run, uncorrected: slowest leg, sum of legs, largest peak, or sum of tests.
 
-    `before` is the median of `n` complete baseline runs, `after` is None of a run that lacks a leg.
-    `tests_s` is of `n` tests that passed in the base and the candidate.
+    `before` is the median of `n` complete baseline runs; `after` is None for an incomplete run.
+    `tests_s` is the sum of `n` tests that passed in the base and the candidate.
     """
 
     name: TotalName
@@ -70,16 +71,16 @@ class Total:
 
     @property
     def is_doubled(self) -> bool:
-        """Say that it is a sum of times, and at least twice what it was."""
+        """Return whether the total is a sum of times that has at least doubled."""
         is_sum = self.name in ("sum_s", "tests_s")
         return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, STEADY_S)
 
 
 def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
-    """The legs of both runs side by side, by name.
+    """Return the legs of both runs side by side, by name.
 
     Args:
-        speed: of each leg of the candidate; NaN could not be told.
+        speed: that of each leg of the candidate; NaN is unknown.
     """
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: leg for leg in candidate.legs}
@@ -120,31 +121,30 @@ def totals(
     *,
     complete: bool,
 ) -> tuple[Total, ...]:
-    """The candidate beside the baseline.
+    """Return the totals of the candidate and the baseline, of complete runs only.
 
-    Only of complete runs: one that lacks a leg is shorter and smaller for nothing. As measured, so
-    that a slow runner is in it; the tests' own numbers are judged apart from that.
+    A slow runner is in the totals; the judged numbers of tests are corrected for its speed.
 
     Args:
-        used: positions of the history's runs.
+        used: positions of the used runs in the history.
         bases: runs that are not in the history.
-        complete: nothing says that the candidate lacks a leg.
+        complete: the candidate has all of its legs.
     """
-    past = (
+    runs = (
         [[leg_from_history(leg) for leg in history.runs[n].legs] for n in used] if history else []
     )
-    past += [list(run.legs) for run in bases]
-    known = [_measures(legs) for legs in past if legs and all(leg.complete for leg in legs)]
+    runs += [list(run.legs) for run in bases]
+    known = [_measures(legs) for legs in runs if legs and all(leg.complete for leg in legs)]
     now = _measures(candidate.legs) if complete and candidate.complete else {}
     names: tuple[TotalName, ...] = ("makespan_s", "sum_s", "peak_bytes")
-    values = {name: [one[name] for one in known if one.get(name)] for name in names}
-    found = [
+    values = {name: [run[name] for run in known if run.get(name)] for name in names}
+    sums = [
         Total(name, float(np.median(before)), now.get(name), len(before))
         for name, before in values.items()
         if before and (now.get(name) or not complete)
     ]
     of_tests = _total_of_tests(base, candidate) if base is not None else None
-    return tuple(found if of_tests is None else [*found, of_tests])
+    return tuple(sums if of_tests is None else [*sums, of_tests])
 
 
 def _total_of_tests(base: Run, candidate: Run) -> Total | None:
@@ -157,36 +157,36 @@ def _total_of_tests(base: Run, candidate: Run) -> Total | None:
 
 
 def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
-    """Return the measures of a complete run: times only where each leg has one."""
-    found: dict[TotalName, float] = {}
+    """Return the totals of a complete run: times only if each leg has one."""
+    totals: dict[TotalName, float] = {}
     walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
     if walls_s and len(walls_s) == len(legs):
-        found = {"makespan_s": max(walls_s), "sum_s": sum(walls_s)}
+        totals = {"makespan_s": max(walls_s), "sum_s": sum(walls_s)}
     peaks = [leg.peak_bytes for leg in legs if leg.peak_bytes is not None]
-    return {**found, "peak_bytes": max(peaks)} if peaks else found
+    return {**totals, "peak_bytes": max(peaks)} if peaks else totals
 
 
 def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
-    """Count the cases that ran in a leg of another name before, and those in legs of both."""
+    """Count the cases that ran in a leg of another name before, and the cases of both runs."""
     if not base.legs or not candidate.legs:
         return 0, 0
-    place = index_in(candidate, base)
-    here = np.flatnonzero(place >= 0)
+    index = index_in(candidate, base)
+    rows = np.flatnonzero(index >= 0)
     before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
-    differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
-    return int(differs.sum()), len(here)
+    differs = before[base.leg[index[rows]]] != after[candidate.leg[rows]]
+    return int(differs.sum()), len(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class IncompleteReason:
-    """Why a run is incomplete.
+    """A reason why a run is incomplete.
 
     Attributes:
         kind: shards that ended early or whose record is damaged ("ended"), shards without a record,
             or planned units of complete shards without a result.
-        shards: by name; "" of a run of result files.
-        ending: of these shards; "completed" where the record is damaged.
-        units: how many have no result.
+        shards: names; "" for a run of result files.
+        ending: that of these shards; "completed" if the record is damaged.
+        units: number of units without a result.
     """
 
     kind: IncompleteKind
@@ -200,9 +200,9 @@ class LostUnits:
     """Units without a result, in legs that left no record or did not end by themselves.
 
     Attributes:
-        shards: the shard of the units; if it is not known, all shards with incomplete results.
-        certain: whether the shard of the units is known. If not, the units are those of the base
-            without a result, and may also have been removed.
+        shards: the shard of the units; if it is unknown, all shards with incomplete results.
+        certain: the shard of the units is known. If not, the units are those of the base without a
+            result, and may also have been removed.
     """
 
     shards: tuple[str, ...]
@@ -212,12 +212,12 @@ class LostUnits:
 
 @dataclass(frozen=True, slots=True)
 class LegCoverage:
-    """The legs of a run that gave less than they should.
+    """The legs of a run with missing results.
 
     Attributes:
-        absent: shards that left no record.
+        absent: shards without a record.
         truncated: names of legs that did not end by themselves, or whose record is damaged.
-        shard_of: the plan's shard of each unit; None where no plan is known.
+        shard_of: the plan's shard of each unit; None without a plan.
     """
 
     absent: tuple[str, ...]
@@ -226,20 +226,19 @@ class LegCoverage:
 
     @property
     def is_complete(self) -> bool:
-        """Say that every leg is there and ended by itself."""
+        """Return whether every leg has a record and ended by itself."""
         return not self.absent and not self.truncated
 
 
 def leg_coverage(run: Run, plan: Plan | None = None) -> LegCoverage:
-    """Find the legs that a run lacks, by its plan or by the numbers of its shards."""
+    """Find the missing legs of a run by its plan, or by the numbers of its shards."""
     names = {leg.shard for leg in run.legs if leg.shard}
     cut = tuple(dict.fromkeys(leg.name for leg in run.legs if not leg.complete))
     if plan is not None:
         absent = tuple(shard.key for shard in plan.shards if shard.key not in names)
         shard_of = {unit.key: shard.key for shard in plan.shards for unit in shard.units}
         return LegCoverage(absent, cut, shard_of)
-    # Shards are numbered from 1: a gap is a record that did not arrive, and so is what is missing
-    # of the number that every leg was told.
+    # Shards are numbered from 1 to the number that each record has: a gap is a missing record.
     numbers = {int(name) for name in names if re.fullmatch(r"\d{1,4}", name)}
     width = max(map(len, names), default=0)
     last = max([*numbers, run.planned_shards or 0], default=0)
@@ -247,7 +246,7 @@ def leg_coverage(run: Run, plan: Plan | None = None) -> LegCoverage:
 
 
 def incompleteness(run: Run, legs: LegCoverage) -> Iterator[IncompleteReason]:
-    """Yield why a run is incomplete: one reason for all legs that ended in the same way."""
+    """Yield the reasons why a run is incomplete, one for all legs with the same ending."""
     truncated: dict[Ending, list[str]] = defaultdict(list)
     for leg in run.legs:
         if not leg.complete:
@@ -270,10 +269,10 @@ def lost_units(
     legs: LegCoverage,
     found_elsewhere: Collection[CaseKey] = frozenset(),
 ) -> tuple[LostUnits, ...]:
-    """The units that a run has no result of because their leg gave none.
+    """Find the units without a result because their leg did not complete.
 
-    A plan says in which shard each was. Without one, what the base had and the candidate has not
-    may have been lost or removed: `LostUnits.certain` is False then.
+    Without a plan, the units of the base that the candidate lacks may have been lost or removed:
+    `LostUnits.certain` is then False.
 
     Args:
         found_elsewhere: cases of the base that the candidate has under another name.
@@ -292,11 +291,11 @@ def lost_units(
         for unit, shard in legs.shard_of.items():
             if shard in incomplete_shards and unit not in have:
                 of_leg[shard].add(unit)
-    found = [LostUnits((leg,), tuple(sorted(units)), certain=True) for leg, units in of_leg.items()]
-    found.sort(key=lambda lost: lost.shards)
+    lost = [LostUnits((leg,), tuple(sorted(units)), certain=True) for leg, units in of_leg.items()]
+    lost.sort(key=lambda leg: leg.shards)
     if legs.shard_of is None and base is not None:
         have |= {key.unit_key for key in found_elsewhere}
         missed = sorted({key.unit_key for key in base.keys} - have)
         if missed:
-            found.append(LostUnits(tuple(sorted(incomplete_shards)), tuple(missed), certain=False))
-    return tuple(found)
+            lost.append(LostUnits(tuple(sorted(incomplete_shards)), tuple(missed), certain=False))
+    return tuple(lost)

@@ -1,13 +1,12 @@
-"""Two text logs: which numbers differ, which failures are new, and what follows from it. Pure.
+"""The comparison of two text logs: changed values, changed failures, and the state. Pure.
 
-A value is compared with the one of equal identity: job, step, name, unit, key, and the ordinal
-among those. Two compilation stages print the same words about different kernels: pairing by words
-compares two programs, so any other pair has no verdict, and none is made of a value whose partner
-is known.
+Values are compared if their identities are equal: job, step, name, unit, key, and the ordinal among
+those. Two compilation stages print the same words about different kernels: pairs by words alone
+would compare two programs, so other pairs have no verdict, and a value with a partner is in none.
 
-An exact value, as a compiler's estimate is, differs or does not. Any other number is of one run
-each, and is shown without a verdict. A log that is empty or cut, or has nothing in common with the
-other, is no proof of anything better; nor is one that may have ended before what is gone.
+An exact value, such as a compiler's estimate, differs or does not. Any other number is of one run
+each, and has no verdict. A log that is empty or cut, or has nothing in common with the other, does
+not prove an improvement; nor does a log that may have ended before the missing value.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ciguard.logs.pattern_table import Direction, DirectionVerdict
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     Log = tuple["LogSide", Sequence[LogValue]]
     Groups = Mapping[Identity, list[LogValue]]
 
-MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are looked at, 1 s
+MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are compared, 1 s
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """A field of the key that differs; None where it is absent."""
+    """A field of the key that differs; None if it is absent."""
 
     name: str
     before: str | None
     after: str | None
-    printed_alike: str = ""  # what the log prints for people in both
+    printed_alike: str = ""  # the text that both logs print for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class ValuePair:
 
     Attributes:
         ordinal: among values of equal identity, from 1.
-        differing: why there is no verdict; () of a pair of equal identity.
+        differing: why there is no verdict; () for equal identities.
     """
 
     before: LogValue
@@ -59,19 +58,19 @@ class ValuePair:
 
     @property
     def difference(self) -> float:
-        """After minus before; 0 below the last digit that both print."""
+        """After minus before; 0 if smaller than the last printed digit."""
         resolution = max(self.before.resolution, self.after.resolution)
         return distinct(self.after.value - self.before.value, resolution)
 
     @property
     def ratio(self) -> float | None:
-        """The difference as a share of the value before; None from 0."""
+        """The difference over the value before; None if that is 0."""
         return self.difference / self.before.value if self.before.value else None
 
 
 @dataclass(frozen=True, slots=True)
 class CountChange:
-    """Values of equal identity of which one log has more: which belong together is not known."""
+    """Values of equal identity of which one log has more, so that they cannot be paired."""
 
     example: LogValue
     before: int
@@ -80,13 +79,13 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What of two logs can be compared, and what cannot.
+    """The values of two logs in pairs, and those that cannot be compared.
 
     Attributes:
-        pairs: of equal identity.
-        counts: identities whose number of values differs, with 0 where a log has none.
-        nearest: values without an equal key, each beside the one that differs in the fewest fields.
-        refused: values without an equal key, beside a value that has its partner.
+        pairs: values of equal identity.
+        counts: identities whose number of values differs; 0 if a log has none.
+        nearest: values without an equal key, with the value that differs in the fewest fields.
+        refused: values without an equal key, with a value that has a partner of equal identity.
     """
 
     pairs: tuple[ValuePair, ...]
@@ -104,33 +103,30 @@ def pair_values(before: Sequence[LogValue], after: Sequence[LogValue]) -> Pairin
         old, new = base.get(identity, []), head.get(identity, [])
         if len(old) == len(new):
             both = zip(old, new, strict=True)
-            pairs += [ValuePair(*one, ordinal) for ordinal, one in enumerate(both, 1)]
+            pairs += [ValuePair(*values, ordinal) for ordinal, values in enumerate(both, 1)]
         else:
             counts.append(CountChange((old or new)[0], len(old), len(new)))
     nearest, matched = _nearest(base, head)
-    alone = [one for one in counts if _identity(one.example) not in matched]
+    alone = [count for count in counts if _identity(count.example) not in matched]
     return Pairing(tuple(pairs), tuple(alone), tuple(nearest), tuple(_refused(alone, base, head)))
 
 
 def key_differences(before: LogValue, after: LogValue) -> tuple[KeyDifference, ...]:
-    """The fields in which two values of one name differ, with job and step."""
-    old = {one.name: one for one in before.key}
-    new = {one.name: one for one in after.key}
-    found = [
-        KeyDifference(name, one, two)
-        for name, one, two in (
-            ("job", before.place.job, after.place.job),
-            ("step", before.place.step, after.place.step),
-        )
-        if one != two
+    """Return the fields in which two values of one name differ, with job and step."""
+    old = {field.name: field for field in before.key}
+    new = {field.name: field for field in after.key}
+    differences = [
+        KeyDifference(name, getattr(before.place, name), getattr(after.place, name))
+        for name in ("job", "step")
+        if getattr(before.place, name) != getattr(after.place, name)
     ]
     for name in dict.fromkeys([*old, *new]):
         first, second = old.get(name), new.get(name)
         if first is None or second is None or first.value != second.value:
             printed = first.printed if first and second and first.printed == second.printed else ""
-            old_text, new_text = (one.value if one else None for one in (first, second))
-            found.append(KeyDifference(name, old_text, new_text, printed))
-    return tuple(found)
+            old_text, new_text = (field.value if field else None for field in (first, second))
+            differences.append(KeyDifference(name, old_text, new_text, printed))
+    return tuple(differences)
 
 
 def _identity(value: LogValue) -> Identity:
@@ -138,30 +134,31 @@ def _identity(value: LogValue) -> Identity:
 
 
 def _group(values: Sequence[LogValue]) -> dict[Identity, list[LogValue]]:
-    found: dict[Identity, list[LogValue]] = {}
-    for one in values:
-        found.setdefault(_identity(one), []).append(one)
-    return found
+    groups: dict[Identity, list[LogValue]] = {}
+    for value in values:
+        groups.setdefault(_identity(value), []).append(value)
+    return groups
 
 
 def _nearest(base: Groups, head: Groups) -> tuple[list[ValuePair], set[Identity]]:
-    """Pairs of identities that only one log each has, of equal name, unit and number of values."""
-    lonely: dict[tuple[str, str], tuple[list[Identity], list[Identity]]] = {}
+    """Pair identities that only one log has, of equal name, unit and number of values."""
+    unpaired: dict[tuple[str, str], tuple[list[Identity], list[Identity]]] = {}
     for side, (own, other) in enumerate(((base, head), (head, base))):
         for identity in own:
             if identity not in other:
-                lonely.setdefault((identity[2], identity[3]), ([], []))[side].append(identity)
+                unpaired.setdefault((identity[2], identity[3]), ([], []))[side].append(identity)
     pairs: list[ValuePair] = []
     matched: set[Identity] = set()
-    for old, new in lonely.values():
+    for old, new in unpaired.values():
         if len(old) * len(new) > MAX_NEAREST:
             continue
-        for _, one, two in sorted(_distances(old, new, base, head), key=lambda found: found[0]):
-            if one in matched or two in matched or len(base[one]) != len(head[two]):
+        for _, first, second in sorted(_distances(old, new, base, head), key=lambda row: row[0]):
+            is_matched = first in matched or second in matched
+            if is_matched or len(base[first]) != len(head[second]):
                 continue
-            matched |= {one, two}
-            differing = key_differences(base[one][0], head[two][0])
-            both = zip(base[one], head[two], strict=True)
+            matched |= {first, second}
+            differing = key_differences(base[first][0], head[second][0])
+            both = zip(base[first], head[second], strict=True)
             pairs += [ValuePair(*values, n, differing) for n, values in enumerate(both, 1)]
     return sorted(pairs, key=lambda pair: pair.before.place.line), matched
 
@@ -169,26 +166,26 @@ def _nearest(base: Groups, head: Groups) -> tuple[list[ValuePair], set[Identity]
 def _distances(
     old: Sequence[Identity], new: Sequence[Identity], base: Groups, head: Groups
 ) -> Iterator[tuple[tuple[int, int, int], Identity, Identity]]:
-    """Fields that differ, then how far apart the ordinals are, then the order in the log."""
-    for (m, one), (n, two) in product(enumerate(old), enumerate(new)):
-        fields = len(key_differences(base[one][0], head[two][0]))
-        yield (fields, abs(m - n), m), one, two
+    """Yield the sort key of each pair: differing fields, distance of ordinals, order in the log."""
+    for (m, first), (n, second) in product(enumerate(old), enumerate(new)):
+        fields = len(key_differences(base[first][0], head[second][0]))
+        yield (fields, abs(m - n), m), first, second
 
 
 def _refused(alone: Sequence[CountChange], base: Groups, head: Groups) -> Iterator[ValuePair]:
-    """The pairs that people make of a value whose equal is missing, with another's partner."""
+    """Pair a value without an equal with the most similar value that has one, as people do."""
     partnered: dict[tuple[str, str], list[Identity]] = {}
     for identity in base:
         if identity in head:
             partnered.setdefault((identity[2], identity[3]), []).append(identity)
-    left = MAX_NEAREST
-    for one in alone:
-        candidates = partnered.get((one.example.name, one.example.unit), [])
-        left -= len(candidates)
-        if not candidates or (one.before and one.after) or left < 0:
+    remaining = MAX_NEAREST
+    for count in alone:
+        candidates = partnered.get((count.example.name, count.example.unit), [])
+        remaining -= len(candidates)
+        if not candidates or (count.before and count.after) or remaining < 0:
             continue
         pairs = [
-            (one.example, head[other][0]) if one.before else (base[other][0], one.example)
+            (count.example, head[other][0]) if count.before else (base[other][0], count.example)
             for other in candidates
         ]
         best = min(pairs, key=lambda pair: len(key_differences(*pair)))
@@ -200,9 +197,9 @@ class LoggedJob:
     """A job of a log.
 
     Attributes:
-        name: "" where the log does not say.
-        steps: names of the steps that began; () where the log does not say.
-        is_whole: from the first lines of GitHub's runner to its last ones.
+        name: "" if unknown.
+        steps: names of the steps that began; () if unknown.
+        is_whole: the log has the first and the last lines of GitHub's runner.
     """
 
     name: str = ""
@@ -211,10 +208,10 @@ class LoggedJob:
 
 
 class Progress:
-    """What of the base's log is also in the candidate's.
+    """The progress of the candidate: how far in the base's log the candidate's log reaches.
 
     Args:
-        jobs, values: of the base and of the candidate, values in the order of their log.
+        jobs, values: those of base and candidate, values in the order of their log.
     """
 
     def __init__(
@@ -222,84 +219,86 @@ class Progress:
         jobs: tuple[Sequence[LoggedJob], Sequence[LoggedJob]],
         values: tuple[Sequence[LogValue], Sequence[LogValue]],
     ) -> None:
-        self._base, self._candidate = ({one.name: one for one in side} for side in jobs)
+        self._base, self._candidate = ({job.name: job for job in side} for side in jobs)
         self._shared = {
             name: {*job.steps} & {*self._candidate[name].steps}
             for name, job in self._base.items()
             if name in self._candidate
         }
         self._places: dict[tuple[object, ...], list[Place]] = {}
-        for one in values[0]:
-            self._places.setdefault((*self.where(one.place), one.name, one.key), []).append(
-                one.place
-            )
-        self.missing = tuple(self._missing({(one.place.job, one.place.step) for one in values[0]}))
+        for value in values[0]:
+            key = (*self.shared_place(value.place), value.name, value.key)
+            self._places.setdefault(key, []).append(value.place)
+        used = {(value.place.job, value.place.step) for value in values[0]}
+        self.missing = tuple(self._missing(used))
         self._furthest = self._find_furthest(*values)
 
-    def where(self, place: Place) -> tuple[str, str]:
-        """Job and step, each "" where only one of the logs knows it."""
+    def shared_place(self, place: Place) -> tuple[str, str]:
+        """Return job and step of a place, each "" if only one of the logs has it."""
         steps = self._shared.get(place.job)
         if steps is None:
             return "", ""
         return place.job, place.step if place.step in steps else ""
 
     def is_past(self, example: LogValue, *, ignore_missing: bool = False) -> bool:
-        """Say whether the candidate came past all places where the base has a value.
+        """Return whether the candidate passed all places where the base has a value.
 
-        Its job's log is whole, or a value or failure that the base has after the place recurs.
+        It did if its job's log is whole, or has a value or failure that the base has afterwards.
 
         Args:
-            ignore_missing: leave out places in jobs and steps that the candidate has no log of.
+            ignore_missing: leave out places in jobs and steps without a log of the candidate.
         """
         last: dict[str, Place] = {}
-        for place in self._places.get((*self.where(example.place), example.name, example.key), ()):
+        key = (*self.shared_place(example.place), example.name, example.key)
+        for place in self._places.get(key, ()):
             if not (ignore_missing and self.is_missing(place)):
                 last[place.job] = max(last.get(place.job, place), place, key=_position)
         return all(self._is_past(place) for place in last.values())
 
     def is_missing(self, place: Place) -> bool:
-        """Say whether the candidate has no log of the place's job or step."""
-        return any(one.job == place.job and one.step in ("", place.step) for one in self.missing)
+        """Return whether the candidate has no log of the place's job or step."""
+        steps = [missing.step for missing in self.missing if missing.job == place.job]
+        return "" in steps or place.step in steps
 
     def _is_past(self, place: Place) -> bool:
         if self.is_missing(place):
             return False
         own = self._candidate.get(place.job)
         jobs = [own] if own is not None else [*self._candidate.values()]
-        if jobs and all(one.is_whole for one in jobs):
+        if jobs and all(job.is_whole for job in jobs):
             return True
         return self._furthest.get(place.job, (0, 0)) > _position(place)
 
     def _missing(self, used: set[tuple[str, str]]) -> Iterator[Place]:
-        """Jobs that only the base has, and steps with values or failures that only it has."""
+        """Yield the jobs, and the `used` steps with values or failures, that only the base has."""
         for job in self._base.values():
             other = self._candidate.get(job.name)
             if other is None:
                 if job.name and self._candidate and "" not in self._candidate:
                     yield Place(job.name)
             elif other.steps:
-                absent = [one for one in dict.fromkeys(job.steps) if one not in other.steps]
-                yield from (Place(job.name, one) for one in absent if (job.name, one) in used)
+                absent = [step for step in dict.fromkeys(job.steps) if step not in other.steps]
+                yield from (Place(job.name, step) for step in absent if (job.name, step) in used)
 
     def _find_furthest(
         self, base: Sequence[LogValue], candidate: Sequence[LogValue]
     ) -> dict[str, tuple[int, int]]:
-        """By job of the base: the last position whose value or failure recurs."""
-        left: dict[Identity, int] = {}
-        for one in candidate:
-            identity = self._identity(one)
-            left[identity] = left.get(identity, 0) + 1
+        """Return by job of the base the last position whose value or failure the candidate has."""
+        remaining: dict[Identity, int] = {}
+        for value in candidate:
+            identity = self._identity(value)
+            remaining[identity] = remaining.get(identity, 0) + 1
         furthest: dict[str, tuple[int, int]] = {}
-        for one in base:
-            identity = self._identity(one)
-            left[identity] = left.get(identity, 0) - 1
-            if left[identity] >= 0:
-                job = one.place.job
-                furthest[job] = max(furthest.get(job, (0, 0)), _position(one.place))
+        for value in base:
+            identity = self._identity(value)
+            remaining[identity] = remaining.get(identity, 0) - 1
+            if remaining[identity] >= 0:
+                job = value.place.job
+                furthest[job] = max(furthest.get(job, (0, 0)), _position(value.place))
         return furthest
 
     def _identity(self, value: LogValue) -> Identity:
-        return (*self.where(value.place), value.name, value.unit, value.key)
+        return (*self.shared_place(value.place), value.name, value.unit, value.key)
 
 
 def _position(place: Place) -> tuple[int, int]:
@@ -309,21 +308,11 @@ def _position(place: Place) -> tuple[int, int]:
 # `inconclusive`: something differs that is neither better nor worse.
 LogState = Literal["worse", "mixed", "better", "same", "inconclusive", "unknown"]
 Verdict = DirectionVerdict | Literal["not judged"]
-# Why a state is unknown.
+# Reasons why a state is unknown.
 Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
                 "candidate missing", "jobs missing", "not reached",
                 "nothing in common", "values missing", "nothing judged"]  # fmt: skip
 _UNJUDGED: Final = Direction()
-_BASE_DOUBTS: Final[Mapping[End, Doubt]] = {
-    "empty": "base empty",
-    "cut": "base cut",
-    "missing": "base missing",
-}
-_CANDIDATE_DOUBTS: Final[Mapping[End, Doubt]] = {
-    "empty": "candidate empty",
-    "cut": "candidate cut",
-    "missing": "candidate missing",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,10 +320,10 @@ class LogSide:
     """One log.
 
     Attributes:
-        name: as it was called.
-        unreadable: what stands in the place of a number.
-        url: of the page of its job; "" of a file.
-        jobs: one of a file.
+        name: the argument that named the log.
+        unreadable: texts in the place of a number.
+        url: page of its job; "" for a file.
+        jobs: for a file, one.
     """
 
     name: str
@@ -355,10 +344,10 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class WarningChange:
-    """A text of a row with a direction that only one of the logs has.
+    """A warning, a text with a better direction, that only one of the logs has.
 
     Attributes:
-        verdict: better, worse, or "not judged" if nothing shows that the candidate came so far.
+        verdict: better, worse, or "not judged" if the candidate may have ended before.
     """
 
     change: CountChange
@@ -367,14 +356,13 @@ class WarningChange:
 
 @dataclass(frozen=True, slots=True)
 class FailureCount:
-    """How often a failure is in both logs.
+    """The counts of a failure in both logs.
 
     Attributes:
         example: the first of the candidate, else of the base.
-        earlier: of the base, if the failure is as often in both and this one's amount differs from
-            the example's.
-        ending: of the process that prints it; None if the text does not say.
-        weak: it proves nothing alone.
+        earlier: that of the base if the counts are equal, and its amount differs.
+        ending: ending of the process that printed the failure; None if unknown.
+        weak: the text alone proves no failure.
     """
 
     example: LogValue
@@ -387,15 +375,15 @@ class FailureCount:
 
 @dataclass(frozen=True, slots=True)
 class LogComparison:
-    """The answer.
+    """The comparison of two logs.
 
     Attributes:
-        doubts: why the state is unknown, or could be better than it is.
+        doubts: reasons why the state is unknown, or would be better without them.
         pairs: values of equal identity, in the order of the base's log.
-        pairing: everything that has no verdict.
-        failures: those that differ first.
+        pairing: the values without a verdict.
+        failures: those with a difference first.
         warnings: those that appeared or disappeared.
-        missing: jobs and steps of the base that the candidate has no log of.
+        missing: jobs and steps of the base without a log of the candidate.
     """
 
     state: LogState
@@ -410,27 +398,31 @@ class LogComparison:
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """The conditions of `--fail-on` that a log can meet, and whether something here does."""
-        more = {one.ending for one in self.failures if one.after > one.before and not one.weak}
+        """By condition of `--fail-on` that a log can meet, whether a finding meets it."""
+        more = {
+            failure.ending
+            for failure in self.failures
+            if failure.after > failure.before and not failure.weak
+        }
         return {
             "timeout": "timeout" in more,
             "oom": "out_of_memory" in more,
             "metric": self.count("worse") > 0
-            or any(one.verdict == "worse" for one in self.warnings),
-            "incomplete": any(one.end != "whole" for one in (self.base, self.candidate)),
+            or any(warning.verdict == "worse" for warning in self.warnings),
+            "incomplete": any(side.end != "whole" for side in (self.base, self.candidate)),
         }
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
-        """Say that a value was not judged, or nothing follows."""
+        """Return whether a value is not judged, or the state is unknown or inconclusive."""
         return self.state in ("unknown", "inconclusive") or self.count("not judged") > 0
 
     def count(self, verdict: Verdict) -> int:
         """Count the pairs with a verdict."""
-        return sum(one.verdict == verdict for one in self.pairs)
+        return sum(pair.verdict == verdict for pair in self.pairs)
 
 
 def log_of(name: str, reading: LogReading, url: str = "", jobs: tuple[LoggedJob, ...] = ()) -> Log:
-    """Take a log apart into what is shown of it, and its values."""
+    """Return the facts about a log, and its values."""
     side = LogSide(name, reading.end, reading.lines, reading.unreadable, url, jobs)
     return side, reading.values
 
@@ -444,15 +436,15 @@ def compare_logs(
 
     Args:
         logs: the base and the candidate.
-        directions: how values are judged, by their name.
-        endings: of failures by the name of their values, and whether they prove nothing alone.
+        directions: by name of a value, the better direction.
+        endings: by name of a failure, the ending, and whether the text alone proves no failure.
     """
     (base, before), (candidate, after) = logs
     values = (before, after)
     progress = Progress((base.jobs, candidate.jobs), values)
     numbers = [[value for value in side if value.kind == "metric"] for side in values]
     pairing = pair_values(*numbers)
-    found = LogComparison(
+    comparison = LogComparison(
         "unknown",
         (),
         base,
@@ -465,10 +457,10 @@ def compare_logs(
     )
     doubts = (
         *_end_doubts(base, candidate),
-        *_progress_doubts(found, progress),
-        *_content_doubts(values, found, directions),
+        *_progress_doubts(comparison, progress),
+        *_content_doubts(values, comparison, directions),
     )
-    return replace(found, doubts=doubts, state=_state(found, doubts))
+    return replace(comparison, doubts=doubts, state=_state(comparison, doubts))
 
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
@@ -482,15 +474,15 @@ def _count_failures(
     endings: Mapping[str, tuple[Ending | None, bool]],
     progress: Progress,
 ) -> Iterator[FailureCount]:
-    """By job, step, name and key; those that differ first."""
-    found: dict[tuple[object, ...], tuple[list[LogValue], list[LogValue]]] = {}
+    """Count the failures by job, step, name and key; those with a difference first."""
+    groups: dict[tuple[object, ...], tuple[list[LogValue], list[LogValue]]] = {}
     for side in (1, 0):
-        for one in values[side]:
-            if one.kind == "failure":
-                identity = (*progress.where(one.place), one.name, one.key)
-                found.setdefault(identity, ([], []))[side].append(one)
-    counts = [_count_failure(*both, endings) for both in found.values()]
-    yield from sorted(counts, key=lambda one: one.before == one.after and one.earlier is None)
+        for value in values[side]:
+            if value.kind == "failure":
+                identity = (*progress.shared_place(value.place), value.name, value.key)
+                groups.setdefault(identity, ([], []))[side].append(value)
+    counts = [_count_failure(*both, endings) for both in groups.values()]
+    yield from sorted(counts, key=lambda count: count.before == count.after and not count.earlier)
 
 
 def _count_failure(
@@ -509,35 +501,35 @@ def _count_failure(
 def _judge_warnings(
     pairing: Pairing, directions: Mapping[str, Direction], progress: Progress
 ) -> Iterator[WarningChange]:
-    for one in pairing.counts:
-        direction = directions.get(one.example.name, _UNJUDGED)
-        if not direction.is_occurrence or not direction.better or (one.before and one.after):
+    for count in pairing.counts:
+        direction = directions.get(count.example.name, _UNJUDGED)
+        if not direction.is_occurrence or not direction.better or (count.before and count.after):
             continue
-        verdict: Verdict = direction.judge(one.after - one.before)
-        if one.before and not progress.is_past(one.example):
+        verdict: Verdict = direction.judge(count.after - count.before)
+        if count.before and not progress.is_past(count.example):
             verdict = "not judged"
-        yield WarningChange(one, verdict)
+        yield WarningChange(count, verdict)
 
 
 def _end_doubts(base: LogSide, candidate: LogSide) -> Iterator[Doubt]:
-    if base.end != "whole":
-        yield _BASE_DOUBTS[base.end]
-    if candidate.end != "whole":
-        yield _CANDIDATE_DOUBTS[candidate.end]
+    for side, log in (("base", base), ("candidate", candidate)):
+        if log.end != "whole":
+            yield cast("Doubt", f"{side} {log.end}")
 
 
-def _progress_doubts(found: LogComparison, progress: Progress) -> Iterator[Doubt]:
+def _progress_doubts(comparison: LogComparison, progress: Progress) -> Iterator[Doubt]:
     if progress.missing:
         yield "jobs missing"
-    fewer = [one.example for one in found.failures if one.after < one.before]
-    gone = [one.change.example for one in found.warnings if one.verdict == "not judged"]
+    failures, warnings = comparison.failures, comparison.warnings
+    fewer = [failure.example for failure in failures if failure.after < failure.before]
+    gone = [warning.change.example for warning in warnings if warning.verdict == "not judged"]
     if not all(progress.is_past(example, ignore_missing=True) for example in (*fewer, *gone)):
         yield "not reached"
 
 
 def _content_doubts(
     values: tuple[Sequence[LogValue], Sequence[LogValue]],
-    found: LogComparison,
+    comparison: LogComparison,
     directions: Mapping[str, Direction],
 ) -> Iterator[Doubt]:
     def is_exact(value: LogValue) -> bool:
@@ -546,41 +538,41 @@ def _content_doubts(
     before, after = ({value.name for value in side} for side in values)
     if not before & after:
         yield "nothing in common"
-    pairing, warnings = found.pairing, {one.change for one in found.warnings}
+    pairing, warnings = comparison.pairing, {warning.change for warning in comparison.warnings}
     fewer = any(
-        one.after < one.before and is_exact(one.example) and one not in warnings
-        for one in pairing.counts
+        count.after < count.before and is_exact(count.example) and count not in warnings
+        for count in pairing.counts
     )
-    if fewer or any(is_exact(one.before) for one in pairing.nearest):
+    if fewer or any(is_exact(pair.before) for pair in pairing.nearest):
         yield "values missing"
-    is_judged = any(one.verdict not in ("not judged", "changed") for one in found.pairs)
-    if not is_judged and not found.failures and not warnings:
+    is_judged = any(pair.verdict not in ("not judged", "changed") for pair in comparison.pairs)
+    if not is_judged and not comparison.failures and not warnings:
         yield "nothing judged"
 
 
-def _state(found: LogComparison, doubts: tuple[Doubt, ...]) -> LogState:
-    verdicts = Counter(one.verdict for one in found.pairs)
-    verdicts.update(one.verdict for one in found.warnings)
-    failures = found.failures
-    worse = verdicts["worse"] > 0 or any(one.after > one.before for one in failures)
-    better = verdicts["better"] > 0 or any(one.after < one.before for one in failures)
-    if doubts:  # a worse value is worse in an incomplete log, too
+def _state(comparison: LogComparison, doubts: tuple[Doubt, ...]) -> LogState:
+    verdicts = Counter(pair.verdict for pair in comparison.pairs)
+    verdicts.update(warning.verdict for warning in comparison.warnings)
+    failures = comparison.failures
+    worse = verdicts["worse"] > 0 or any(count.after > count.before for count in failures)
+    better = verdicts["better"] > 0 or any(count.after < count.before for count in failures)
+    if doubts:  # a worse value is worse also in an incomplete log
         return "worse" if worse else "unknown"
     if worse:
         return "mixed" if better else "worse"
     if better:
         return "better"
-    return "same" if _is_same(found) else "inconclusive"
+    return "same" if _is_same(comparison) else "inconclusive"
 
 
-def _is_same(found: LogComparison) -> bool:
-    pairing = found.pairing
+def _is_same(comparison: LogComparison) -> bool:
+    pairing = comparison.pairing
     return not (
-        any(one.verdict != "same" for one in found.pairs)
-        or any(one.earlier for one in found.failures)
+        any(pair.verdict != "same" for pair in comparison.pairs)
+        or any(failure.earlier for failure in comparison.failures)
         or pairing.counts
         or pairing.nearest
         or pairing.refused
-        or found.base.unreadable
-        or found.candidate.unreadable
+        or comparison.base.unreadable
+        or comparison.candidate.unreadable
     )

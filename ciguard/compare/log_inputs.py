@@ -1,7 +1,7 @@
-"""Finds and reads two text logs to compare: files, GitHub's archives of logs, logs of jobs.
+"""The input of a comparison of logs: files, GitHub's archives of logs, logs of jobs.
 
 In an archive, packed or not, `3_tests (1).txt` is the log of a job, and `tests (1)/7_Run tests.txt`
-that of one of its steps, if there are any.
+that of one of its steps, if the archive has steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
 
 @dataclass(frozen=True, slots=True)
 class _ArchivedLog:
-    """A log in an archive; `step` is "" and its number 0 of a whole job."""
+    """A log in an archive; for a whole job, `step` is "" and its number 0."""
 
     path: str
     job: str
@@ -45,11 +45,11 @@ class _ArchivedLog:
 
 
 def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
-    """Say whether base and candidate are text logs.
+    """Return whether base and candidate are text logs.
 
     Raises:
-        InputError: one is, and the other is not there, or no zip archive that can be read.
-        UsageError: one is, and the other is something else.
+        InputError: one is a log, and the other is missing or an unreadable zip archive.
+        UsageError: one is a log, and the other is something else.
     """
     base, head = (_is_log(folder, argument) for argument in arguments)
     if base == head:
@@ -85,14 +85,14 @@ def compare_log_inputs(
 
     Raises:
         InputError: a log cannot be read.
-        UsageError: a pattern is none of RE2, or there is no token for a job's log.
-        GitHubError: GitHub does not know a job, or did not answer.
+        UsageError: a pattern is not valid in RE2, or there is no token for a job's log.
+        GitHubError: GitHub has no such job, or did not answer.
     """
     # Imported here: only logs need RE2.
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(table)
-    # The name of a step is no part of what is compared where the other log knows no steps.
+    # Names of steps are compared only if both logs have them.
     named = all(parse_job(name) is not None for name in names)
     base, head = (
         _read(folder, name, side, reader, finder, named=named)
@@ -120,7 +120,7 @@ def _read(
             reading = reader.read(stream)
             stream.seek(0)
             placed = with_steps(reading, find_steps(stream, log.steps), named=named)
-            steps = tuple(one.name for one in log.steps) if named else ()
+            steps = tuple(step.name for step in log.steps) if named else ()
             return log_of(log.title, placed, log.url, (LoggedJob("", steps, reading.is_whole_job),))
 
         return finder.job_log(job, f"{side}: {name}", read)
@@ -131,8 +131,8 @@ def _read(
             reading = reader.read(stream)
         return log_of(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
     by_job: dict[str, list[tuple[str, LogReading]]] = {}
-    for one, reading in zip(archived, _readings(path, archived, reader), strict=True):
-        by_job.setdefault(one.job, []).append((one.step, reading))
+    for log, reading in zip(archived, _readings(path, archived, reader), strict=True):
+        by_job.setdefault(log.job, []).append((log.step, reading))
     jobs = {job: combine([reading for _, reading in parts]) for job, parts in by_job.items()}
     logged = tuple(
         LoggedJob(job, tuple(step for step, _ in by_job[job] if step), reading.is_whole_job)
@@ -144,48 +144,48 @@ def _read(
 def _readings(
     path: Path, archived: Sequence[_ArchivedLog], reader: LogReader
 ) -> Iterator[LogReading]:
-    """The logs of an archive, in their order."""
+    """Read the logs of an archive, in their order."""
     if local.is_directory(path):
-        for one in archived:
-            with local.opened(path / one.path) as stream:
-                yield reader.read(stream, one.job, one.step, one.step_number)
+        for log in archived:
+            with local.opened(path / log.path) as stream:
+                yield reader.read(stream, log.job, log.step, log.step_number)
         return
-    wanted = {one.path: one for one in archived}
-    found = {}
+    wanted = {log.path: log for log in archived}
+    readings = {}
     with local.opened(path) as stream:
         for name, content in members(stream, path.name, LIMITS, is_wanted=wanted.__contains__):
-            one = wanted[name]
-            found[name] = reader.read(io.BytesIO(content), one.job, one.step, one.step_number)
-    yield from (found[one.path] for one in archived)
+            log = wanted[name]
+            readings[name] = reader.read(io.BytesIO(content), log.job, log.step, log.step_number)
+    yield from (readings[log.path] for log in archived)
 
 
 def _archived(path: Path) -> tuple[_ArchivedLog, ...]:
-    """The logs of an archive with their job and step; none of anything else."""
+    """Return the logs of an archive with their job and step; none for any other path."""
     files = _files_of(path)
     jobs = sorted(
-        (int(found[1]), found[2], name)
+        (int(match[1]), match[2], name)
         for name in files
-        if "/" not in name and (found := _NUMBERED.fullmatch(name))
+        if "/" not in name and (match := _NUMBERED.fullmatch(name))
     )
     steps: dict[str, list[_ArchivedLog]] = {}
     for name in files:
         job, _, file = name.rpartition("/")
-        if job and "/" not in job and (found := _NUMBERED.fullmatch(file)):
-            steps.setdefault(job, []).append(_ArchivedLog(name, job, found[2], int(found[1])))
+        if job and "/" not in job and (match := _NUMBERED.fullmatch(file)):
+            steps.setdefault(job, []).append(_ArchivedLog(name, job, match[2], int(match[1])))
     return tuple(
-        one
+        log
         for _, job, name in jobs
-        for one in sorted(steps.get(job, ()), key=lambda step: step.step_number)
+        for log in sorted(steps.get(job, ()), key=lambda step: step.step_number)
         or [_ArchivedLog(name, job)]
     )
 
 
 def _files_of(path: Path) -> list[str]:
-    """The names of an archive's files, and of those in its folders; none of what is no archive."""
+    """Return the names of an archive's files and of those in its folders; else none."""
     try:
         if local.is_directory(path):
-            found = [*path.glob("*.txt"), *path.glob("*/*.txt")]
-            return [item.relative_to(path).as_posix() for item in found]
+            files = [*path.glob("*.txt"), *path.glob("*/*.txt")]
+            return [file.relative_to(path).as_posix() for file in files]
         if path.suffix == ".zip" and path.is_file():
             return _zip_names(path)
     except (OSError, InputError):  # reading it as records or results reports the error

@@ -1,4 +1,4 @@
-"""What `ciguard compare` shows of two text logs."""
+"""The view of a comparison of two text logs, as blocks of a document. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _DOUBTS: Final[dict[Doubt, str]] = {
     "values missing": "exact values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",
 }
-MAX_MISSING: Final = 3  # more make no sentence
+MAX_MISSING: Final = 3  # jobs and steps named in a sentence
 ARTIFACT_NAME: Final = "actions.artifact_name"
 ONE_RUN_EACH: Final = (
     "Values without a verdict are of one run each (n = 1): a difference may be chance."
@@ -66,14 +66,14 @@ ONE_RUN_EACH: Final = (
 
 
 def logs_headline(comparison: LogComparison) -> str:
-    """The sentence of two logs."""
+    """Word the comparison of two logs in one sentence."""
     counts = [
         f"{number:,} {words}"
         for verdict, words in (
             *(("worse", "worse"), ("better", "better"), ("changed", "changed")),
             *(("same", "equal"), ("not judged", "not judged")),
         )
-        if (number := sum(one.verdict == verdict for one in comparison.pairs))
+        if (number := sum(pair.verdict == verdict for pair in comparison.pairs))
     ]
     others = [
         f"{count_of(number, noun)} {words}"
@@ -83,23 +83,23 @@ def logs_headline(comparison: LogComparison) -> str:
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
     reasons = [_DOUBTS[doubt] for doubt in comparison.doubts]
     if "jobs missing" in comparison.doubts:
-        place = comparison.doubts.index("jobs missing")
-        reasons[place] += f" {_missing(comparison.missing)}"
+        index = comparison.doubts.index("jobs missing")
+        reasons[index] += f" {_missing(comparison.missing)}"
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
     return f"{state}: {'; '.join([*reasons, *others, values])}"
 
 
 def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     failures, warnings = comparison.failures, comparison.warnings
-    yield sum(one.after > one.before for one in failures), "failure", "more often"
-    yield sum(one.after < one.before for one in failures), "failure", "less often"
-    yield sum(one.earlier is not None for one in failures), "failure", "of another amount"
-    yield sum(one.change.before == 0 for one in warnings), "warning", "appeared"
-    yield sum(one.change.after == 0 for one in warnings), "warning", "disappeared"
+    yield sum(count.after > count.before for count in failures), "failure", "more often"
+    yield sum(count.after < count.before for count in failures), "failure", "less often"
+    yield sum(count.earlier is not None for count in failures), "failure", "of another amount"
+    yield sum(warning.change.before == 0 for warning in warnings), "warning", "appeared"
+    yield sum(warning.change.after == 0 for warning in warnings), "warning", "disappeared"
 
 
 def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
-    """Count the reasons for which nothing follows though no value may differ."""
+    """Count the reasons why the state is inconclusive."""
     if comparison.state == "inconclusive":
         pairing = comparison.pairing
         yield len(pairing.counts), "value", "more or less often"
@@ -109,23 +109,23 @@ def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
 
 
 def _missing(places: Sequence[Place]) -> str:
-    """ "job a, step Run tests of job b": MAX_MISSING of them."""
+    """Return "job a, step Run tests of job b": MAX_MISSING of them."""
     names = [
         " of ".join(
-            f"{kind} {name}" for kind, name in (("step", one.step), ("job", one.job)) if name
+            f"{kind} {name}" for kind, name in (("step", place.step), ("job", place.job)) if name
         )
-        for one in places
+        for place in places
     ]
     rest = len(names) - MAX_MISSING
     return ", ".join([*names[:MAX_MISSING], *([f"and {rest:,} more"] if rest > 0 else [])])
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
-    """Values that may be compared, those that may not, and failures."""
+    """Return the blocks: failures, compared values, and values without a verdict."""
     pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
-    beside = (
-        *(pair_item(one, both) for one in pairing.nearest),
-        *(pair_item(one, both, is_refused=True) for one in pairing.refused),
+    items = (
+        *(pair_item(pair, both) for pair in pairing.nearest),
+        *(pair_item(pair, both, is_refused=True) for pair in pairing.refused),
     )
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
@@ -133,7 +133,7 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
         Facts(tuple((name, _side(side)) for name, side in sides)),
         _failures(comparison),
         _pairs(comparison),
-        Section("beside", (Bullets(beside, "pair"),), "No verdict: the keys differ"),
+        Section("beside", (Bullets(items, "pair"),), "No verdict: the keys differ"),
         _counts(comparison),
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
@@ -147,30 +147,30 @@ def _side(side: LogSide) -> doc.Content:
 
 
 def _pairs(comparison: LogComparison) -> Section:
-    differing = (one for one in comparison.pairs if one.verdict != "same")
-    shown = sorted(differing, key=lambda one: VERDICTS.index(one.verdict))
+    differing = (pair for pair in comparison.pairs if pair.verdict != "same")
+    shown = sorted(differing, key=lambda pair: VERDICTS.index(pair.verdict))
     columns = (
         Column("value"), Column("before", "right"), Column("after", "right"),
         Column("change", "right"), Column("verdict"), Column("lines", "right"),
     )  # fmt: skip
-    table = Table(columns, tuple(_pair(one, comparison) for one in shown), "value")
+    table = Table(columns, tuple(_pair(pair, comparison) for pair in shown), "value")
     return Section("values", (table,), "Values that differ", (len(shown), "value"))
 
 
-def _pair(one: ComparedPair, comparison: LogComparison) -> Row:
-    before, after = one.pair.before, one.pair.after
+def _pair(compared: ComparedPair, comparison: LogComparison) -> Row:
+    before, after = compared.pair.before, compared.pair.after
     return (
-        Code(_name(before, one.pair.ordinal)),
+        Code(_name(before, compared.pair.ordinal)),
         Cell(_amount(before.value, before.unit), before.value),
         Cell(_amount(after.value, after.unit), after.value),
-        Cell(_change(one.pair), one.pair.ratio),
-        one.verdict,
+        Cell(_change(compared.pair), compared.pair.ratio),
+        compared.verdict,
         (*_line(before, comparison.base), " -> ", *_line(after, comparison.candidate)),
     )
 
 
 def _line(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
-    """Its number, which leads to it on the page of its job; of a job with the step's number."""
+    """Return the line number, linked to the page of the job; for a job with the step's number."""
     place = value.place
     if not place.step_number:
         return (str(place.line),)
@@ -180,10 +180,10 @@ def _line(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
 
 
 def _name(value: LogValue, ordinal: int = 1) -> str:
-    """A value's name with its place and key: `x.after_bytes limit_bytes=5 #2`."""
-    where = [f"[{part}]" for part in (value.place.job, value.place.step) if part]
-    key = [f"{one.name}={one.value}" for one in value.key]
-    return " ".join([*where, value.name, *key, *([f"#{ordinal}"] if ordinal > 1 else [])])
+    """Return a value's name with place and key: `x.after_bytes limit_bytes=5 #2`."""
+    place = [f"[{part}]" for part in (value.place.job, value.place.step) if part]
+    key = [f"{field.name}={field.value}" for field in value.key]
+    return " ".join([*place, value.name, *key, *([f"#{ordinal}"] if ordinal > 1 else [])])
 
 
 def _amount(value: float, unit: str) -> str:
@@ -195,7 +195,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _exact_amount(value: LogValue) -> str:
-    """As `_amount`, with all bytes where the log has them; "" of an occurrence."""
+    """Return `_amount` with the exact bytes if the log has them; "" for an occurrence."""
     if not value.unit:
         return ""
     text, exact = _amount(value.value, value.unit), f"{value.value:.0f} B"
@@ -204,13 +204,13 @@ def _exact_amount(value: LogValue) -> str:
 
 
 def _change(pair: ValuePair) -> str:
-    """ "-1.41 % (-390 MiB)"."""
+    """Return "-1.41 % (-390 MiB)"."""
     unit = pair.before.unit
     return change_text(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
 def pair_item(pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bool = False) -> Item:
-    """Two values that only look alike: what differs, and why they have no verdict."""
+    """Describe two similar values: their difference, and why they have no verdict."""
     before, after = pair.before, pair.after
     reason = "; refused, because one of them has its equal in the other log" if is_refused else ""
     return Item((
@@ -221,33 +221,30 @@ def pair_item(pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bo
 
 
 def _place(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
-    """ "base.log:17"; of a record also which of its logs."""
+    """Return "base.log:17"; of a record also which of its logs."""
     source = dict(value.facts).get(SOURCE, "")
     return (f"{side.name}:{source}{':' * bool(source)}", *_line(value, side))
 
 
 def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:
-    found: list[doc.Span] = []
-    for one in fields:
-        printed = f" (both print {one.printed_alike})" if one.printed_alike else ""
-        found += [
-            ", " if found else "",
-            Code(f"{one.name} {one.before or 'absent'}, not {one.after or 'absent'}"),
-            printed,
-        ]
-    return tuple(found)
+    texts: list[doc.Content] = []
+    for field in fields:
+        printed = f" (both print {field.printed_alike})" if field.printed_alike else ""
+        text = f"{field.name} {field.before or 'absent'}, not {field.after or 'absent'}"
+        texts.append((Code(text), printed))
+    return doc.join(texts)
 
 
 def _counts(comparison: LogComparison) -> Section:
-    verdicts = {one.change: one.verdict for one in comparison.warnings}
+    verdicts = {warning.change: warning.verdict for warning in comparison.warnings}
     columns = (
         *(Column("value"), Column("before", "right"), Column("after", "right")),
         Column("verdict"),
     )
     rows: tuple[Row, ...] = tuple(
-        (Code(_name(one.example)), Cell(f"{one.before:,}", one.before),
-         Cell(f"{one.after:,}", one.after), verdicts.get(one, "not judged"))
-        for one in comparison.pairing.counts
+        (Code(_name(count.example)), Cell(f"{count.before:,}", count.before),
+         Cell(f"{count.after:,}", count.after), verdicts.get(count, "not judged"))
+        for count in comparison.pairing.counts
     )  # fmt: skip
     title = "Number of values, where it differs"
     return Section("counts", (Table(columns, rows, "value"),), title, (len(rows), "value"))
@@ -259,38 +256,38 @@ def _failures(comparison: LogComparison) -> Section:
         Column("failure"), Column("before", "right"), Column("after", "right"),
         Column("amount", "right"), Column("ending"), Column("line", "right"),
     )  # fmt: skip
-    rows = tuple(_failure(one, comparison) for one in failures)
+    rows = tuple(_failure(failure, comparison) for failure in failures)
     return Section(
         "failures", (Table(columns, rows, "failure"),), "Failures", (len(rows), "failure")
     )
 
 
-def _failure(one: FailureCount, comparison: LogComparison) -> Row:
-    value, side = one.example, comparison.candidate if one.after else comparison.base
-    weak = " (perhaps)" if one.weak and one.ending else ""
+def _failure(failure: FailureCount, comparison: LogComparison) -> Row:
+    value, side = failure.example, comparison.candidate if failure.after else comparison.base
+    weak = " (perhaps)" if failure.weak and failure.ending else ""
     name: doc.Content = Code(_name(value))
     for refused in (field for field in value.key if value.name == ARTIFACT_NAME):
         name = (Code(_name(value)), ", use ", Code(valid_artifact_name(refused.value)))
     return (
         name,
-        Cell(f"{one.before:,}", one.before),
-        Cell(f"{one.after:,}", one.after),
-        " -> ".join(_exact_amount(each) for each in (one.earlier, value) if each is not None),
-        f"{one.ending or '-'}{weak}",
+        Cell(f"{failure.before:,}", failure.before),
+        Cell(f"{failure.after:,}", failure.after),
+        " -> ".join(_exact_amount(each) for each in (failure.earlier, value) if each is not None),
+        f"{failure.ending or '-'}{weak}",
         _line(value, side),
     )
 
 
 def _warnings(comparison: LogComparison) -> Section:
     texts = [
-        f"{_name(one.pair.before)} differs: other values may follow from it"
-        for one in comparison.pairs
-        if one.verdict == "changed" and one.pair.before.name.endswith("_limit")
+        f"{_name(compared.pair.before)} differs: other values may follow from it"
+        for compared in comparison.pairs
+        if compared.verdict == "changed" and compared.pair.before.name.endswith("_limit")
     ]
     texts += [
-        f"{side.name}:{one.place.line}: {one.name} is no number: {one.text}"
+        f"{side.name}:{text.place.line}: {text.name} is no number: {text.text}"
         for side in (comparison.base, comparison.candidate)
-        for one in side.unreadable
+        for text in side.unreadable
     ]
     items = tuple(Item(text) for text in texts)
     return Section("warnings", (Bullets(items, "warning"),), "Warnings")

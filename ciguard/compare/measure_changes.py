@@ -1,12 +1,12 @@
-"""Wall times and peak deltas of a run against the baseline's: what is worse, and how sure. Pure.
+"""Changes of wall times and peak deltas of tests against the baseline, with their tier. Pure.
 
-With thousands of tests a rare accident is an everyday event: no rule over one run has both fewer
-than one false alarm per pull request and any power. So one run gives suspects, and what a second
-run of the same change repeats is confirmed. A run is never held against itself.
+Among thousands of tests rare accidents happen every day: no rule over one run has both fewer than
+one false alarm per pull request and any power. So one run gives suspects, and a change that a
+second run of the same commit repeats is confirmed. A run is never compared with itself.
 
-Of wall times each runner's speed is taken out. A peak delta is what a test adds to the memory it
-finds: it does not depend on the order of tests, as the absolute peak does, and runners do not
-differ in it; what it has is modes, so both the median and the extreme must be exceeded.
+Wall times are divided by the speed of their runner. A peak delta is the memory that a test adds: it
+depends neither on the order of tests, as the absolute peak does, nor on the runner. But it has
+modes, so a change must exceed both the median and the extreme of the baseline.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from ciguard.compare.listed_changes import is_listed
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
@@ -30,7 +31,6 @@ from ciguard.compare.statistics import (
     t_975,
 )
 from ciguard.history.query import STEADY_S
-from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 
-MAX_SUSPECTS: Final = 40  # largest suspects: more are not read
+MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 
 Measure = Literal["wall_s", "peak_delta_bytes"]
 
@@ -52,8 +52,8 @@ Measure = Literal["wall_s", "peak_delta_bytes"]
 MEASURE_NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
 
 
-# "incomplete": an improvement of an incomplete run; "baseline incomplete": measured before only in
-# legs that did not end by themselves.
+# "incomplete": improved, but the run is incomplete; "baseline incomplete": all values of the
+# baseline are from legs that did not end by themselves.
 MeasureState = Literal[
     "regressed",
     "improved",
@@ -70,7 +70,7 @@ MeasureState = Literal[
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """How one measure of one case changed.
+    """The change of one measure of one case.
 
     Attributes:
         before: median of the baseline values.
@@ -99,23 +99,17 @@ class CaseChange:
     is_large: bool = False
     measured: float | None = None
 
-    @property
-    def name(self) -> str:
-        """The case in one line."""
-        return case_name(self.key)
-
 
 @dataclass(frozen=True, slots=True)
 class MeasureVerdict:
-    """One measure over the whole run.
+    """The verdict on one measure over the whole run.
 
     Attributes:
-        judged_tests: cases with at least 3 baseline values.
-        n: baseline values of a case, in the median.
-        losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
-        measured_otherwise: cases not judged, as memory of their baseline was measured in another
-            way.
-        noise_ratio: this run's residual noise over the baseline's; None where it cannot be told.
+        judged_tests: number of cases with at least 3 baseline values.
+        n: median number of baseline values of a case.
+        losses, gains: largest first; of durations the 40 largest suspects, `suspects` counts all.
+        measured_otherwise: number of cases whose baseline memory was measured in another way.
+        noise_ratio: residual noise of this run over that of the baseline; None if unknown.
     """
 
     measure: Measure
@@ -130,37 +124,28 @@ class MeasureVerdict:
 
     @property
     def listed(self) -> tuple[CaseChange, ...]:
-        """Select the changes that a comment names: of durations confirmed or large ones only."""
-        found = (*self.losses, *self.gains)
-        if self.measure == "peak_delta_bytes":
-            return found
-        return tuple(change for change in found if change.tier == "confirmed" or change.is_large)
+        """The changes that a comment lists."""
+        return tuple(
+            change
+            for change in (*self.losses, *self.gains)
+            if is_listed(change.measure, change.tier, is_large=change.is_large)
+        )
 
     @property
     def unconfirmed(self) -> tuple[CaseChange, ...]:
-        """Select the named changes that are not confirmed."""
+        """The listed changes that are not confirmed."""
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
-    @property
-    def unlisted(self) -> tuple[CaseChange, ...]:
-        """The unconfirmed changes that a comment does not name.
-
-        None over too few baseline runs: without a verdict every test has a change.
-        """
-        listed = set(self.listed)
-        changes = (one for one in (*self.losses, *self.gains) if one.tier != "unjudged")
-        return tuple(one for one in changes if one not in listed)
-
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
-        """The losses of one tier."""
+        """Return the losses of one tier."""
         return tuple(change for change in self.losses if change.tier == tier)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """One measure of a run's cases: NaN where it was not measured, or has no baseline.
+    """The change of one measure by case; NaN without a value or a baseline.
 
-    `difference` and `error` are of log(value + `offset`).
+    `difference` and its standard `error` are those of log(value + `offset`).
     """
 
     before: Floats
@@ -172,21 +157,21 @@ class Effects:
 
     @property
     def z(self) -> Floats:
-        """Signed: > 0 is worse."""
+        """Change divided by its standard error; > 0 is worse."""
         return self.difference / self.error
 
     def exceeds_thresholds(self, floor: Thresholds, sign: int) -> Flags:
-        """Say which are worse (sign 1) or better (-1) by the floor's amounts, however likely."""
+        """Select changes by the floor's amounts for the worse (sign 1) or the better (-1)."""
         amount = sign * (self.after - self.before)
         moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * self.before)
         return moved
 
     def is_significant(self, floor: Thresholds, sign: int, extremes: Floats | None) -> Flags:
-        """Say which have moved further than noise explains.
+        """Select the changes that noise does not explain.
 
         Args:
-            extremes: (cases, values) of the baseline, all of which must be exceeded, too; nothing
-                of a case without any.
+            extremes: (cases, values) baseline values that a change must exceed as well; NaN is no
+                condition.
         """
         significant: Flags = (
             self.exceeds_thresholds(floor, sign)
@@ -203,7 +188,7 @@ class Effects:
         return significant
 
     def interval_of(self, row: int) -> tuple[float, float]:
-        """The 95 % interval of a case's ratio, as a change; `before` must be > 0."""
+        """Return the 95 % interval of a case's relative change; `before` must be > 0."""
         width = float(t_975(self.n[row : row + 1] + 3)[0] * self.error[row])
         before, difference = float(self.before[row]), float(self.difference[row])
         low, high = (
@@ -215,14 +200,15 @@ class Effects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaseInput:
-    """All that a judgement of one measure takes.
+    """The inputs of the judgement of one measure.
 
     Attributes:
-        previous_effects: the same numbers in an earlier run of the same change, None without one.
-        suspect, confirmed: what a change must exceed in this run, and in both.
-        baseline_extremes: values that must all be exceeded, None where the median is enough.
-        large: losses that are named however likely they are by chance; None where there are none.
-        measured: of a loss that is large only as measured, that value; else NaN.
+        numbers: the effects in this run.
+        previous_effects: those in an earlier run of the same change; None without one.
+        suspect, confirmed: thresholds of a change in this run, and in both runs.
+        baseline_extremes: values that a change must exceed; None: the median suffices.
+        large: losses that are listed even if they may be noise; None for none.
+        measured: uncorrected value of a loss that is large only uncorrected; else NaN.
     """
 
     run: Run
@@ -237,13 +223,13 @@ class CaseInput:
     measured: Floats | None = None
 
     def is_large(self, sign: int) -> Flags:
-        """Say which changes are large losses."""
+        """Select the large losses."""
         if self.large is None or sign < 0:
             return np.zeros(len(self.numbers.n), np.bool_)
         return self.large
 
     def tiers(self, sign: int) -> dict[Tier, Flags]:
-        """Each case in at most one tier, the surest first."""
+        """Return the cases of each tier, the surest first; a case has at most one tier."""
         numbers, large = self.numbers, self.is_large(sign)
         suspect = numbers.is_significant(self.suspect, sign, self.baseline_extremes) | (
             large & (numbers.n >= MIN_BASELINE_RUNS)
@@ -261,22 +247,17 @@ class CaseInput:
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": moved}
 
     def changes(self, sign: int) -> tuple[CaseChange, ...]:
-        """All that is confirmed or large, and the largest of the rest, by tier, then amount."""
-        found: list[CaseChange] = []
+        """Return confirmed and large changes, and the largest others, by tier, then amount."""
+        listed: list[CaseChange] = []
         for tier, flags in self.tiers(sign).items():
-            rows = self._largest_first(flags, sign)
+            rows = self.largest_first(flags, sign)
             if tier != "confirmed":
-                room = max(0, MAX_SUSPECTS - len(found))
+                room = max(0, MAX_SUSPECTS - len(listed))
                 rows = rows[(np.arange(len(rows)) < room) | self.is_large(sign)[rows]]
-            found += [self._change(row, tier, sign) for row in rows.tolist()]
-        return tuple(found)
+            listed += [self.change(row, tier, sign) for row in rows.tolist()]
+        return tuple(listed)
 
-    def large_losses(self) -> tuple[CaseChange, ...]:
-        """The large losses alone, without a verdict."""
-        rows = self._largest_first(self.is_large(1), 1).tolist()
-        return tuple(self._change(row, "unjudged", 1) for row in rows)
-
-    def _largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
+    def largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
         rows = np.flatnonzero(flags)
         after = self.numbers.after[rows]
         if self.measured is not None:
@@ -284,12 +265,15 @@ class CaseInput:
         amount = sign * (after - self.numbers.before[rows])
         return rows[np.argsort(-amount, kind="stable")]
 
-    def _change(self, row: int, tier: Tier, sign: int) -> CaseChange:
+    def change(self, row: int, tier: Tier, sign: int) -> CaseChange:
         run, numbers = self.run, self.numbers
         before, after = float(numbers.before[row]), float(numbers.after[row])
         is_judged = tier != "unjudged"
         if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
-            after, is_judged = float(self.measured[row]), False  # noise is known at one speed only
+            after, is_judged = (
+                float(self.measured[row]),
+                False,
+            )  # noise of uncorrected times is unknown
         low, high = numbers.interval_of(row) if is_judged and before > 0 else (None, None)
         return CaseChange(
             key=run.keys[row],
@@ -308,36 +292,36 @@ class CaseInput:
         )
 
 
-def classify(question: CaseInput) -> MeasureVerdict:
-    """Find what changed, in both directions."""
-    numbers = question.numbers
+def classify(inputs: CaseInput) -> MeasureVerdict:
+    """Return the verdict on a measure, with the changes in both directions."""
+    numbers = inputs.numbers
     measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
     judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
-        losses, gains = question.changes(1), question.changes(-1)
-        suspects = int(question.tiers(1)["suspect"].sum())
-    word = classify_measure(int(measured.sum()), judged_tests, losses, gains)
+        losses, gains = inputs.changes(1), inputs.changes(-1)
+        suspects = int(inputs.tiers(1)["suspect"].sum())
+    state = classify_measure(int(measured.sum()), judged_tests, losses, gains)
     typical = int(np.median(numbers.n[measured])) if measured.any() else 0
     return MeasureVerdict(
-        measure=question.measure,
-        verdict=word,
+        measure=inputs.measure,
+        verdict=state,
         judged_tests=judged_tests,
         n=typical,
         suspects=suspects,
         losses=losses,
         gains=gains,
-        noise_ratio=question.noise_ratio,
+        noise_ratio=inputs.noise_ratio,
     )
 
 
 def classify_measure(
     measured: int, judged_tests: int, losses: Sequence[CaseChange], gains: Sequence[CaseChange]
 ) -> MeasureState:
-    """The verdict on a measure.
+    """Return the state of a measure.
 
     Args:
-        measured: cases with a value and a baseline.
-        judged_tests: those of them with enough baseline values for a verdict.
+        measured: number of cases with a value and a baseline.
+        judged_tests: number of those with enough baseline values for a verdict.
     """
     if not measured:
         return "not measured"
@@ -356,10 +340,10 @@ def classify_measure(
 
 SUSPECT_DURATION: Final = Thresholds(z=2.0, ratio=0.05, amount=0.050)
 CONFIRMED_DURATION: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
-# Named even when it is chance: a test that became three times as slow is news at once.
+# Listed even if it may be chance: a test that takes three times as long is news at once.
 LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
-NOISY: Final = 1.5  # times the baseline's spread: then this run's durations tell nothing
-DURATION_RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
+NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verdict
+DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
 
 
@@ -369,14 +353,14 @@ def judge_durations(
     baseline: NormalizedBaseline,
     previous_effects: Floats | None = None,
 ) -> MeasureVerdict:
-    """Hold a run's wall times against the baseline.
+    """Compare a run's wall times with the baseline.
 
     Args:
         speeds: the run at the baseline's speed.
-        previous_effects: an earlier run of the same change, as `confirmable_logs` gives it.
+        previous_effects: `confirmable_logs` of an earlier run of the same change.
     """
     number = count_values(baseline.log_wall)
-    # Times under 50 ms are the timer's and the caches': not judged where both are.
+    # Times under 50 ms in both are not judged: they depend on timers and caches.
     comparable = (baseline.steady | (speeds.log_wall >= np.log(STEADY_S))) & ~np.isnan(
         speeds.log_wall
     )
@@ -392,20 +376,21 @@ def judge_durations(
 
     # Without a known speed nothing is confirmed: the whole runner may have been slow.
     sure = speeds.has_speed | speeds.low_confidence
-    twice = None if previous_effects is None else numbers(np.where(sure, previous_effects, np.nan))
-    # Where few tests told it, the baseline's runners are in its values: the slowest of them, too.
+    known = None if previous_effects is None else np.where(sure, previous_effects, np.nan)
+    repeated = None if known is None else numbers(known)
+    # If few tests tell the speed, also the slowest uncorrected baseline value must be exceeded.
     extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
-    found = numbers(speeds.log_wall)
-    large = found.exceeds_thresholds(LARGE_DURATION, 1)
-    # A leg whose tests all take three times as long would else be a slow runner.
-    measured = replace(found, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
+    effects = numbers(speeds.log_wall)
+    large = effects.exceeds_thresholds(LARGE_DURATION, 1)
+    # Uncorrected as well: a leg whose tests all take three times as long looks like a slow runner.
+    measured = replace(effects, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
         LARGE_DURATION, 1
     )
-    question = CaseInput(
+    inputs = CaseInput(
         run,
         "wall_s",
-        found,
-        twice,
+        effects,
+        repeated,
         SUSPECT_DURATION,
         CONFIRMED_DURATION,
         extremes,
@@ -413,20 +398,21 @@ def judge_durations(
         large=large | measured,
         measured=np.where(measured & ~large, run.wall_s, np.nan),
     )
-    return classify(question) if ratio is None or ratio <= NOISY else _too_noisy(question, ratio)
+    return classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
 
 
-def _too_noisy(question: CaseInput, ratio: float) -> MeasureVerdict:
-    numbers = question.numbers
+def _too_noisy(inputs: CaseInput, ratio: float) -> MeasureVerdict:
+    numbers = inputs.numbers
     comparable = int((~np.isnan(numbers.after) & (numbers.n >= MIN_BASELINE_RUNS)).sum())
-    losses = question.large_losses()
+    rows = inputs.largest_first(inputs.is_large(1), 1).tolist()
+    losses = tuple(inputs.change(row, "unjudged", 1) for row in rows)
     return MeasureVerdict(
         "wall_s", "too noisy to judge", comparable, losses=losses, noise_ratio=ratio
     )
 
 
 def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Floats:
-    """Return the logarithms that can confirm: at a known speed, in a run not too noisy."""
+    """Return the logarithms that can confirm; NaN at an unknown speed or in a noisy run."""
     ratio = speeds.noise_ratio(baseline)
     noisy = ratio is not None and ratio > NOISY
     return np.where(
@@ -437,10 +423,10 @@ def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Flo
 def judge_memory(
     run: Run, comparable: Flags, table: BaselineMatrix, previous_effects: Floats | None = None
 ) -> MeasureVerdict:
-    """Hold a run's peak deltas against the baseline.
+    """Compare a run's peak deltas with the baseline.
 
     Args:
-        comparable: cases that ran to their good end in this run.
+        comparable: cases that passed in this run.
         previous_effects: peak deltas of an earlier run of the same change, by case.
     """
     peaks = table.peak_delta_bytes
@@ -458,13 +444,13 @@ def judge_memory(
         )
 
     after = np.where(comparable & (number > 0), run.peak_delta_bytes, np.nan)
-    twice = None if previous_effects is None else numbers(previous_effects)
-    found = classify(
+    repeated = None if previous_effects is None else numbers(previous_effects)
+    verdict = classify(
         CaseInput(
             run,
             "peak_delta_bytes",
             numbers(after),
-            twice,
+            repeated,
             MEMORY_THRESHOLDS,
             MEMORY_THRESHOLDS,
             baseline_extremes=peaks,
@@ -472,4 +458,4 @@ def judge_memory(
     )
     measured = comparable & ~np.isnan(run.peak_delta_bytes)
     otherwise = int((measured & (number < MIN_BASELINE_RUNS) & (table.other_method > 0)).sum())
-    return replace(found, measured_otherwise=otherwise)
+    return replace(verdict, measured_otherwise=otherwise)

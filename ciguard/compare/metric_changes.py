@@ -1,13 +1,13 @@
-"""Metrics of a run beside those of its base and of past runs. Pure.
+"""The changes of metrics of a run against its base and past runs. Pure.
 
-Values of one name, unit and key are compared, and never pooled with others; of several values of
-one run the median stands for it. An exact metric differs from the base or does not: several values
-of a run, whose tests may run in any shard, are compared smallest with smallest. Any other is judged
-by the past runs with as many values under the same conditions (`[metrics] conditions`), where there
-are enough of them. A difference below the last digit that a log printed is none.
+Only values of equal name, unit and key are compared; the median represents several values of a run.
+An exact metric differs from the base or does not: several values of a run, whose tests may run in
+any shard, are compared smallest with smallest. Any other metric is judged by the past runs with as
+many values under the same conditions (`[metrics] conditions`), if there are enough of them. A
+difference below the last digit that a log printed is none.
 
-Printed metrics without an equal key stand beside those that look like them, without a verdict:
-people pair such values by hand, and wrongly, as two compilation stages print the same words about
+Printed metrics without an equal key are shown with the most similar one, without a verdict: people
+pair such values by hand, and wrongly, as two compilation stages print the same words about
 different kernels.
 """
 
@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.log_comparison import ValuePair, pair_values
 from ciguard.compare.run_columns import conditions_of
-from ciguard.compare.statistics import MIN_RUNS, MetricEffect, benjamini_hochberg, metric_effect
+from ciguard.compare.statistics import (
+    MIN_RUNS_TO_CONFIRM,
+    MetricEffect,
+    benjamini_hochberg,
+    metric_effect,
+)
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.values import KeyField, LogValue, Place, distinct
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConditionChange:
-    """A variable with other values in the other run; () where no leg had it set."""
+    """A variable with different values in the two runs; () if no leg had it set."""
 
     name: str
     before: tuple[str, ...]
@@ -47,7 +52,7 @@ class ConditionChange:
 
 
 def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionChange, ...]:
-    """Return the conditions that differ, or that only one of the runs has, by name."""
+    """Return the conditions that differ or that only one run has, by name."""
     return tuple(
         ConditionChange(name, before.get(name, ()), after.get(name, ()))
         for name in sorted({*before, *after})
@@ -55,17 +60,17 @@ def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionC
     )
 
 
-SOURCE: Final = "source"  # the fact that names a value's log
+SOURCE: Final = "source"  # the fact with the log of a value
 MAX_PAIRS: Final = 20  # shown of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Pairs without a verdict.
+    """Pairs of similar values without a verdict.
 
     Attributes:
-        nearest: neither has an equal in the other run.
-        refused: one of them has.
+        nearest: neither value has an equal in the other run.
+        refused: one of the values has an equal in the other run.
     """
 
     nearest: tuple[ValuePair, ...] = ()
@@ -76,10 +81,10 @@ NO_NEIGHBOURS: Final = Neighbours()
 
 
 def find_neighbours(before: Sequence[LogMetric], after: Sequence[LogMetric]) -> Neighbours:
-    """The values of two runs that only look alike, at most 20 of each kind."""
+    """Return the pairs of similar values of two runs, at most 20 of each kind."""
     if not before or not after:
         return NO_NEIGHBOURS
-    pairing = pair_values(*([_log_value(one) for one in side] for side in (before, after)))
+    pairing = pair_values(*([_log_value(metric) for metric in side] for side in (before, after)))
     return Neighbours(pairing.nearest[:MAX_PAIRS], pairing.refused[:MAX_PAIRS])
 
 
@@ -88,7 +93,7 @@ def _log_value(metric: LogMetric) -> LogValue:
         KeyField(name, value, metric.printed.get(name, "")) for name, value in metric.key.items()
     )
     unit = "B" if metric.unit == "bytes" else metric.unit
-    # No job and no step: a test may run in any shard.
+    # Without job and step: a test may run in any shard.
     place = Place(line=metric.line or 0)
     facts = ((SOURCE, metric.source),)
     return LogValue(
@@ -96,23 +101,25 @@ def _log_value(metric: LogMetric) -> LogValue:
     )
 
 
-# "changed": it differs, and neither direction is better; "not judged": too little is known.
+# "changed": the metric differs, and neither direction is better; "not judged": too few values.
 MetricVerdict = Literal["worse", "mixed", "better", "changed", "same", "not judged"]
 # In the order in which they are listed.
 VERDICTS: Final[tuple[MetricVerdict, ...]] = (
     *("worse", "mixed", "better", "changed", "not judged", "same"),
 )
-NOTABLE_RATIO: Final = 0.05  # of a metric without a verdict: less is not counted as a change
+NOTABLE_RATIO: Final = 0.05  # a smaller change without a verdict is not counted
 
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """A number that a program or a log gave before and now, under the conditions of its `key`.
+    """The change of a metric, a number that a program or a log gave in both runs.
 
-    `after` is the median of `n_after` values. `before` is that of the base (`n_before` values), or
-    of a judged metric that is not exact: of the medians of `runs` past runs of as many values.
-    `low` and `high` are a 95 % interval of `ratio`, which is None where there was nothing, or less,
-    before.
+    Attributes:
+        after: median of `n_after` values.
+        before: median of the `n_before` values of the base; for a judged metric that is not exact,
+            median over the medians of `runs` past runs with as many values.
+        ratio: relative change; None if `before` is not above 0.
+        low, high: 95 % interval of `ratio`.
     """
 
     name: str
@@ -131,7 +138,7 @@ class MetricChange:
 
     @property
     def relative_change(self) -> float:
-        """Return how far it moved, as a ratio; a change from nothing is the farthest."""
+        """Return the size of the change as a ratio; infinite for a change from 0."""
         if self.ratio is None:
             return float("inf") if self.before != self.after else 0.0
         return abs(self.ratio)
@@ -139,7 +146,7 @@ class MetricChange:
 
 @dataclass(frozen=True, slots=True)
 class MetricCount:
-    """A number that the runs gave a different number of times: which belong together is unknown."""
+    """A metric with different numbers of values in the two runs, which cannot be paired."""
 
     name: str
     unit: str
@@ -153,9 +160,9 @@ class Metrics:
     """The metrics of both runs.
 
     Attributes:
-        only_before, only_after: how many names, units and keys only one of them has.
-        missing_exact: exact ones that the candidate lacks, or has fewer values of: no gain.
-        other_conditions: past runs that judge nothing, for they had other conditions.
+        only_before, only_after: numbers of metrics that only one run has.
+        missing_exact: number of exact metrics with no or fewer values in the candidate: no gain.
+        other_conditions: number of past runs left out, as they had other conditions.
     """
 
     changes: tuple[MetricChange, ...] = ()
@@ -168,21 +175,22 @@ class Metrics:
     @property
     def unjudged(self) -> tuple[MetricChange, ...]:
         """Select the changes without a verdict."""
-        return tuple(one for one in self.changes if one.verdict == "not judged")
+        return tuple(change for change in self.changes if change.verdict == "not judged")
 
     @property
     def moved(self) -> tuple[MetricChange, ...]:
         """Select the changes without a verdict that are large enough to be counted."""
-        return tuple(one for one in self.unjudged if one.relative_change >= NOTABLE_RATIO)
+        return tuple(change for change in self.unjudged if change.relative_change >= NOTABLE_RATIO)
 
     @property
     def verdicts(self) -> Mapping[MetricVerdict, int]:
         """Count the changes by verdict, "not judged" left out."""
-        return Counter(one.verdict for one in self.changes if one.verdict != "not judged")
+        verdicts = (change.verdict for change in self.changes)
+        return Counter(verdict for verdict in verdicts if verdict != "not judged")
 
     @property
     def is_unjudged(self) -> bool:
-        """Say that there are metrics, and no verdict on any."""
+        """Return whether there are metrics, and no verdict on any."""
         return bool(self.changes or self.counts or self.only_before) and not self.verdicts
 
 
@@ -192,14 +200,14 @@ NO_METRICS: Final = Metrics()
 def past_metrics(
     history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
 ) -> tuple[Past, int]:
-    """Return the metrics of the baseline's runs, and how many had other conditions.
+    """Return the metrics of the baseline's runs, and the number of runs under other conditions.
 
     Args:
-        used: positions of the history's runs.
+        used: positions of the used runs in the history.
         bases: runs that are not in the history.
-        conditions: of the candidate.
+        conditions: those of the candidate.
     """
-    found: dict[MetricKey, list[RunValue]] = defaultdict(list)
+    past: dict[MetricKey, list[RunValue]] = defaultdict(list)
     left_out = 0
     if history is not None:
         runs = [history.runs[position] for position in used]
@@ -210,24 +218,24 @@ def past_metrics(
         ]
         run_ids = {run.run_id for run in alike}
         left_out = len(runs) - len(alike)
-        for one in history.metrics:
-            found[one.identity] += [value for value in one.values if value.run_id in run_ids]
+        for metric in history.metrics:
+            past[metric.identity] += [value for value in metric.values if value.run_id in run_ids]
     for run in bases:
         for key, values in run.metrics.items() if run.conditions == conditions else ():
-            found[key].append(RunValue(run.run_id or 0, median(values), len(values)))
+            past[key].append(RunValue(run.run_id or 0, median(values), len(values)))
         left_out += run.conditions != conditions
-    return {key: values for key, values in found.items() if values}, left_out
+    return {key: values for key, values in past.items() if values}, left_out
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A metric of the candidate and what it was.
+    """A metric of the candidate with its values before.
 
     Attributes:
-        values: of the candidate.
-        before: of the base, else of the newest past run; () where only the median is known.
-        median_before, n_before: of the same run.
-        past: medians of the past runs that have as many values as the candidate.
+        values: those of the candidate.
+        before: those of the base, else of the newest past run; () if only the median is known.
+        median_before, n_before: median and number of the values before.
+        past: medians of the past runs with as many values as the candidate.
         resolution: a smaller difference is none.
     """
 
@@ -242,11 +250,11 @@ class _Pair:
 
     @property
     def uses_history(self) -> bool:
-        return not self.direction.exact and len(self.past) >= MIN_RUNS
+        return not self.direction.exact and len(self.past) >= MIN_RUNS_TO_CONFIRM
 
     @property
     def differs_in_number(self) -> bool:
-        """Say that nothing with as many values is known."""
+        """Return whether no earlier run has as many values."""
         return self.n_before != len(self.values) and (self.direction.exact or not self.past)
 
     def count(self) -> MetricCount:
@@ -254,12 +262,12 @@ class _Pair:
         return MetricCount(name, unit, dict(key), self.n_before, len(self.values))
 
     def change(self, effect: MetricEffect | None, *, is_real: bool = False) -> MetricChange:
-        """Args: is_real: the effect is none by chance."""
+        """Return the change by past runs, without `effect` by the base; `is_real`: no noise."""
         name, unit, key = self.key
         n, after = len(self.values), median(self.values)
         before = self.median_before if self.n_before == n else self.past[-1]
         before = before if effect is None else effect.before
-        found = MetricChange(
+        change = MetricChange(
             name=name,
             unit=unit,
             key=dict(key),
@@ -273,14 +281,14 @@ class _Pair:
         )
         if effect is not None:
             verdict = self._verdict(before, after) if is_real else "same"
-            return replace(found, verdict=verdict, low=effect.low, high=effect.high)
-        return replace(found, verdict=self._exact_verdict()) if found.is_exact else found
+            return replace(change, verdict=verdict, low=effect.low, high=effect.high)
+        return replace(change, verdict=self._exact_verdict()) if change.is_exact else change
 
     def _verdict(self, before: float, after: float) -> MetricVerdict:
         return self.direction.judge(distinct(after - before, self.resolution))
 
     def _exact_verdict(self) -> MetricVerdict:
-        if not self.before:  # the history has the median alone: equal ones may be of other values
+        if not self.before:  # the history has medians: equal medians may be of other values
             verdict = self._verdict(self.median_before, median(self.values))
             return "not judged" if verdict == "same" and self.n_before > 1 else verdict
         pairs = zip(sorted(self.before), sorted(self.values), strict=True)
@@ -288,11 +296,6 @@ class _Pair:
         if not verdicts:
             return "same"
         return verdicts.pop() if len(verdicts) == 1 else "mixed"
-
-    @property
-    def has_fewer_exact_values(self) -> bool:
-        """Say that an exact metric has fewer values than before."""
-        return self.direction.exact and len(self.values) < self.n_before
 
 
 def compare_metrics(
@@ -302,15 +305,15 @@ def compare_metrics(
     directions: Mapping[str, Direction],
     other_conditions: int = 0,
 ) -> Metrics:
-    """The metrics of both sides: those that are worse first, then the largest change.
+    """Compare the metrics of both runs: worse ones first, then the largest change.
 
     Args:
-        past: of the baseline; it may have metrics that the base has not.
-        directions: how values are judged, by the name of the metric.
-        other_conditions: past runs that `past` leaves out.
+        past: metrics of the baseline's runs; the base may lack some of them.
+        directions: by name of a metric, the better direction.
+        other_conditions: number of past runs that `past` leaves out.
 
     Returns:
-        Nothing where no metric was known before; if the candidate has none, how many it lacks.
+        nothing if no metric was known before; if the candidate has none, the number of them.
     """
     if base is None:
         return NO_METRICS
@@ -326,39 +329,45 @@ def compare_metrics(
     ]
     if not pairs and not known:
         return NO_METRICS
-    changes = (*_compare_with_history(pairs), *_compare_with_base(pairs))
-    return Metrics(
-        changes=tuple(
-            sorted(changes, key=lambda one: (VERDICTS.index(one.verdict), -one.relative_change))
+    changes = [
+        *_compare_with_history(pairs),
+        *(
+            pair.change(None)
+            for pair in pairs
+            if not pair.uses_history and not pair.differs_in_number
         ),
+    ]
+    changes.sort(key=lambda change: (VERDICTS.index(change.verdict), -change.relative_change))
+    return Metrics(
+        changes=tuple(changes),
         only_before=len(gone := known.keys() - candidate.metrics.keys()),
         only_after=len(candidate.metrics) - len(pairs),
-        # Medians of a different number of values can move by any amount without one that moved.
-        counts=tuple(one.count() for one in pairs if one.differs_in_number),
+        # Medians of different numbers of values can differ although no value changed.
+        counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
         missing_exact=sum(direction_of(key, directions).exact for key in gone)
-        + sum(one.has_fewer_exact_values for one in pairs),
+        + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
         other_conditions=other_conditions,
     )
 
 
 def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
-    """The last digit that logs printed of each metric, in its unit."""
-    found: dict[MetricKey, float] = {}
-    for one in printed:
-        key = metric_key(one)
-        found[key] = max(found.get(key, 0.0), one.resolution)
-    return found
+    """Return the value of the last digit that logs printed, by metric."""
+    resolutions: dict[MetricKey, float] = {}
+    for metric in printed:
+        key = metric_key(metric)
+        resolutions[key] = max(resolutions.get(key, 0.0), metric.resolution)
+    return resolutions
 
 
 def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:
-    """Return how a metric is judged: of times and sizes without a row, less is better."""
+    """Return the better direction of a metric; by default less time and memory is better."""
     name, unit, _ = key
     is_less_better = unit in TIME_UNITS or unit == "bytes"
     return directions.get(name, Direction("lower" if is_less_better else ""))
 
 
 def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] | RunValue]:
-    """Of its record, or as the history knows it."""
+    """Return the metrics of the base by its record, else by the history."""
     if base.metrics:
         return dict(base.metrics)
     return {
@@ -381,22 +390,16 @@ def _pair(
         middle, number, before = before.value, before.n, ()
     else:
         middle, number = median(before), len(before)
-    alike = tuple(one.value for one in past if one.n == len(values))
+    alike = tuple(run.value for run in past if run.n == len(values))
     return _Pair(key, values, before, middle, number, alike, direction)
 
 
 def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
-    judged = [one for one in pairs if one.uses_history]
-    effects = [metric_effect(one.past, median(one.values)) for one in judged]
+    judged = [pair for pair in pairs if pair.uses_history]
+    effects = [metric_effect(pair.past, median(pair.values)) for pair in judged]
     real = benjamini_hochberg([effect.p for effect in effects]).tolist()
-    for one, effect, is_real in zip(judged, effects, real, strict=True):
-        yield one.change(effect, is_real=is_real)
-
-
-def _compare_with_base(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
-    for one in pairs:
-        if not one.uses_history and not one.differs_in_number:
-            yield one.change(None)
+    for pair, effect, is_real in zip(judged, effects, real, strict=True):
+        yield pair.change(effect, is_real=is_real)
 
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
@@ -404,99 +407,99 @@ _AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes":
 MAX_CONDITION: Final = 60  # characters of a value
 
 
-def metric_title(one: MetricChange | MetricCount) -> str:
-    """ "xla.heap (ordinal=1)"."""
-    text = ", ".join(f"{name}={value}" for name, value in sorted(one.key.items()))
-    return f"{one.name} ({text})" if text else one.name
+def metric_title(metric: MetricChange | MetricCount) -> str:
+    """Return "xla.heap (ordinal=1)"."""
+    text = ", ".join(f"{name}={value}" for name, value in sorted(metric.key.items()))
+    return f"{metric.name} ({text})" if text else metric.name
 
 
-def metric_text(one: MetricChange | MetricCount) -> str:
-    """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
-    if isinstance(one, MetricCount):
-        return f"{one.n_before} -> {count_of(one.n_after, 'value')}"
-    show = _AMOUNTS.get(one.unit)
-    if show is None or min(one.before, one.after) < 0:
-        unit = f" {one_line(one.unit, 20)}" if one.unit else ""
-        values = f"{one.before:,.6g} -> {one.after:,.6g}{unit}"
+def metric_text(metric: MetricChange | MetricCount) -> str:
+    """Return "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
+    if isinstance(metric, MetricCount):
+        return f"{metric.n_before} -> {count_of(metric.n_after, 'value')}"
+    show = _AMOUNTS.get(metric.unit)
+    if show is None or min(metric.before, metric.after) < 0:
+        unit = f" {one_line(metric.unit, 20)}" if metric.unit else ""
+        values = f"{metric.before:,.6g} -> {metric.after:,.6g}{unit}"
     else:
-        values = f"{show(one.before)} -> {show(one.after)}"
-    if max(one.n_before, one.n_after) > 1:
-        values += f" (medians of {one.n_before} and {count_of(one.n_after, 'value')})"
+        values = f"{show(metric.before)} -> {show(metric.after)}"
+    if max(metric.n_before, metric.n_after) > 1:
+        values += f" (medians of {metric.n_before} and {count_of(metric.n_after, 'value')})"
     return values
 
 
-def metric_change_text(one: MetricChange) -> str:
-    """ "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
-    if one.is_exact and one.verdict == "same":
+def metric_change_text(metric: MetricChange) -> str:
+    """Return "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
+    if metric.is_exact and metric.verdict == "same":
         return "-"
-    if not one.is_exact:
-        return "-" if one.ratio is None else percent(one.ratio)
-    show = _AMOUNTS.get(one.unit, lambda value: f"{value:,.6g}")
-    return change_text(one.after - one.before, one.ratio, show)
+    if not metric.is_exact:
+        return "-" if metric.ratio is None else percent(metric.ratio)
+    show = _AMOUNTS.get(metric.unit, lambda value: f"{value:,.6g}")
+    return change_text(metric.after - metric.before, metric.ratio, show)
 
 
-def metric_verdict(one: MetricChange | MetricCount) -> str:
-    """ "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: 4 of 10 past runs"."""
-    if isinstance(one, MetricCount):
+def metric_verdict(metric: MetricChange | MetricCount) -> str:
+    """Return "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: ..."."""
+    if isinstance(metric, MetricCount):
         return "not judged: another number of values"
-    word = one.verdict
+    word = metric.verdict
     if word == "not judged":
-        few = one.runs < MIN_RUNS and not one.is_exact
-        return f"{word}: {one.runs} of {count_of(MIN_RUNS, 'past run')}" if few else word
-    if one.is_exact:
+        few = metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact
+        return (
+            f"{word}: {metric.runs} of {count_of(MIN_RUNS_TO_CONFIRM, 'past run')}" if few else word
+        )
+    if metric.is_exact:
         return "equal (exact)" if word == "same" else f"{word} (exact)"
     interval = ""
-    if one.low is not None and one.high is not None:
-        # Past values beyond the new one, or many metrics, may speak against what it excludes.
-        excludes_0 = word == "same" and not one.low <= 0 <= one.high
-        interval = f", {'uncorrected ' * excludes_0}95 % CI {percents(one.low, one.high)} %"
-    return f"{'no significant difference' if word == 'same' else word} (n={one.runs}{interval})"
+    if metric.low is not None and metric.high is not None:
+        # Past values beyond the new metric, or many metrics, may speak against what it excludes.
+        excludes_0 = word == "same" and not metric.low <= 0 <= metric.high
+        interval = f", {'uncorrected ' * excludes_0}95 % CI {percents(metric.low, metric.high)} %"
+    return f"{'no significant difference' if word == 'same' else word} (n={metric.runs}{interval})"
 
 
-def verdicts_text(found: Metrics) -> str:
-    """ "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
-    verdicts = found.verdicts
+def verdicts_text(metrics: Metrics) -> str:
+    """Return "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
+    verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
-    missing = f"values of {count_of(found.missing_exact, 'exact metric')} missing"
-    return ", ".join(filter(None, (judged, missing if found.missing_exact else "")))
+    missing = f"values of {count_of(metrics.missing_exact, 'exact metric')} missing"
+    return ", ".join(filter(None, (judged, missing if metrics.missing_exact else "")))
 
 
-def metrics_text(found: Metrics) -> str:
-    """ "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..."; "" without any."""
-    if not (found.changes or found.only_before or found.counts):
+def metrics_text(metrics: Metrics) -> str:
+    """Return "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..." or ""."""
+    if not (metrics.changes or metrics.only_before or metrics.counts):
         return ""
-    moved, judged = found.moved, sum(found.verdicts.values())
-    larger = sum(one.after > one.before for one in moved)
-    both = f"{count_of(len(found.changes), 'metric')} in both runs"
+    moved, judged = metrics.moved, sum(metrics.verdicts.values())
+    larger = sum(change.after > change.before for change in moved)
+    both = f"{count_of(len(metrics.changes), 'metric')} in both runs"
     none = "no metric has as many values in both runs"
     sizes = f"{larger} larger and {len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} %"
-    parts = [f"{both}, {sizes} or more" if found.changes else none]
+    parts = [f"{both}, {sizes} or more" if metrics.changes else none]
     if judged:
-        parts = [both, verdicts_text(found) or f"{judged} judged, no significant difference"]
-        if found.unjudged:
-            parts.append(f"{len(found.unjudged)} not judged, {sizes} or more")
-    if found.counts:
-        parts.append(f"{len(found.counts)} with another number of values")
-    if found.only_before or found.only_after:
-        parts.append(f"{found.only_before} only before, {found.only_after} only now")
-    if found.other_conditions:
-        runs = count_of(found.other_conditions, "past run")
+        parts = [both, verdicts_text(metrics) or f"{judged} judged, no significant difference"]
+        if metrics.unjudged:
+            parts.append(f"{len(metrics.unjudged)} not judged, {sizes} or more")
+    if metrics.counts:
+        parts.append(f"{len(metrics.counts)} with another number of values")
+    if metrics.only_before or metrics.only_after:
+        parts.append(f"{metrics.only_before} only before, {metrics.only_after} only now")
+    if metrics.other_conditions:
+        runs = count_of(metrics.other_conditions, "past run")
         parts.append(f"{runs} under other conditions left out")
-    if found.changes and not judged:
+    if metrics.changes and not judged:
         parts.append("no verdict, as their variation is unknown")
     return "; ".join(parts)
 
 
-def condition_text(one: ConditionChange) -> str:
-    """ "XLA_COMMIT: a1b2 -> c3d4", "XLA_COMMIT: not set -> c3d4"."""
-    before, after = (
-        ", ".join(one_line(value, MAX_CONDITION) or '""' for value in values) or "not set"
-        for values in (one.before, one.after)
-    )
-    return f"{one_line(one.name, MAX_CONDITION)}: {before} -> {after}"
-
-
-def conditions_text(found: tuple[ConditionChange, ...]) -> str:
-    """ "conditions differ: XLA_COMMIT: a1b2 -> c3d4"; "" where none does."""
-    return f"conditions differ: {', '.join(map(condition_text, found))}" if found else ""
+def conditions_text(changes: Iterable[ConditionChange]) -> str:
+    """Return "conditions differ: XLA_COMMIT: not set -> c3d4"; "" if none differs."""
+    texts = []
+    for change in changes:
+        before, after = (
+            ", ".join(one_line(value, MAX_CONDITION) or '""' for value in values) or "not set"
+            for values in (change.before, change.after)
+        )
+        texts.append(f"{one_line(change.name, MAX_CONDITION)}: {before} -> {after}")
+    return f"conditions differ: {', '.join(texts)}" if texts else ""

@@ -1,4 +1,4 @@
-"""A run in columns, from its records or from the history: what a comparison is made of. Pure."""
+"""A run in columns, a row for each case, from its records or from the history. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _GOOD: Final = [CODE["outcome"][outcome] for outcome in OUTCOMES if outcome not 
 
 @dataclass(frozen=True, slots=True)
 class RunLeg:
-    """One leg of a run; `complete` says that it ended by itself and its record is whole."""
+    """One leg of a run; `complete`: the leg ended by itself, and its record is undamaged."""
 
     shard: str = ""
     job: str | None = None
@@ -50,13 +50,13 @@ class RunLeg:
     memory_bytes: int | None = None  # of the runner
     probe_s: float | None = None  # a fixed piece of CPU work: how fast the runner is
     pool: str = ""
-    units: int | None = None  # planned, where the history says so
+    units: int | None = None  # planned, if the history has the number
     is_filtered: bool = False  # by a focus or a filter, planned or not
     machine: MachineUse = NOT_MEASURED  # without the units that ran
 
     @property
     def name(self) -> str:
-        """Return the name that users know."""
+        """The name that users know."""
         return self.shard or self.job or ""
 
 
@@ -65,20 +65,20 @@ class Run:
     """One run's final results by case.
 
     Attributes:
-        name: as it was asked for.
+        name: the argument that named the run.
         legs: sorted by name.
-        keys: sorted; all columns are of their length. NaN is not measured.
+        keys: sorted; all columns have their length. NaN is not measured.
         outcome, ending, measured_by: positions in `history.file.CODE_NAMES`.
         leg: position in `legs`.
-        in_history: the history has this very run.
-        retained_bytes: what stayed resident after each; None where it is not needed.
-        process: the number of the process that ran each, -1 not known.
-        sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
-        flaky: went wrong in a try and right in the last one.
-        messages: of bad results and expected failures, where they have one.
+        in_history: the history has this run.
+        retained_bytes: growth of resident memory over each case; None if it is not needed.
+        process: number of the process of each case, -1 if unknown.
+        sha, parents: the tested commit and its parents; `head_sha` is the proposed commit.
+        flaky: cases that failed in a try and passed in the last one.
+        messages: those of bad results and expected failures.
         printed: metrics that a log printed.
-        series: how they, and resident memory, went within each process.
-        metrics: numbers that programs gave; of a run of the history, past metrics have them.
+        series: the values of these and of resident memory over time within each process.
+        metrics: numbers that programs gave; empty for a run of the history.
         conditions: values of variables, see `condition_changes`.
     """
 
@@ -91,7 +91,7 @@ class Run:
     wall_s: Floats
     peak_delta_bytes: Floats
     legs: tuple[RunLeg, ...] = ()
-    planned_shards: int | None = None  # None where no leg said how many there are
+    planned_shards: int | None = None  # None if no record has the number
     run_id: int | None = None
     run_attempt: int | None = None
     sha: str | None = None
@@ -114,23 +114,23 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Say that every leg that is known ended by itself."""
+        """Return whether every known leg ended by itself."""
         return bool(self.legs) and all(leg.complete for leg in self.legs)
 
     @property
     def is_pull_request(self) -> bool:
-        """Say that the run tested what is to be merged, and so is no baseline of anything."""
+        """Return whether the run tested a proposal, and so is no baseline run."""
         return self.event in UNMERGED_EVENTS
 
     def is_same_as(self, other: Run) -> bool:
-        """Say that both are the same measurement: comparing them would tell nothing."""
+        """Return whether both are the same measurement, which cannot be compared with itself."""
         if self is other:
             return True
         ids = (self.run_id, self.run_attempt), (other.run_id, other.run_attempt)
         if None not in (self.run_id, other.run_id) and ids[0] != ids[1]:
             return False
         if np.isnan(self.wall_s).all() or self.keys != other.keys:
-            return False  # without a time two runs may be alike and yet be two
+            return False  # two runs without times may be equal
         return all(
             np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
             for name in ("outcome", "ending", "wall_s", "peak_delta_bytes")
@@ -161,7 +161,7 @@ class RunInfo:
 
 
 def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
-    """The run without its values."""
+    """Return the facts about a run, without its values."""
     name, cases, in_history = (
         (f"run {run.run_id}", None, True)
         if isinstance(run, HistoryRun)
@@ -184,14 +184,14 @@ def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
 
 def index_in(run: Run | History, other: Run) -> NDArray[np.int64]:
     """Return the position of each case of a run, or of a history, in another; -1 if absent."""
-    if run.keys == other.keys:  # as in most pull requests: told in a fifth of the time
+    if run.keys == other.keys:  # as in most pull requests: takes a fifth of the time
         return np.arange(len(run.keys), dtype=np.int64)
-    at = {key: position for position, key in enumerate(other.keys)}
-    return np.fromiter((at.get(key, -1) for key in run.keys), np.int64, len(run.keys))
+    positions = {key: position for position, key in enumerate(other.keys)}
+    return np.fromiter((positions.get(key, -1) for key in run.keys), np.int64, len(run.keys))
 
 
 def from_history(history: History, position: int, name: str = "") -> Run:
-    """A run as the history remembers it: only values that it still keeps."""
+    """Return a run of the history, with the values that the history still has."""
     run = history.runs[position]
     values = history.values
     rows = np.flatnonzero(values.run == position)
@@ -227,7 +227,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
 
 
 def leg_from_history(leg: HistoryLeg) -> RunLeg:
-    """Return a leg as the history knows it."""
+    """Return a leg of the history."""
     return RunLeg(
         shard=leg.shard,
         job=leg.job,
@@ -238,16 +238,15 @@ def leg_from_history(leg: HistoryLeg) -> RunLeg:
         memory_bytes=leg.runner.memory_bytes,
         probe_s=leg.runner.probe_s,
         pool=leg.runner.pool,
-        units=sum(one.units for one in leg.planned) if leg.planned is not None else None,
+        units=sum(planned.units for planned in leg.planned) if leg.planned is not None else None,
     )
 
 
 def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
-    """The runs that records belong to, oldest first; none without records.
+    """Return the runs of records, oldest first; none without records.
 
-    Of a leg that ran in several attempts the newest belongs to the run; what the one before it
-    measured makes a run of its own, as a second measurement of those legs: unless the newest went
-    on from it, and so holds the same measurements.
+    If a leg ran in several attempts, the newest belongs to the run. The attempt before is a run of
+    its own, a second measurement, unless the newest resumed it and so has the same measurements.
     """
     by_leg: dict[tuple[int, str, str], list[tuple[int, Record]]] = defaultdict(list)
     for record in records:
@@ -255,36 +254,37 @@ def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
         identity = (header.run_id or 0, header.job or "", header.shard or _folder(record))
         by_leg[identity].append((header.run_attempt or 0, record))
     by_run: dict[tuple[int, int], list[Record]] = defaultdict(list)
-    for (run_id, _, _), found in by_leg.items():
-        found.sort(key=lambda pair: pair[0])
-        by_run[run_id, 1].append(found[-1][1])
-        if len(found) > 1 and not _measured(found[-1][1]) & _measured(found[-2][1]):
-            by_run[run_id, 0].append(found[-2][1])
-    runs = {identity: _run(found, name) for identity, found in by_run.items()}
+    for (run_id, _, _), attempts in by_leg.items():
+        attempts.sort(key=lambda pair: pair[0])
+        newest = attempts[-1][1]
+        by_run[run_id, 1].append(newest)
+        if len(attempts) > 1 and not _executions(newest) & _executions(attempts[-2][1]):
+            by_run[run_id, 0].append(attempts[-2][1])
+    runs = {identity: _run(of_run, name) for identity, of_run in by_run.items()}
 
     def order(identity: tuple[int, int]) -> tuple[datetime, int, int]:
-        # A leg that ran again can have begun after the first of the run: its place is that of both.
+        # Both runs have the time of the newest: a repeated leg may start after others of the run.
         return runs[identity[0], 1].at or UNDATED, *identity
 
     return tuple(runs[identity] for identity in sorted(runs, key=order))
 
 
-def _measured(record: Record) -> set[tuple[CaseKey, float | None, float]]:
-    """Return what tells one execution of a case from all others, its process aside."""
-    return {(one.key, one.wall_s, one.at_s) for one in record.results if one.at_s is not None}
+def _executions(record: Record) -> set[tuple[CaseKey, float | None, float]]:
+    """Return the identities of the executions of cases, by key, wall time and end."""
+    return {(line.key, line.wall_s, line.at_s) for line in record.results if line.at_s is not None}
 
 
 def _folder(record: Record) -> str:
-    # Legs that know neither plan nor shard are told apart by where their record lies.
+    # Records without plan and shard are distinguished by their path.
     return "" if record.identity.plan_id else record.source
 
 
 def _final_results(
     records: Sequence[Record],
 ) -> tuple[dict[CaseKey, tuple[int, Result]], tuple[CaseKey, ...]]:
-    """The final result of each case with the position of its leg, and which cases are flaky.
+    """Return the final result of each case with the position of its leg, and the flaky cases.
 
-    Of several legs the worst counts, and a case is flaky only if that is good.
+    The worst result of several legs counts, and a case is flaky only if that is good.
     """
     results: dict[CaseKey, tuple[int, Result]] = {}
     failed_before: set[CaseKey] = set()
@@ -307,12 +307,12 @@ def _run(records: list[Record], name: str) -> Run:
     ordered = [results[key] for key in keys]
     header = next((record.header for record in records if record.header), ShardLine())
     attempts = [record.header.run_attempt or 0 for record in records if record.header]
+    shards = [record.header.shards or 0 for record in records if record.header]
     return Run(
         name=name,
         keys=tuple(keys),
         legs=tuple(map(_leg, records)),
-        planned_shards=max((one.header.shards or 0 for one in records if one.header), default=0)
-        or None,
+        planned_shards=max(shards, default=0) or None,
         run_id=header.run_id,
         run_attempt=max(attempts, default=0) or None,
         sha=header.tested_sha or header.head_sha,
@@ -322,7 +322,7 @@ def _run(records: list[Record], name: str) -> Run:
         branch=header.branch,
         event=header.event,
         workflow=header.workflow,
-        at=min((one.started_at for one in records if one.started_at is not None), default=None),
+        at=min((record.started_at for record in records if record.started_at), default=None),
         flaky=flaky,
         messages={
             key: result.message
@@ -331,7 +331,10 @@ def _run(records: list[Record], name: str) -> Run:
         },
         metrics=metrics_of(records),
         printed=tuple(
-            one for record in records for one in record.metrics if isinstance(one, LogMetric)
+            metric
+            for record in records
+            for metric in record.metrics
+            if isinstance(metric, LogMetric)
         ),
         series=summarize_series(records),
         conditions=conditions_of(record.identity.conditions for record in records),
@@ -341,23 +344,21 @@ def _run(records: list[Record], name: str) -> Run:
 
 def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
     results = [result for _, result in ordered]
+    processes = [-1 if result.process is None else result.process for result in results]
+    # It is not known which of several concurrent tests retained the memory.
+    retained = [
+        None if (result.concurrent or 1) > 1 else result.retained_bytes for result in results
+    ]
     return {
-        "outcome": np.array([CODE["outcome"][one.outcome] for one in results], np.uint8),
-        "ending": np.array([CODE["ending"][one.ending] for one in results], np.uint8),
-        "measured_by": np.array(
-            [CODE["measured_by"][one.measured_by] for one in results], np.uint8
-        ),
+        **{
+            name: np.array([CODE[name][getattr(result, name)] for result in results], np.uint8)
+            for name in ("outcome", "ending", "measured_by")
+        },
         "leg": np.array([position for position, _ in ordered], np.int32),
-        "wall_s": np.array([one.wall_s for one in results], np.float64),
-        "peak_delta_bytes": np.array([one.peak_delta_bytes for one in results], np.float64),
-        "retained_bytes": np.array(
-            # Of tests side by side it is not known which one retained it.
-            [None if (one.concurrent or 1) > 1 else one.retained_bytes for one in results],
-            np.float64,
-        ),
-        "process": np.array(
-            [-1 if one.process is None else one.process for one in results], np.int32
-        ),
+        "wall_s": np.array([result.wall_s for result in results], np.float64),
+        "peak_delta_bytes": np.array([result.peak_delta_bytes for result in results], np.float64),
+        "retained_bytes": np.array(retained, np.float64),
+        "process": np.array(processes, np.int32),
     }
 
 
@@ -373,7 +374,7 @@ def _leg(record: Record) -> RunLeg:
         and not record.damage
         and record.was_executed,
         is_filtered=any(
-            one.kind == "execution" and one.reason in FILTERED for one in record.events
+            event.kind == "execution" and event.reason in FILTERED for event in record.events
         ),
         wall_s=record.wall_s,
         peak_bytes=record.peak_bytes,
@@ -385,18 +386,18 @@ def _leg(record: Record) -> RunLeg:
 
 
 def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...]]:
-    """The values of a run's legs, in their order."""
-    found: dict[MetricKey, list[float]] = defaultdict(list)
+    """Return the values of each metric over the legs of a run, in their order."""
+    by_key: dict[MetricKey, list[float]] = defaultdict(list)
     for record in records:
-        for one in record.metrics:
-            found[metric_key(one)].append(one.value)
-    return {key: tuple(values) for key, values in found.items()}
+        for metric in record.metrics:
+            by_key[metric_key(metric)].append(metric.value)
+    return {key: tuple(values) for key, values in by_key.items()}
 
 
 def conditions_of(legs: Iterable[Mapping[str, str]]) -> Conditions:
-    """The values of each variable over the legs of a run, sorted."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Return the values of each variable over the legs of a run, sorted."""
+    by_name: dict[str, set[str]] = defaultdict(set)
     for leg in legs:
         for name, value in leg.items():
-            found[name].add(value)
-    return {name: tuple(sorted(values)) for name, values in sorted(found.items())}
+            by_name[name].add(value)
+    return {name: tuple(sorted(values)) for name, values in sorted(by_name.items())}

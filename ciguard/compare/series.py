@@ -1,10 +1,10 @@
-"""How a number went within one run: a pool's hits, the size of a heap, resident memory. Pure.
+"""Series: the values of a metric over time within a process, and their trend. Pure.
 
-What a process allocates walks at random, and a line fitted through such a walk has a slope beyond
-3 standard errors in 59 % of 4,000. Judged are the steps between the means of ten blocks instead:
-growth is steady if their mean is more than 4.5 standard errors from 0. Measured
-(tests/compare/test_series.py): of random walks of 20 to 200 values less than 1 % are said to have a
-trend, of independent noise none.
+The memory of a process is a random walk, and a line fitted through such a walk has a slope beyond 3
+standard errors in 59 % of 4,000. So the steps between the means of ten blocks are judged: a series
+has a trend if their mean is more than 4.5 standard errors from 0. Measured
+(tests/compare/test_series.py): of random walks of 20 to 200 values less than 1 % get a trend, of
+independent noise none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 RESIDENT: Final = "resident memory"
-MIN_SHOWN: Final = 5  # values
+MIN_SHOWN: Final = 5  # values of a series
 MIN_JUDGED: Final = 20
 BLOCKS: Final = 10
 STANDARD_ERRORS: Final = 4.5
@@ -61,11 +61,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SeriesSummary:
-    """All processes' series of one metric in a run.
+    """The series of one metric in all processes of a run.
 
     Attributes:
         trends: number of processes by trend.
-        steepest: the one that has a trend and the largest slope; without any, the largest slope.
+        steepest: the series with a trend and the largest slope; without a trend, the largest slope.
     """
 
     name: str
@@ -77,7 +77,7 @@ class SeriesSummary:
 
 @dataclass(frozen=True, slots=True)
 class SeriesChange:
-    """A metric's series in the candidate, and in the base if that has any."""
+    """The series of a metric in the candidate, and in the base if that has any."""
 
     after: SeriesSummary
     before: SeriesSummary | None
@@ -122,39 +122,37 @@ def _trend(column: NDArray[np.float64], unit: str) -> Trend:
 
 
 def summarize_series(records: Iterable[Record]) -> tuple[SeriesSummary, ...]:
-    """The series of a run, by metric: resident memory before each test first."""
-    found: dict[Identity, list[Series]] = defaultdict(list)
+    """Return the series of a run by metric, first that of resident memory before each test."""
+    by_metric: dict[Identity, list[Series]] = defaultdict(list)
     for record in records:
         for (process, identity), values in _values_of(record).items():
-            if len(values) >= MIN_SHOWN and len(found) < MAX_SERIES:
+            if len(values) >= MIN_SHOWN and len(by_metric) < MAX_SERIES:
                 shard = record.identity.shard
-                found[identity].append(measure_series(values, identity[1], shard, process))
-    return tuple(
-        _summary(identity, series)
-        for identity, series in sorted(found.items(), key=lambda one: (one[0][0] != RESIDENT, one))
-    )
+                by_metric[identity].append(measure_series(values, identity[1], shard, process))
+    ordered = sorted(by_metric.items(), key=lambda pair: (pair[0][0] != RESIDENT, pair))
+    return tuple(_summary(identity, series) for identity, series in ordered)
 
 
 def compare_series(
     before: Sequence[SeriesSummary], after: Sequence[SeriesSummary]
 ) -> tuple[SeriesChange, ...]:
-    """Each metric's series of the candidate beside those of the base."""
-    known = {_identity(one): one for one in before}
-    return tuple(SeriesChange(one, known.get(_identity(one))) for one in after)
+    """Pair the series of each metric of the candidate with those of the base."""
+    known = {_identity(summary): summary for summary in before}
+    return tuple(SeriesChange(summary, known.get(_identity(summary))) for summary in after)
 
 
-def _identity(one: SeriesSummary) -> Identity:
-    return one.name, one.unit, tuple(sorted(one.key.items()))
+def _identity(summary: SeriesSummary) -> Identity:
+    return summary.name, summary.unit, tuple(sorted(summary.key.items()))
 
 
 def _values_of(record: Record) -> dict[tuple[int | None, Identity], list[float]]:
-    found: dict[tuple[int | None, Identity], list[float]] = defaultdict(list)
-    # What tests say that run side by side is in no order.
-    shared = {one.process for one in record.results if (one.concurrent or 1) > 1}
+    """Return the values by process and metric; those of concurrent tests have no order."""
+    by_series: dict[tuple[int | None, Identity], list[float]] = defaultdict(list)
+    shared = {line.process for line in record.results if (line.concurrent or 1) > 1}
     for process, identity, value in (*_resident(record), *_metrics(record)):
         if process not in shared:
-            found[process, identity].append(value)
-    return found
+            by_series[process, identity].append(value)
+    return by_series
 
 
 def _resident(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
@@ -171,9 +169,9 @@ def _metrics(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
 def _summary(identity: Identity, series: Sequence[Series]) -> SeriesSummary:
     name, unit, key = identity
     trends: dict[Trend, int] = defaultdict(int)
-    for one in series:
-        trends[one.trend] += 1
-    steepest = max(series, key=lambda one: (one.trend in ("grows", "falls"), abs(one.slope)))
+    for item in series:
+        trends[item.trend] += 1
+    steepest = max(series, key=lambda item: (item.trend in ("grows", "falls"), abs(item.slope)))
     return SeriesSummary(name, unit, dict(key), dict(trends), steepest)
 
 
@@ -182,12 +180,12 @@ _ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no clear trend", "not jud
 
 
 def series_section(changes: Sequence[SeriesChange]) -> Section:
-    """A row for each metric with several values in one process; nothing without any."""
+    """Return the table with a row for each metric that has a series."""
     columns = (
         Column("metric"), Column("first and last"), Column("largest", "right", drop=2),
         Column("in this run"), Column("before"),
     )  # fmt: skip
-    rows = tuple(_row(one) for one in sorted(changes, key=_rank))
+    rows = tuple(map(_row, sorted(changes, key=_rank)))
     title = "Within the run"
     size_ = (len(rows), "metric")
     return Section("series", (Table(columns, rows, "metric"),), title, size_, drop=13, folded=True)
@@ -210,13 +208,13 @@ def _row(change: SeriesChange) -> Row:
     )
 
 
-def _title(one: SeriesSummary) -> str:
-    key = ", ".join(f"{name}={value}" for name, value in sorted(one.key.items()))
-    return f"{one.name} ({key})" if key else one.name
+def _title(summary: SeriesSummary) -> str:
+    key = ", ".join(f"{name}={value}" for name, value in sorted(summary.key.items()))
+    return f"{summary.name} ({key})" if key else summary.name
 
 
 def summary_text(summary: SeriesSummary) -> str:
-    """ "grows 11.0 MiB a test (n=20) in process 2 of shard 03; flat in 7 others"."""
+    """Return "grows 11.0 MiB a test (n=20) in process 2 of shard 03; flat in 7 others"."""
     steepest = summary.steepest
     if steepest is None:
         return ""
@@ -232,22 +230,22 @@ def summary_text(summary: SeriesSummary) -> str:
     return "; ".join(parts)
 
 
-def trend_text(one: Series, summary: SeriesSummary) -> str:
-    """ "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test (n=20)"."""
+def trend_text(series: Series, summary: SeriesSummary) -> str:
+    """Return "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test (n=20)"."""
     item = "test" if summary.name == RESIDENT else "value"
-    if one.trend in ("grows", "falls"):
-        step = _amount(abs(one.slope), summary.unit)
-        return f"{one.trend} {step} a {item} (n={one.n:,})"
-    change = one.last - one.first
+    if series.trend in ("grows", "falls"):
+        step = _amount(abs(series.slope), summary.unit)
+        return f"{series.trend} {step} a {item} (n={series.n:,})"
+    change = series.last - series.first
     sign = "+" if change >= 0 else "-"
-    few = f" of {MIN_JUDGED}" if one.trend == "not judged" else ""
+    few = f" of {MIN_JUDGED}" if series.trend == "not judged" else ""
     amount = _amount(abs(change), summary.unit)
-    return f"{one.trend} over {one.n}{few} {item}s ({sign}{amount})"
+    return f"{series.trend} over {series.n}{few} {item}s ({sign}{amount})"
 
 
-def _place(one: Series) -> str:
-    process = f"process {one.process}" if one.process is not None else ""
-    shard = f"shard {one.shard}" if one.shard else ""
+def _place(series: Series) -> str:
+    process = f"process {series.process}" if series.process is not None else ""
+    shard = f"shard {series.shard}" if series.shard else ""
     return " of ".join(filter(None, (process, shard)))
 
 

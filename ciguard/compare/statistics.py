@@ -1,20 +1,20 @@
-"""Scales, tests and intervals of `compare` and `experiment`. Pure.
+"""Scales, significance tests and intervals of `compare` and `experiment`. Pure.
 
-A case's own spread over 3-20 runs is too uncertain to judge by, so it is moderated: drawn towards
-the spread of cases of like size, as if 4 more values had been seen there (limma's idea, Smyth 2004,
-Statistical Applications in Genetics and Molecular Biology 3, with a fixed prior weight).
+The spread of one case over 3-20 runs is uncertain, so it is moderated: combined with the spread of
+cases of similar size, which counts as 4 more values (limma's idea, Smyth 2004, Statistical
+Applications in Genetics and Molecular Biology 3, with a fixed prior weight).
 
-Nothing is known of a metric but its own past, so its spread is not moderated by that of others. The
-scale is the standard deviation of logarithms (of the values where one is not above 0); a difference
-in scales is looked up in Student's t with `DEGREES` degrees of freedom however many runs there are,
-for noise has heavier tails than a normal distribution. As one value can be of a mode that was seen
-before, it must also lie outside of all past values. docs/explanation/statistics.md has what
-`benchmarks/metric_calibration.py` measured.
+The spread of a metric is not moderated: other metrics tell nothing about it. Its scale is the
+standard deviation of logarithms (of the values if one is not above 0). A difference in scales has
+the p-value of Student's t with `DEGREES` degrees of freedom for any number of runs, because noise
+has heavier tails than a normal distribution. A new value must also lie outside of all past values,
+as it may belong to a mode that occurred before. docs/explanation/statistics.md has the measurements
+of `benchmarks/metric_calibration.py`.
 
-Over many cases or metrics, the rate of false discoveries is controlled (Benjamini and Hochberg
-1995, JRSS B 57): where nothing changed, at most `FALSE_ALARM_RATE` of the runs have one. Over the
-rows of an experiment, the chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics
-6), however the rows depend on each other.
+Over many metrics, the rate of false discoveries is controlled (Benjamini and Hochberg 1995, JRSS B
+57): of unchanged runs, at most `FALSE_ALARM_RATE` have one. Over the rows of an experiment, the
+chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics 6), however the rows depend
+on each other.
 """
 
 from __future__ import annotations
@@ -35,26 +35,28 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
-PRIOR: Final = 4  # values that the pool counts for
+PRIOR: Final = 4  # values: weight of the pooled spread
 BINS: Final = 12
-CASES_A_BIN: Final = 20  # with fewer, a bin's own spread is as uncertain as a case's
+CASES_A_BIN: Final = 20  # with fewer, the spread of a bin is as uncertain as that of a case
 MAD_TO_SIGMA: Final = 1.4826
-MEDIAN_VARIANCE: Final = 1.57  # pi / 2: a median of N is so much less certain than a mean
+MEDIAN_VARIANCE: Final = 1.57  # pi / 2: variance of a median over that of a mean
 CONVERGED: Final = 1e-15
 NORMAL_95: Final = 1.959964
-MIN_BASELINE_RUNS: Final = 3  # baseline values without which no number is judged
-MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
+MIN_BASELINE_RUNS: Final = 3  # with fewer baseline values no number is judged
+# With fewer baseline values nothing is confirmed, and no metric is judged: with 6, a metric with
+# two modes alarms in 4 % of the runs, with 10 in 1 %.
+MIN_RUNS_TO_CONFIRM: Final = 10
 # "unjudged": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
 Tier = Literal["confirmed", "suspect", "not confirmed", "unjudged"]
 MIB: Final = 1024 * 1024
 # A delta may be 0, which has no logarithm: 1 MiB is added to each.
 OFFSET_BYTES: Final = MIB
-RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree within
+RESOLUTION_BYTES: Final = MIB // 16  # 99 % of repeated measurements agree within it
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a change must exceed: all three."""
+    """Thresholds that a change must exceed, all three."""
 
     z: float
     ratio: float
@@ -68,7 +70,7 @@ def count_values(table: Floats) -> NDArray[np.int64]:
 
 
 def medians(table: Floats) -> Floats:
-    """Median of each row's numbers, NaN where it has none (np.nanmedian loops, and warns)."""
+    """Return the median of each row, or NaN (np.nanmedian is slower, and warns)."""
     ordered = np.sort(table, axis=1)  # NaN last
     number = count_values(table)
     rows = np.arange(len(table))
@@ -77,65 +79,64 @@ def medians(table: Floats) -> Floats:
 
 
 def mad_sigma(residuals: Floats) -> float:
-    """The robust scale of numbers around 0; NaN of none."""
+    """Return the robust scale of numbers around 0; NaN for no numbers."""
     return float(MAD_TO_SIGMA * np.median(np.abs(residuals))) if len(residuals) else float("nan")
 
 
 def moderated_scale(table: Floats, size: Floats) -> Floats:
-    """Each row's scale, s^2 = (4 pool^2 + (N-1) own^2) / (N+3).
+    """Return each row's scale, s^2 = (4 pool^2 + (N-1) own^2) / (N+3).
 
     Args:
-        table: values around any centre, NaN where there are fewer; rows of one value say nothing
-            of spread, and are given the pool's.
-        size: of each row; rows of like size share a pool, in at most 12 quantile bins.
+        table: values around any centre, padded with NaN; a row of one value gets the pool's scale.
+        size: size of each row; rows of similar size share a pool, in at most 12 quantile bins.
 
     Returns:
-        NaN for every row where no row has two values.
+        NaN for all rows if no row has two values.
     """
     number = count_values(table)
-    many = number >= 2  # noqa: PLR2004  # a spread takes two
+    has_spread = number >= 2  # noqa: PLR2004
     with np.errstate(invalid="ignore"):
         mean = np.nansum(table, axis=1) / np.maximum(number, 1)
         residuals = table - mean[:, None]
         own = np.nansum(residuals**2, axis=1) / np.maximum(number - 1, 1)
-    # A residual from the mean of its own row is too small by this; from the median of few it would
-    # be 0 for one of them, which a median of absolute residuals cannot bear.
+    # Residuals from the mean of their own row are too small by this factor. Residuals from a median
+    # are no alternative: one of each row would be 0.
     residuals *= np.sqrt(number / np.maximum(number - 1, 1))[:, None]
-    pool = _pool(residuals, size, many)
+    pool = _pool(residuals, size, has_spread)
     degrees = np.maximum(number - 1, 0)
-    own = np.where(many, own, 0.0)
+    own = np.where(has_spread, own, 0.0)
     scale: Floats = np.sqrt((PRIOR * pool**2 + degrees * own) / (PRIOR + degrees))
     return scale
 
 
 def _pool(residuals: Floats, size: Floats, has_scale: Flags) -> Floats:
-    """The robust scale over rows of like size, for each row."""
+    """Return for each row the robust scale over rows of similar size."""
     rows = np.flatnonzero(has_scale & ~np.isnan(size))
     pool = np.full(len(size), np.nan)
     if not len(rows):
         return pool
     bins = int(np.clip(len(rows) // CASES_A_BIN, 1, BINS))
     edges = np.quantile(size[rows], np.linspace(0, 1, bins + 1)[1:-1])
-    place = np.searchsorted(edges, size, side="right")
+    bin_of_row = np.searchsorted(edges, size, side="right")
     for number in range(bins):
-        members = rows[place[rows] == number]
-        found = residuals[members]
-        scale = mad_sigma(found[~np.isnan(found)])
-        pool[place == number] = scale
-    # Many like sizes leave a bin empty; a row in it is judged by all.
-    everything = residuals[rows]
-    return np.where(np.isnan(pool), mad_sigma(everything[~np.isnan(everything)]), pool)
+        members = rows[bin_of_row[rows] == number]
+        values = residuals[members]
+        scale = mad_sigma(values[~np.isnan(values)])
+        pool[bin_of_row == number] = scale
+    # Equal sizes may leave a bin empty; its rows get the scale over all rows.
+    values = residuals[rows]
+    return np.where(np.isnan(pool), mad_sigma(values[~np.isnan(values)]), pool)
 
 
 def prediction_error(scale: Floats, number: NDArray[np.int64]) -> Floats:
-    """Standard error of one new value minus the median of `number` old ones."""
-    # Of one value the median is the value: never more than twice the variance.
+    """Return the standard error of a new value minus the median of `number` old values."""
+    # The median of one value is the value: at most twice the variance.
     wider: Floats = np.sqrt(1 + np.minimum(1, MEDIAN_VARIANCE / np.maximum(number, 1)))
     return scale * wider
 
 
 def t_975(degrees: NDArray[np.int64]) -> Floats:
-    """Student's t at 97.5 %, for a two-sided 95 % interval, of at least one degree of freedom.
+    """Return Student's t at 97.5 %, for a two-sided 95 % interval, of >= 1 degrees of freedom.
 
     Exact for 1 and 2, else a series (Abramowitz and Stegun 26.7.5): 0.12 % too small at 3, and
     less than 0.04 % from 4 on.
@@ -153,22 +154,20 @@ def t_975(degrees: NDArray[np.int64]) -> Floats:
     return quantile
 
 
-# With 6, a metric that has two modes alarms in 4 % of the runs; with 10 in 1 %.
-MIN_RUNS: Final = MIN_RUNS_TO_CONFIRM
-FALSE_ALARM_RATE: Final = 0.05  # of unchanged runs, over all of their metrics
-DEGREES: Final = 4  # tails of the noise, as of tests/compare/simulation.py
-T_975: Final = 2.776445  # of that many degrees, for a two-sided 95 % interval
-MIN_SPREAD: Final = 0.005  # of a value: 20 equal values do not prove that it never moves
-NEGLIGIBLE: Final = 0.01  # of a value: less is no change, however sure it is
+FALSE_ALARM_RATE: Final = 0.05  # of unchanged runs, over all metrics of a run
+DEGREES: Final = 4  # tails of the noise, as in tests/compare/simulation.py
+T_975: Final = 2.776445  # of `DEGREES`, for a two-sided 95 % interval
+MIN_SPREAD: Final = 0.005  # of a value: 20 equal values do not prove that a metric is constant
+NEGLIGIBLE: Final = 0.01  # of a value: a smaller change is none, however significant
 
 
 @dataclass(frozen=True, slots=True)
 class MetricEffect:
-    """A new value beside the past ones.
+    """The change of a metric against its past values.
 
     Attributes:
         before: median of the past values.
-        p: chance of a value that is as far away, if nothing changed; 1 within the past values.
+        p: chance of a value as far away if nothing changed; 1 within the past values.
         low, high: 95 % interval of the relative change; None if `before` is not above 0.
     """
 
@@ -179,7 +178,7 @@ class MetricEffect:
 
 
 def metric_effect(past: Sequence[float], value: float) -> MetricEffect:
-    """Hold a value against at least 2 past ones."""
+    """Compare a value with at least 2 past values."""
     values = np.array(past, np.float64)
     before = float(np.median(values))
     is_positive = bool((values > 0).all()) and value > 0
@@ -189,7 +188,7 @@ def metric_effect(past: Sequence[float], value: float) -> MetricEffect:
     least = MIN_SPREAD * (1.0 if is_positive else abs(middle))
     spread = max(float(scaled.std(ddof=1)), least)
     error = float(prediction_error(np.array([spread]), np.array([len(values)]))[0])
-    p = student_p(difference / error, DEGREES) if error else 0.0  # only zeros, until now
+    p = student_p(difference / error, DEGREES) if error else 0.0  # all past values are 0
     if not _is_outside(values, before, value):
         p = 1.0
     if before <= 0:
@@ -200,7 +199,7 @@ def metric_effect(past: Sequence[float], value: float) -> MetricEffect:
 
 
 def _is_outside(values: Floats, before: float, value: float) -> bool:
-    """Say that a value lies beyond the median and all past values, by more than is negligible."""
+    """Return whether a value lies beyond all past values and their median, by a notable amount."""
     nearest = float(values.max() if value > before else values.min())
     return all(
         abs(value - other) > NEGLIGIBLE * abs(other) and (value > other) == (value > before)
@@ -209,30 +208,30 @@ def _is_outside(values: Floats, before: float, value: float) -> bool:
 
 
 def benjamini_hochberg(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Flags:
-    """Select the changes that are none by chance; of those, on average at most a `rate` is."""
+    """Select the significant changes; on average at most a `rate` of these is chance."""
     p = np.array(chances, np.float64)
     order = np.argsort(p, kind="stable")
     passes = p[order] <= rate * np.arange(1, len(p) + 1) / max(1, len(p))
     last = int(np.flatnonzero(passes)[-1]) + 1 if passes.any() else 0
-    found = np.zeros(len(p), np.bool_)
-    found[order[:last]] = True
-    return found
+    selected = np.zeros(len(p), np.bool_)
+    selected[order[:last]] = True
+    return selected
 
 
 def holm(chances: Sequence[float], level: float) -> Flags:
-    """Select the changes that are none by chance; `level` is the chance of any false alarm."""
+    """Select the significant changes; `level` is the chance of any false alarm."""
     p = np.array(chances, np.float64)
     order = np.argsort(p, kind="stable")
     passes = p[order] <= level / np.arange(len(p), 0, -1)
-    found = np.zeros(len(p), np.bool_)
-    found[order[: len(p) if passes.all() else int(np.argmin(passes))]] = True
-    return found
+    selected = np.zeros(len(p), np.bool_)
+    selected[order[: len(p) if passes.all() else int(np.argmin(passes))]] = True
+    return selected
 
 
 def student_p(t: float, degrees: float) -> float:
-    """Chance of a value at least as far from 0 as `t` under Student's t, two-sided, to 12 digits.
+    """Return the two-sided p-value of `t` under Student's t, to 12 digits.
 
-    It is the regularized incomplete beta function I_x(degrees / 2, 1 / 2) at
+    The p-value is the regularized incomplete beta function I_x(degrees / 2, 1 / 2) at
     x = degrees / (degrees + t^2) (DLMF 8.17).
     """
     square = t * t
@@ -246,7 +245,7 @@ def student_p(t: float, degrees: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b) by the continued fraction of DLMF 8.17.22, evaluated by Lentz's method."""
+    """Return I_x(a, b) by the continued fraction of DLMF 8.17.22, evaluated by Lentz's method."""
     if not x:
         return 0.0
     factor = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
@@ -265,7 +264,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 @cache
 def student_975(degrees: int) -> float:
-    """Student's t at 97.5 %, of at least one degree of freedom, to 12 digits: `t_975` of one."""
+    """Return Student's t at 97.5 % of >= 1 degrees of freedom, to 12 digits."""
     low, high = 0.0, 13.0  # it is 12.7 of one degree of freedom
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if student_p(middle, degrees) > 1 - 0.95 else (low, middle)

@@ -1,10 +1,9 @@
-"""Durations of steps and sizes of artifacts of two runs beside each other. Pure.
+"""Durations of steps and sizes of artifacts of two runs side by side, without a verdict. Pure.
 
-One value of each run: numbers, and no verdict. What one run does not have is missing, and not 0.
-Names are paired that are equal, or differ in what each run has anew: a commit, a version, a date,
-the number of the run. A name that both runs have is never paired with another one: `python-3.11`
-and `python-3.12` of a matrix stay apart. Where a name stands for more things in one run than in the
-other, only the counts are known.
+Each run has one value; an item that one run lacks is missing, and not 0. Names are paired if they
+are equal or differ only in parts that each run has anew: a commit, a version, a date, a run number.
+A name that both runs have is never paired with another name: `python-3.11` and `python-3.12` of a
+matrix stay apart. If a name has more items in one run than in the other, only the counts are shown.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ T = TypeVar("T")
 COMMIT: Final = "<commit>"
 _HEX: Final = re.compile(r"(?<![0-9A-Za-z])(?:git|g)?([0-9a-f]{7,40})(?![0-9A-Za-z])")
 _FULL_COMMIT: Final = 40
-# In this order: a version may look like a date. Commits go first, as one may look like a version.
+# In this order: a version may look like a date. Commits are replaced before, by `_HEX`.
 _MARKS: Final = (
     (
         re.compile(
             r"(?:(?<![0-9A-Za-z])v[0-9]+(?:\.[0-9]+)*|(?<![0-9.])[0-9]+(?:\.[0-9]+)+)"
-            # PEP 440, SemVer, `git describe`. What follows "+", such as "cpu", tells builds apart.
+            # PEP 440, SemVer, `git describe`. A suffix after "+", such as "cpu", names a build.
             r"(?:[-._]?(?:(?:alpha|beta|rc|preview|pre|dev|post|nightly|SNAPSHOT)[-._]?[0-9]*"
             r"|[abc][0-9]+)(?![0-9A-Za-z]))*"
             rf"(?:-[0-9]+(?=-{COMMIT}))?"
@@ -48,14 +47,14 @@ _MARKS: Final = (
         ),
         "<date>",
     ),
-    (re.compile(r"(?<![0-9])[0-9]{9,}(?![0-9])"), "<run>"),  # of GitHub's ids, all since 2020
+    (re.compile(r"(?<![0-9])[0-9]{9,}(?![0-9])"), "<run>"),  # all ids of GitHub since 2020
 )
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousName:
-    """A name that stands for more things in one run than in the other; `job` is of a step."""
+    """A name with more items in one run than in the other; `job` is that of a step, else ""."""
 
     job: str
     name: str
@@ -65,26 +64,26 @@ class AmbiguousName:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Generic[T]):
-    """Items of two runs: pairs, those that only one of them has, and counts."""
+    """Items of two runs: pairs, items of only one run, and counts of ambiguous names."""
 
     pairs: tuple[tuple[T, T], ...]
     only_before: tuple[T, ...]
     only_after: tuple[T, ...]
     counts: tuple[AmbiguousName, ...]
 
-    def with_lonely(self) -> Iterator[tuple[T | None, T | None]]:
-        """The pairs, then what only one of the runs has."""
+    def with_unpaired(self) -> Iterator[tuple[T | None, T | None]]:
+        """Yield the pairs, then the items that only one of the runs has."""
         yield from self.pairs
-        yield from ((one, None) for one in self.only_before)
-        yield from ((None, one) for one in self.only_after)
+        yield from ((item, None) for item in self.only_before)
+        yield from ((None, item) for item in self.only_after)
 
 
 def normalize_name(name: str, own: Collection[str] = ()) -> str:
-    """A name without what differs from run to run: `wheel-<version>+cpu-<commit>`.
+    """Return a name without the parts that differ between runs: `wheel-<version>+cpu-<commit>`.
 
     Args:
-        own: commits of the runs. A start of one is a commit even without a letter or a digit, which
-            other texts need to be one.
+        own: commits of the runs. A prefix of one is a commit even if it is all digits or all
+            letters; any other text needs both.
     """
 
     def without_commit(match: re.Match[str]) -> str:
@@ -102,21 +101,23 @@ def normalize_name(name: str, own: Collection[str] = ()) -> str:
 def pair_by_name(
     before: Sequence[tuple[str, T]], after: Sequence[tuple[str, T]], own: Collection[str] = ()
 ) -> Paired[T]:
-    """Pair named items of two runs: equal names first, then those that are equal normalized.
+    """Pair named items of two runs: equal names first, then equal normalized names.
 
-    Items of one name are paired in their order, and those of one normalized name in the natural
-    order of their names.
+    Items of one name are paired in their order, those of one normalized name in the natural order
+    of their names.
     """
     exact = _pair(_grouped(before, lambda name: name), _grouped(after, lambda name: name))
     rest = [
-        _grouped(sorted(found, key=lambda one: _natural(one[0])), lambda n: normalize_name(n, own))
-        for found in (exact.only_before, exact.only_after)
+        _grouped(
+            sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize_name(n, own)
+        )
+        for items in (exact.only_before, exact.only_after)
     ]
     alike = _pair(*rest)
     return Paired(
         tuple((old[1], new[1]) for old, new in (*exact.pairs, *alike.pairs)),
-        tuple(one[1] for one in alike.only_before),
-        tuple(one[1] for one in alike.only_after),
+        tuple(item for _, item in alike.only_before),
+        tuple(item for _, item in alike.only_after),
         (*exact.counts, *alike.counts),
     )
 
@@ -124,10 +125,10 @@ def pair_by_name(
 def _grouped(
     items: Sequence[tuple[str, T]], key: Callable[[str], str]
 ) -> dict[str, list[tuple[str, T]]]:
-    found: dict[str, list[tuple[str, T]]] = {}
-    for one in items:
-        found.setdefault(key(one[0]), []).append(one)
-    return found
+    groups: dict[str, list[tuple[str, T]]] = {}
+    for name, item in items:
+        groups.setdefault(key(name), []).append((name, item))
+    return groups
 
 
 def _pair(before: Mapping[str, list[T]], after: Mapping[str, list[T]]) -> Paired[T]:
@@ -147,11 +148,11 @@ def _pair(before: Mapping[str, list[T]], after: Mapping[str, list[T]]) -> Paired
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts `py3.9` before `py3.10`."""
+    """Return a sort key with `py3.9` before `py3.10`."""
     parts = [
-        part.lstrip("0") if place % 2 else part for place, part in enumerate(_DIGITS.split(name))
+        part.lstrip("0") if index % 2 else part for index, part in enumerate(_DIGITS.split(name))
     ]
-    return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
+    return [(len(part) if index % 2 else 0, part) for index, part in enumerate(parts)]
 
 
 MAX_ROWS: Final = 20
@@ -168,11 +169,11 @@ class StepChange:
     """A step of a job in both runs, or in one.
 
     Attributes:
-        name: in the candidate; in the base, where that has another commit or version in it, `was`.
-        before, after: conclusions; None where the run has no such step.
-        wall_before_s, wall_after_s: None where it did not run to its end.
-        ratio: None where a duration is missing, the one before is 0, or the conclusions differ:
-            where a step fails it has not done its work.
+        name, was: name in the candidate, and in the base if that differs, else "".
+        before, after: conclusions; None if the run has no such step.
+        wall_before_s, wall_after_s: None if the step did not run to its end.
+        ratio: None if a duration is missing, that before is 0, or the conclusions differ: a step
+            that failed did not do its work.
     """
 
     job: str
@@ -186,14 +187,14 @@ class StepChange:
 
     @property
     def difference(self) -> float | None:
-        """After minus before, in seconds; None where one is missing, or the conclusions differ."""
+        """After minus before in seconds; None if one is missing or the conclusions differ."""
         if self.before != self.after:
             return None
         return _difference(self.wall_before_s, self.wall_after_s)
 
     @property
     def is_notable(self) -> bool:
-        """Say that it takes another time than before, and one that a person would notice."""
+        """Return whether the duration changed by an amount that a person notices."""
         difference_s = abs(self.difference or 0.0)
         return difference_s >= max(NOTABLE_S, NOTABLE_STEP_RATIO * (self.wall_before_s or 0.0))
 
@@ -208,9 +209,9 @@ class ArtifactChange:
     """An artifact in both runs, or in one; sizes are those of the archives.
 
     Attributes:
-        name, was: as of `StepChange`.
-        before_bytes, after_bytes: None where the run has no such artifact.
-        ratio: None where one is missing, or the one before is empty.
+        name, was: as in `StepChange`.
+        before_bytes, after_bytes: None if the run has no such artifact.
+        ratio: None if one is missing, or that before is empty.
     """
 
     name: str
@@ -221,12 +222,12 @@ class ArtifactChange:
 
     @property
     def difference(self) -> float | None:
-        """After minus before; None where one is missing."""
+        """After minus before; None if one is missing."""
         return _difference(self.before_bytes, self.after_bytes)
 
     @property
     def is_notable(self) -> bool:
-        """Say that it has another size than before, by enough to be counted."""
+        """Return whether the size changed by enough to be listed."""
         difference = abs(self.difference or 0.0)
         return difference > 0 and difference >= NOTABLE_SIZE_RATIO * (self.before_bytes or 0)
 
@@ -238,7 +239,7 @@ class ArtifactChange:
 
 @dataclass(frozen=True, slots=True)
 class StepChanges:
-    """Steps of jobs of both runs: those that changed notably first, then those that are missing."""
+    """The steps of both runs: notable changes first, then missing steps."""
 
     changes: tuple[StepChange, ...] = ()
     counts: tuple[AmbiguousName, ...] = ()
@@ -246,7 +247,7 @@ class StepChanges:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactChanges:
-    """Artifacts of both runs, in the same order."""
+    """The artifacts of both runs: notable changes first, then missing artifacts."""
 
     changes: tuple[ArtifactChange, ...] = ()
     counts: tuple[AmbiguousName, ...] = ()
@@ -261,10 +262,10 @@ def compare_steps(
 ) -> StepChanges:
     """Compare the steps of each job in the last attempt in which it ran, by name.
 
-    Jobs that only one run has are left out with their steps.
+    Jobs that only one run has are left out.
 
     Args:
-        before, after: of all attempts; without jobs of one run there is nothing to compare.
+        before, after: jobs of all attempts of each run.
         own: commits of the runs.
     """
     jobs = pair_by_name(_last_jobs(before), _last_jobs(after), own)
@@ -272,25 +273,25 @@ def compare_steps(
     counts: list[AmbiguousName] = []
     for old_job, new_job in jobs.pairs:
         steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
-        found = pair_by_name(steps[0], steps[1], own)
-        changes += [_step_change(new_job.name, *pair) for pair in found.with_lonely()]
-        counts += [replace(one, job=new_job.name) for one in found.counts]
-    timed = [one for one in changes if (one.wall_before_s, one.wall_after_s) != (None, None)]
-    return StepChanges(
-        tuple(sorted(timed, key=lambda one: (*_rank(one), one.job, one.name))), tuple(counts)
-    )
+        paired = pair_by_name(steps[0], steps[1], own)
+        changes += [_step_change(new_job.name, *pair) for pair in paired.with_unpaired()]
+        counts += [replace(name, job=new_job.name) for name in paired.counts]
+    timed = [step for step in changes if (step.wall_before_s, step.wall_after_s) != (None, None)]
+    timed.sort(key=lambda step: (*_rank(step), step.job, step.name))
+    return StepChanges(tuple(timed), tuple(counts))
 
 
 def _last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
     by_name: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         by_name[job.name].append(job)
-    return [(name, job) for name, found in by_name.items() for job in last_attempt(found)]
+    return [(name, job) for name, attempts in by_name.items() for job in last_attempt(attempts)]
 
 
 def _step_change(job: str, old: Step | None, new: Step | None) -> StepChange:
-    before, after = (None if one is None else one.conclusion or "not ended" for one in (old, new))
-    before_s, after_s = (None if one is None else one.wall_s for one in (old, new))
+    sides = (old, new)
+    before, after = (None if step is None else step.conclusion or "not ended" for step in sides)
+    before_s, after_s = (None if step is None else step.wall_s for step in sides)
     ratio = _ratio(before_s, after_s) if before == after else None
     return StepChange(job, *_names(old, new), before, after, before_s, after_s, ratio)
 
@@ -303,26 +304,26 @@ def compare_artifacts(
     """Compare the sizes of artifacts by name.
 
     Args:
-        before, after: of each run, by name; None where they are not known.
+        before, after: artifacts of each run; None if they are unknown.
         own: commits of the runs.
     """
     if before is None or after is None:
         return NO_ARTIFACTS
-    named = [[(one.name, one) for one in artifacts] for artifacts in (before, after)]
-    found = pair_by_name(named[0], named[1], own)
+    named = [[(artifact.name, artifact) for artifact in side] for side in (before, after)]
+    paired = pair_by_name(named[0], named[1], own)
     changes = []
-    for old, new in found.with_lonely():
-        sizes = [None if one is None else one.size_bytes for one in (old, new)]
+    for old, new in paired.with_unpaired():
+        sizes = [None if artifact is None else artifact.size_bytes for artifact in (old, new)]
         change = ArtifactChange(*_names(old, new), sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
         changes.append(change)
-    changes.sort(key=lambda one: (*_rank(one), one.name))
-    return ArtifactChanges(tuple(changes), found.counts)
+    changes.sort(key=lambda artifact: (*_rank(artifact), artifact.name))
+    return ArtifactChanges(tuple(changes), paired.counts)
 
 
 def _names(old: Step | RunArtifact | None, new: Step | RunArtifact | None) -> tuple[str, str]:
-    """The name, and what it was where that differs."""
+    """Return the name in the candidate, and the name in the base if that differs."""
     if old is None or new is None:
-        return next(one.name for one in (old, new) if one is not None), ""
+        return next(item.name for item in (old, new) if item is not None), ""
     return new.name, old.name if old.name != new.name else ""
 
 
@@ -334,40 +335,40 @@ def _ratio(before: float | None, after: float | None) -> float | None:
     return after / before - 1 if before and after is not None else None
 
 
-def _rank(one: StepChange | ArtifactChange) -> tuple[int, float]:
-    """Notable changes first, then what is missing, the largest of each first."""
-    rank = 0 if one.is_notable else 1 if one.difference is None else 2
-    return rank, -(one.largest if rank else abs(one.difference or 0.0))
+def _rank(change: StepChange | ArtifactChange) -> tuple[int, float]:
+    """Return a sort key: notable changes first, then missing items, the largest of each first."""
+    rank = 0 if change.is_notable else 1 if change.difference is None else 2
+    return rank, -(change.largest if rank else abs(change.difference or 0.0))
 
 
-def steps_section(found: StepChanges) -> Section:
-    """Durations of steps, by job and name."""
+def steps_section(changes: StepChanges) -> Section:
+    """Return the table of the durations of steps."""
     least = f"{duration(NOTABLE_S)} or {100 * NOTABLE_STEP_RATIO:.0f} %"
     title = "Steps: one duration of each run, no verdict"
-    return _section("steps", title, (Column("job"), Column("step")), found, least)
+    return _section("steps", title, (Column("job"), Column("step")), changes, least)
 
 
-def artifacts_section(found: ArtifactChanges) -> Section:
-    """Sizes of artifacts, by name."""
+def artifacts_section(changes: ArtifactChanges) -> Section:
+    """Return the table of the sizes of artifacts."""
     least = f"{100 * NOTABLE_SIZE_RATIO:.0f} %"
     title = "Artifacts: one size of each run, no verdict"
-    return _section("artifacts", title, (Column("artifact"),), found, least)
+    return _section("artifacts", title, (Column("artifact"),), changes, least)
 
 
 def _section(
     name: str,
     title: str,
     columns: tuple[Column, ...],
-    found: StepChanges | ArtifactChanges,
+    changes: StepChanges | ArtifactChanges,
     least: str,
 ) -> Section:
-    """Notable changes and what is missing; all others are counted, and folded where possible."""
+    """Return notable changes and missing items; others are counted, and folded if possible."""
     noun = name[:-1]
     listed: list[Row] = []
     others: list[Row] = []
-    for one in found.changes:
-        row = _step(one) if isinstance(one, StepChange) else _artifact(one)
-        (listed if one.is_notable or one.difference is None else others).append(row)
+    for change in changes.changes:
+        row = _step(change) if isinstance(change, StepChange) else _artifact(change)
+        (listed if change.is_notable or change.difference is None else others).append(row)
     table = Table((*columns, *_COLUMNS), tuple(listed), noun, MAX_ROWS)
     blocks: list[Block] = [table]
     if others:
@@ -377,7 +378,7 @@ def _section(
             Section(f"{name}_counted", (Paragraph(f"{summary}."),), formats=("text",)),
             Section(f"{name}_others", (Details(summary, (folded,)),), formats=("markdown", "html")),
         ]
-    blocks.append(_counts(found.counts))
+    blocks.append(_counts(changes.counts))
     return Section(name, tuple(blocks), title, (len(listed), noun), drop=12)
 
 
@@ -387,34 +388,34 @@ def _counts(counts: Sequence[AmbiguousName]) -> Table:
     )  # fmt: skip
     rows: tuple[Row, ...] = tuple(
         (
-            (f"{one.job}: " if one.job else "", Code(one.name)),
-            Cell(f"{one.before:,}", one.before),
-            Cell(f"{one.after:,}", one.after),
+            (f"{name.job}: " if name.job else "", Code(name.name)),
+            Cell(f"{name.before:,}", name.before),
+            Cell(f"{name.after:,}", name.after),
         )
-        for one in counts
+        for name in counts
     )
     return Table(columns, rows, "name", MAX_ROWS)
 
 
-def _step(one: StepChange) -> Row:
+def _step(step: StepChange) -> Row:
     return (
-        one.job,
-        _name(one.name, one.was),
-        Cell(_duration(one.wall_before_s, one.before), one.wall_before_s),
-        Cell(_duration(one.wall_after_s, one.after), one.wall_after_s),
-        _change(one, duration),
+        step.job,
+        _name(step.name, step.was),
+        Cell(_duration(step.wall_before_s, step.before), step.wall_before_s),
+        Cell(_duration(step.wall_after_s, step.after), step.wall_after_s),
+        _change(step, duration),
     )
 
 
-def _artifact(one: ArtifactChange) -> Row:
-    sizes = (one.before_bytes, one.after_bytes)
+def _artifact(artifact: ArtifactChange) -> Row:
+    sizes = (artifact.before_bytes, artifact.after_bytes)
     cells = (Cell(MISSING if value is None else size(value), value) for value in sizes)
-    return (_name(one.name, one.was), *cells, _change(one, size))
+    return (_name(artifact.name, artifact.was), *cells, _change(artifact, size))
 
 
-def _change(one: StepChange | ArtifactChange, show: Callable[[float], str]) -> Cell:
-    change = "" if one.difference is None else change_text(one.difference, one.ratio, show)
-    return Cell(change, one.ratio)
+def _change(item: StepChange | ArtifactChange, show: Callable[[float], str]) -> Cell:
+    text = "" if item.difference is None else change_text(item.difference, item.ratio, show)
+    return Cell(text, item.ratio)
 
 
 def _name(name: str, was: str) -> Content:
@@ -422,7 +423,7 @@ def _name(name: str, was: str) -> Content:
 
 
 def _duration(wall_s: float | None, conclusion: str | None) -> str:
-    """ "16 min 00 s", "2.00 s (failure)", "skipped", "missing"."""
+    """Return "16 min 00 s", "2.00 s (failure)", "skipped" or "missing"."""
     if conclusion is None:
         return MISSING
     if wall_s is None:

@@ -1,11 +1,12 @@
-"""How fast each runner was, told by the tests, and whether the whole suite became slower. Pure.
+"""The speed of each runner by its tests, and the change of speed of the whole suite. Pure.
 
-Everything is in logarithms: a runner that is 30 % slower adds 0.26 to each of its tests. Taking
-each leg's speed out of its tests takes out what slowed down all of them, too. What is left of a
-leg's speed once the probe of its runner, a fixed piece of CPU work, is divided out is the suite's
-own. A probe takes a moment, in which a runner may not be what it is: three quarters of the legs
-must agree. And a suite that waits more than it computes takes no longer on a slower runner: divided
-by the probe it seems faster there, and slower on a faster one. So the legs as measured must agree.
+All numbers are logarithms: a runner that is 30 % slower adds 0.26 to each of its tests. Dividing
+tests by the speed of their leg also hides a change that slowed all of them. So the speed of a leg
+is divided by the probe of its runner, a fixed piece of CPU work: the rest is the suite's speed.
+
+A probe is short, and may meet an unusual moment of its runner: three quarters of the legs must
+agree. A suite that waits more than it computes is not slower on a slower runner: divided by the
+probe, it seems faster there. So the uncorrected legs must agree as well.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 PASSES: Final = 2
-HELD_OUT_RUNS: Final = 5  # baseline runs that are held against the others, to learn their noise
-MIN_TESTS: Final = 5  # tests of 50 ms in a run: with fewer, one of them may be the middle one
+HELD_OUT_RUNS: Final = 5  # baseline runs that are compared with the others to learn their noise
+MIN_TESTS: Final = 5  # tests of 50 ms in a run: with fewer, one test alone decides the median
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +43,11 @@ class NormalizedBaseline:
     """The baseline at one speed.
 
     Attributes:
-        log_wall: (cases, 20) logarithms of wall times with each leg's speed taken out.
+        log_wall: (cases, 20) logarithms of wall times, minus the speed of their leg.
         reference: median of each row; NaN without a value.
-        steady: cases long enough (>= 50 ms) to tell a speed by, and to be judged.
-        residual_noise: of a run held against the others; NaN where there are too few.
-        speed: of each group, as a logarithm; NaN where it could not be told.
+        steady: cases of at least 50 ms, which show the speed of a leg and are judged.
+        residual_noise: noise of a run against the others; NaN if there are too few.
+        speed: logarithm of the speed of each group; NaN if unknown.
     """
 
     log_wall: Floats
@@ -61,9 +62,9 @@ class NormalizedRun:
     """A run at the baseline's speed.
 
     Attributes:
-        speed_factor: of each leg: 1.3 is 30 % slower; NaN where it is unknown.
-        has_speed: of each case, whether the speed of its leg is known.
-        low_confidence: of each case, whether only the middle of 5 to 19 tests is known.
+        speed_factor: by leg; 1.3 is 30 % slower, NaN is unknown.
+        has_speed: by case, whether the speed of its leg is known.
+        low_confidence: by case, whether only the median of 5 to 19 tests is known.
     """
 
     log_wall: Floats
@@ -73,19 +74,19 @@ class NormalizedRun:
     residual_noise: float
 
     def noise_ratio(self, baseline: NormalizedBaseline) -> float | None:
-        """Residual noise in terms of the baseline's; None where one of them cannot be told."""
+        """Return the residual noise over that of the baseline; None if one is unknown."""
         if np.isnan(self.residual_noise) or not baseline.residual_noise > 0:
             return None
         return self.residual_noise / baseline.residual_noise
 
 
 def speed_factors(residuals: Floats, group: Integers, run_of_group: Integers) -> Floats:
-    """Median residual of each group; of its run where the group is small; NaN where both are.
+    """Return the median residual of each group; of its run if the group is small; else NaN.
 
     Args:
-        residuals: one a measured, steady case.
-        group: the group of each.
-        run_of_group: groups of one run may stand in for each other.
+        residuals: those of the measured, steady cases.
+        group: the group of each residual.
+        run_of_group: the run of each group.
     """
     by_group = _medians_of(residuals, group, len(run_of_group))
     if not len(run_of_group):
@@ -95,25 +96,26 @@ def speed_factors(residuals: Floats, group: Integers, run_of_group: Integers) ->
 
 
 def _medians_of(residuals: Floats, group: Integers, groups: int) -> Floats:
-    found = np.full(groups, np.nan)
-    # Sixteen bits are sorted by radix: 2,000,000 values in 20 ms, where 64 take 200.
+    group_medians = np.full(groups, np.nan)
+    # Sixteen bits are sorted by radix: 2,000,000 values in 20 ms; 64 bits take 200 ms.
     narrow = group.astype(np.uint16) if groups <= np.iinfo(np.uint16).max else group
     ordered = residuals[np.argsort(narrow, kind="stable")]
     sizes = np.bincount(group, minlength=groups)
     ends = np.cumsum(sizes)
-    for place in np.flatnonzero(sizes >= STEADY_TESTS).tolist():
-        found[place] = np.median(ordered[ends[place] - sizes[place] : ends[place]])
-    return found
+    for number in np.flatnonzero(sizes >= STEADY_TESTS).tolist():
+        members = ordered[ends[number] - sizes[number] : ends[number]]
+        group_medians[number] = np.median(members)
+    return group_medians
 
 
 def normalize_baseline(
     wall_s: Floats, group: Integers, run_of_group: Integers
 ) -> NormalizedBaseline:
-    """Take each leg's speed out of its values, in two passes.
+    """Divide the values of each leg by its speed, in two passes.
 
     Args:
-        wall_s: (cases, 20), NaN where there is none, else > 0.
-        group: of each value, -1 where there is none.
+        wall_s: (cases, 20), > 0 or NaN.
+        group: the group of each value, or -1.
         run_of_group: as in `speed_factors`.
     """
     raw = np.log(wall_s)
@@ -135,33 +137,33 @@ def normalize_baseline(
 
 
 def _residual_noise(logs: Floats, group: Integers, run_of_group: Integers) -> float:
-    """Residual noise of a baseline run that is held against the others, as a candidate is."""
+    """Return the residual noise of a baseline run against the others, as for a candidate."""
     enough = count_values(logs) >= MIN_BASELINE_RUNS
     logs, group = logs[enough], group[enough]
     if not len(logs):
         return float("nan")
     run = np.where(group >= 0, run_of_group[np.maximum(group, 0)], -1)
-    found = []
+    spreads = []
     for held_out in np.unique(run[run >= 0])[-HELD_OUT_RUNS:]:
         mine = run == held_out
-        # A run is in a row once, so its value is the only one that is not hidden here.
+        # A run has one value in a row, so the sum is this value.
         own = np.nansum(np.where(mine, logs, 0.0), axis=1)[mine.any(axis=1)]
         other_medians = medians(np.where(mine, np.nan, logs))[mine.any(axis=1)]
         if len(own) >= STEADY_TESTS:
             residuals = own - other_medians
-            found.append(mad_sigma(residuals - np.median(residuals)))
-    return float(np.median(found)) if found else float("nan")
+            spreads.append(mad_sigma(residuals - np.median(residuals)))
+    return float(np.median(spreads)) if spreads else float("nan")
 
 
 def normalize_run(
     wall_s: Floats, leg: NDArray[np.int32], legs: int, baseline: NormalizedBaseline
 ) -> NormalizedRun:
-    """Take each leg's speed out of a run's values.
+    """Divide the values of a run by the speed of their leg.
 
     Args:
-        wall_s: of each case, NaN where it is not comparable.
-        leg: of each case.
-        legs: how many there are.
+        wall_s: by case, NaN if not comparable.
+        leg: position of the leg, by case.
+        legs: number of legs.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         raw = np.log(np.where(wall_s > 0, wall_s, np.nan))
@@ -185,10 +187,10 @@ def normalize_run(
 
 
 def _smaller_of_both_views(change: Floats, residuals: Floats) -> Floats:
-    """Each change as it is, or beside that of the run's middle test: whichever is less.
+    """Return the smaller of each change and its difference from the run's median change.
 
-    The middle of few tests is no speed to divide by: it may be itself what changed. But what is
-    left of a change on either view is neither the runner's doing nor that of a few other tests.
+    The median of few tests is no speed to divide by, as it may have changed itself. But neither the
+    runner nor a few other tests explain a change that remains in both views.
     """
     relative_to_run = change - np.median(residuals)
     nearer = np.where(np.abs(relative_to_run) < np.abs(change), relative_to_run, change)
@@ -197,14 +199,12 @@ def _smaller_of_both_views(change: Floats, residuals: Floats) -> Floats:
 
 RATIO: Final = 0.05
 CONFIRMED_Z: Final = 3.0
-# Of the logarithm: probes of one runner differ by as much from minute to minute.
+# Probes of one runner differ by as much (of the logarithm) from minute to minute.
 RESOLUTION: Final = 0.01
-OUTLIER_RATIO: Final = 2.0  # 3 to 11 times the usual in 3 of 39 legs of a busy machine
+OUTLIER_RATIO: Final = 2.0  # 3 of 39 legs of a busy machine were 3 to 11 times as slow
 QUARTILES: Final = (0.25, 0.5, 0.75)
-AS_MEASURED: Final = len(QUARTILES)  # the column after them
-MIN_DIFFERENCE: Final = (
-    0.025  # half of RATIO: what a suite must have changed with its runners in it
-)
+AS_MEASURED: Final = len(QUARTILES)  # the column after the quartiles
+MIN_DIFFERENCE: Final = 0.025  # half of RATIO: the least uncorrected change of a suite
 
 SuiteSpeedState = Literal[
     "slower",
@@ -241,45 +241,46 @@ NO_SUITE_SPEED: Final = SuiteSpeed("not measured")
 
 
 def without_outliers(probe_s: Floats, baseline_median_s: float | None) -> Floats:
-    """The probes without those that are too far off: no runner is half as fast as the others.
+    """Return the probes without outliers: no runner is half as fast as the others.
 
     Args:
-        baseline_median_s: of the baseline's probes; None leaves all as they are.
+        baseline_median_s: median of the baseline's probes; None: no probe is an outlier.
     """
-    return (
-        probe_s
-        if baseline_median_s is None
-        else np.where(probe_s > OUTLIER_RATIO * baseline_median_s, np.nan, probe_s)
-    )
+    if baseline_median_s is None:
+        return probe_s
+    return np.where(probe_s > OUTLIER_RATIO * baseline_median_s, np.nan, probe_s)
 
 
-def probe_adjusted_speed(speed: Floats, probe_s: Floats, run: Integers, runs: int) -> Floats:
-    """The logarithm of each run's own speed: quartiles over its legs; NaN where none has both.
+def probe_adjusted_speed(
+    speed: Floats, probe_s: Floats, run: Integers, runs: int, baseline_probe_s: float | None
+) -> Floats:
+    """Return the logarithm of each run's own speed: three quartiles over its legs, or NaN.
 
-    Behind them stands the median of the same legs as measured, runners included.
+    The fourth column has the median of the uncorrected speeds of the same legs.
 
     Args:
-        speed: of each leg, as a logarithm; NaN could not be told.
-        probe_s: of each leg's runner; NaN was not measured.
-        run: of each leg.
+        speed: logarithm of the speed of each leg; NaN is unknown.
+        probe_s: CPU probe of each leg's runner; NaN is not measured.
+        run: the run of each leg.
+        baseline_probe_s: median of the baseline's probes, by which outliers are left out.
 
     Returns:
-        (runs, 4); of two legs, the quartiles are the two.
+        (runs, 4); for two legs, the outer quartiles are the two.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = speed - np.log(probe_s)
-    found = np.full((runs, AS_MEASURED + 1), np.nan)
+        own = speed - np.log(without_outliers(probe_s, baseline_probe_s))
+    table = np.full((runs, AS_MEASURED + 1), np.nan)
     for number in range(runs):
-        there = (run == number) & np.isfinite(own)
-        legs = own[there]
+        is_known = (run == number) & np.isfinite(own)
+        legs = own[is_known]
         if len(legs):
-            found[number] = (
+            table[number] = (
                 np.quantile(legs, QUARTILES[0], method="lower"),
                 np.median(legs),
                 np.quantile(legs, QUARTILES[2], method="higher"),
-                np.median(speed[there]),
+                np.median(speed[is_known]),
             )
-    return found
+    return table
 
 
 def judge_suite_speed(
@@ -287,21 +288,19 @@ def judge_suite_speed(
 ) -> SuiteSpeed:
     """Compare a run's own speed with those of the baseline's runs.
 
-    All are as `probe_adjusted_speed` gives them.
-
     Args:
-        candidate: its three quartiles, and as measured.
-        baseline: of each run; (runs, 4).
-        previous: of an earlier run of the same change.
+        candidate: its row of `probe_adjusted_speed`.
+        baseline: (runs, 4), the rows of the baseline's runs.
+        previous: the row of an earlier run of the same change.
     """
     middles = baseline[:, 1]
     known = middles[np.isfinite(middles)]
     n = len(known)
     if not np.isfinite(candidate[1]) or n < MIN_BASELINE_RUNS:
-        word: SuiteSpeedState = (
+        state: SuiteSpeedState = (
             "not enough data" if np.isfinite(candidate[1]) and n else "not measured"
         )
-        return SuiteSpeed(word, n=n)
+        return SuiteSpeed(state, n=n)
     usual = float(np.median(known))
     difference = float(candidate[1]) - usual
     error = max(float(np.std(known, ddof=1)), RESOLUTION) * float(np.sqrt(1 + 1 / n))
@@ -309,26 +308,26 @@ def judge_suite_speed(
     low, ratio, high = (
         float(np.expm1(x)) for x in (difference - width, difference, difference + width)
     )
-    word = "no significant difference"
+    state = "no significant difference"
     outcomes: tuple[tuple[int, SuiteSpeedState, SuiteSpeedState], ...] = (
         (1, "slower", "maybe slower"),
         (-1, "faster", "maybe faster"),
     )
     for sign, sure, maybe in outcomes:
-        # What three quarters of the legs say at least, in either direction.
+        # The quartile that three quarters of the legs reach, in either direction.
         least = 0 if sign > 0 else len(QUARTILES) - 1
         if _is_significant(sign * (candidate - usual), least, width):
             runs = (candidate,) if previous is None else (candidate, previous)
-            twice = len(runs) > 1 and all(
+            is_repeated = len(runs) > 1 and all(
                 _is_significant(sign * (run - usual), least, CONFIRMED_Z * error) for run in runs
             )
-            word = sure if twice and n >= MIN_RUNS_TO_CONFIRM else maybe
+            state = sure if is_repeated and n >= MIN_RUNS_TO_CONFIRM else maybe
             measured = float(candidate[AS_MEASURED] - np.nanmedian(baseline[:, AS_MEASURED]))
             if np.expm1(sign * measured) < MIN_DIFFERENCE:
                 return SuiteSpeed("unclear", ratio, low, high, n, float(np.expm1(measured)))
-    return SuiteSpeed(word, ratio, low, high, n)
+    return SuiteSpeed(state, ratio, low, high, n)
 
 
 def _is_significant(difference: Floats, quartile: int, distance: float) -> bool:
-    """Say that the median leg differs by the floor, and the `least` quartile beyond noise."""
+    """Return whether the median leg differs by RATIO, and the quartile by more than `distance`."""
     return bool(np.expm1(difference[1]) >= RATIO and difference[quartile] > distance)

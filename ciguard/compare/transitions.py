@@ -1,10 +1,9 @@
-"""What became of each case, by name, and how often it went wrong before. Pure.
+"""Transitions: the change of outcome of each case, renamed tests, and past failure rates. Pure.
 
-Tests that are the same under another name, moved to another file or class or renamed, have the same
-parameters, and one name is the likeliest. A test that is taken for another one is judged by what it
-never was: so only what moved under its own name is sure, and the one function of a place with the
-same several parameters; a like name in the same place is doubtful. What would decide, the lines and
-the body of a test, no history keeps.
+A renamed or moved test has the same parameters, and one name is the most similar. A wrong match
+would compare two different tests. So a match is sure only for a test that moved under its own name,
+and for the one function of a file or class with the same several parameters; a similar name in the
+same file or class is doubtful. Lines and bodies of tests would decide, but no history has them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ciguard.document import first_line
 from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import group_bounds
 from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
-from ciguard.text import case_name, one_line
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
 
     Statuses = NDArray[np.uint8]
 
-MIN_SIMILARITY: Final = 0.8  # of names in one place; 1 is the same
-PAIRS: Final = 10_000  # of one group: a whole file of new names is no renamed test
+MIN_SIMILARITY: Final = 0.8  # of names in one file or class; 1 is equal
+PAIRS: Final = 10_000  # of one group; a file of only new names is no renamed test
 _PARAMETERS: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _BEGIN: Final = re.compile(r"^test_?", re.IGNORECASE)
 
 
 class Renames(NamedTuple):
-    """Cases of the candidate that the base has under another name: the new key -> the old one."""
+    """Cases of the candidate that the base has under another name: new key -> old key."""
 
     sure: dict[CaseKey, CaseKey]
     perhaps: dict[CaseKey, CaseKey]
 
     @property
     def old_keys(self) -> frozenset[CaseKey]:
-        """The cases of the base that are not gone, surely or perhaps."""
+        """The cases of the base that the candidate has, surely or perhaps, under another name."""
         return frozenset((*self.sure.values(), *self.perhaps.values()))
 
 
@@ -69,17 +68,17 @@ class _TestName(NamedTuple):
         return self.name.rpartition("::")[2]
 
 
-def _spelled(key: CaseKey) -> _TestName:
-    found = _PARAMETERS.search(key.case)
-    head = key.case[: found.start()] if found else key.case
-    place, mark, name = head.partition("::")
-    if not key.case.startswith(key.unit):  # a sentence in a file, as Jest has it
-        place, name = key.unit, head
-    elif not mark:
-        place, _, name = head.rpartition(".")
-    # JUnit XML has "tests.test_a" for "tests/test_a.py": of two spellings one place is one place.
-    place = place.removesuffix(".py").replace("/", ".")
-    return _TestName(key, place, name, found[0].strip() if found else "")
+def _split_name(key: CaseKey) -> _TestName:
+    parameters = _PARAMETERS.search(key.case)
+    head = key.case[: parameters.start()] if parameters else key.case
+    path, separator, name = head.partition("::")
+    if not key.case.startswith(key.unit):  # a sentence in a file, as in Jest
+        path, name = key.unit, head
+    elif not separator:
+        path, _, name = head.rpartition(".")
+    # JUnit XML has "tests.test_a" for "tests/test_a.py".
+    path = path.removesuffix(".py").replace("/", ".")
+    return _TestName(key, path, name, parameters[0].strip() if parameters else "")
 
 
 def match_renames(
@@ -88,56 +87,56 @@ def match_renames(
     """Find the cases of the candidate that the base has under another name.
 
     Args:
-        planned: units of the candidate's plan: those are not gone, whether they ran or not.
+        planned: units of the candidate's plan, which are not removed, whether they ran or not.
     """
-    # Most runs have the same tests: that is known without a unit's name being made of any key.
+    # Most runs have the same tests: the fast path splits no name.
     if base.keys == candidate.keys or not set(candidate.keys) - set(base.keys):
         return NO_RENAMES
     removed = _only_in(base, candidate, set(planned or ()))
     new = _only_in(candidate, base, set())
-    found = Renames({}, {})
+    renames = Renames({}, {})
     if removed and new:
-        for likeness in (_same_name, _same_name_in_file, _same_row, _same_place):
-            pairs = _pairs(removed, new, likeness)
+        for match_key in (_same_name, _same_name_in_file, _same_row, _same_class):
+            pairs = _pairs(removed, new, match_key)
             for old, now, is_sure in pairs:
-                (found.sure if is_sure else found.perhaps)[now.key] = old.key
-            taken = {one.key for old, now, _ in pairs for one in (old, now)}
-            removed = [one for one in removed if one.key not in taken]
-            new = [one for one in new if one.key not in taken]
-    return found
+                (renames.sure if is_sure else renames.perhaps)[now.key] = old.key
+            paired = {name.key for old, now, _ in pairs for name in (old, now)}
+            removed = [name for name in removed if name.key not in paired]
+            new = [name for name in new if name.key not in paired]
+    return renames
 
 
 def _only_in(run: Run, other: Run, planned: set[UnitKey]) -> list[_TestName]:
-    """The cases that the other run lacks, and not because their unit died or did not run there."""
+    """Return the cases that the other run lacks, unless their unit died or did not run there."""
     others = set(other.keys)
     units = {key.unit_key for key in other.keys}
     whole = {key.unit_key for key in (*run.keys, *others) if key.case == key.unit}
     rows: dict[tuple[str, ...], list[_TestName]] = defaultdict(list)
     for key in run.keys:
         if key not in others and key.unit_key not in (whole if key.unit_key in units else planned):
-            one = _spelled(key)
-            rows[(*key[:2], one.path, one.name)].append(one)
+            name = _split_name(key)
+            rows[(*key[:2], name.path, name.name)].append(name)
     return [
-        one._replace(row=tuple(sorted(two.parameters for two in row)))
+        name._replace(row=tuple(sorted(case.parameters for case in row)))
         for row in rows.values()
-        for one in row
+        for name in row
     ]
 
 
-def _same_name(one: _TestName) -> tuple[str, ...]:
-    return (one.name, one.parameters)
+def _same_name(test: _TestName) -> tuple[str, ...]:
+    return (test.name, test.parameters)
 
 
-def _same_name_in_file(one: _TestName) -> tuple[str, ...]:
-    return (one.last, one.parameters)
+def _same_name_in_file(test: _TestName) -> tuple[str, ...]:
+    return (test.last, test.parameters)
 
 
-def _same_place(one: _TestName) -> tuple[str, ...]:
-    return (one.path, one.name.rpartition("::")[0], one.parameters)
+def _same_class(test: _TestName) -> tuple[str, ...]:
+    return (test.path, test.name.rpartition("::")[0], test.parameters)
 
 
-def _same_row(one: _TestName) -> tuple[str, ...]:
-    return (*_same_place(one), *(one.row if len(one.row) > 1 else [one.name]))
+def _same_row(test: _TestName) -> tuple[str, ...]:
+    return (*_same_class(test), *(test.row if len(test.row) > 1 else [test.name]))
 
 
 def _pairs(
@@ -145,21 +144,22 @@ def _pairs(
     new: Iterable[_TestName],
     match_key: Callable[[_TestName], tuple[str, ...]],
 ) -> list[tuple[_TestName, _TestName, bool]]:
-    """Each old case with the new one that is its likeliest, where it is that one's, too.
+    """Pair the old and new cases that are each other's most similar one.
 
-    Sure is what has its own name in its own file, or is one of as many as there were.
+    A pair is sure if the name is equal or, across classes, the file as well, or if a row of
+    parameters is; and if both sides have equally many cases.
     """
     groups: dict[tuple[str, ...], tuple[list[_TestName], list[_TestName]]]
     groups = defaultdict(lambda: ([], []))
     pairs = []
     for side, cases in enumerate((removed, new)):
-        for one in cases:
-            groups[(one.key.suite, one.key.variant, *match_key(one))][side].append(one)
+        for test in cases:
+            groups[(test.key.suite, test.key.variant, *match_key(test))][side].append(test)
     for old, now in groups.values():
         is_row = match_key is _same_row
         if not old or not now or len(old) * len(now) > (1 if is_row else PAIRS):
             continue
-        scores = [[_score(a, b, same_name=match_key is not _same_place) for b in now] for a in old]
+        scores = [[_score(a, b, same_name=match_key is not _same_class) for b in now] for a in old]
         for row, a in enumerate(old):
             column = _best(scores[row])
             if column is not None and _best([line[column] for line in scores]) == row:
@@ -172,16 +172,16 @@ def _pairs(
 
 
 def _best(scores: Sequence[float]) -> int | None:
-    """Return the position of the highest score; None where it is too low, or a tie."""
+    """Return the position of the highest score; None if it is 0 or a tie."""
     top = max(scores)
     return scores.index(top) if top > 0 and scores.count(top) == 1 else None
 
 
 def _score(old: _TestName, new: _TestName, *, same_name: bool) -> float:
-    if same_name:  # of several places that have a test of this name, the likest
+    if same_name:  # the most similar file or class that has a test of this name
         return 0.01 + _ratio(f"{old.path}.{old.name}", f"{new.path}.{new.name}")
-    a, b = (_BEGIN.sub("", one.last) for one in (old, new))
-    if re.findall(r"\d+", a) != re.findall(r"\d+", b):  # the second of a row is not the first
+    a, b = (_BEGIN.sub("", test.last) for test in (old, new))
+    if re.findall(r"\d+", a) != re.findall(r"\d+", b):  # test_2 is not test_1 under another name
         return 0.0
     ratio = _ratio(a, b)
     return ratio if ratio >= MIN_SIMILARITY else 0.0
@@ -191,10 +191,10 @@ def _ratio(a: str, b: str) -> float:
     return SequenceMatcher(None, a, b, autojunk=False).ratio()
 
 
-# What a case came to; a higher one is worse for a unit that has several cases.
+# Statuses of a case; the highest of its cases is that of a unit.
 GOOD, SKIPPED, INTERRUPTED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
 BAD: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
-# Of a case that did not go wrong in the base, and of one that the base does not have.
+# For a case that was not bad in the base, and for a case that the base lacks.
 _NEWLY: Final[dict[int, tuple[TransitionKind, TransitionKind]]] = {
     FAILED: ("newly_failing", "failing_added"),
     CRASHED: ("newly_crashed", "crashed_added"),
@@ -203,7 +203,7 @@ _NEWLY: Final[dict[int, tuple[TransitionKind, TransitionKind]]] = {
 }
 
 
-# In the order in which a reader needs them.
+# In the order of a report.
 TransitionKind = Literal[
     "newly_out_of_memory",
     "out_of_memory_added",
@@ -236,7 +236,7 @@ NAME_WIDTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """Why the failure of a test does not count."""
+    """The reason why the failure of a test does not count."""
 
     kind: Literal["quarantined", "ignored"]
     why: str
@@ -244,7 +244,7 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True)
 class CaseState:
-    """The result of a case; its outcome is None where a file of durations has only its time."""
+    """The result of a case; the outcome is None for a file of durations, which has only times."""
 
     outcome: Outcome | None
     ending: Ending | None
@@ -252,16 +252,15 @@ class CaseState:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A case whose result is another than the base's, or is worth a word.
+    """A case whose result differs from that in the base, or needs mention.
 
     Attributes:
-        before, after: None where the run does not have the case.
-        shard: the candidate's; "" where the case is in none, or it is unknown in which.
-        renamed_from: its name in the base, where that is another one.
-        baseline_failures: baseline runs in which the case went wrong, of `baseline_runs` that have
-            it; None where they were not counted.
-        perhaps_was: a case of the base with a similar name, which may be this one and is not
-            compared.
+        before, after: None if the run does not have the case.
+        shard: shard of the candidate; "" if the case is in none, or that is unknown.
+        renamed_from: name in the base, if it differs.
+        baseline_failures: number of the `baseline_runs` with the case in which it was bad; None if
+            not counted.
+        perhaps_was: a case of the base with a similar name, which may be this case.
         excuse: why a quarantined or ignored failure does not count.
     """
 
@@ -278,13 +277,8 @@ class Transition:
     perhaps_was: CaseKey | None = None
 
     @property
-    def name(self) -> str:
-        """The case in one line."""
-        return case_name(self.key)
-
-    @property
     def fails_on_both(self) -> bool:
-        """Say that it fails here as it did before, whether that is excused or not."""
+        """Return whether the case fails in both runs, excused or not."""
         failed = self.before is not None and self.before.outcome in BAD_OUTCOMES
         return self.kind == "failing_on_both" or (bool(self.excuse) and failed)
 
@@ -301,25 +295,25 @@ def statuses(run: Run) -> Statuses:
 
 def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
     """Return the status of each result."""
-    found = np.full(len(outcome), GOOD, np.uint8)
-    found[outcome == CODE["outcome"]["skipped"]] = SKIPPED
-    found[ending > CODE["ending"]["completed"]] = INTERRUPTED
+    statuses = np.full(len(outcome), GOOD, np.uint8)
+    statuses[outcome == CODE["outcome"]["skipped"]] = SKIPPED
+    statuses[ending > CODE["ending"]["completed"]] = INTERRUPTED
     for word in ("failed", "errored"):
-        found[outcome == CODE["outcome"][word]] = FAILED
+        statuses[outcome == CODE["outcome"][word]] = FAILED
     died = outcome == CODE["outcome"]["died"]
-    found[died & (ending <= CODE["ending"]["completed"])] = CRASHED
-    for word, fate in (
+    statuses[died & (ending <= CODE["ending"]["completed"])] = CRASHED
+    for word, status in (
         ("crash", CRASHED),
         ("timeout", TIMED_OUT),
         ("out_of_memory", OUT_OF_MEMORY),
         ("memory_guard", OUT_OF_MEMORY),
     ):
-        found[ending == CODE["ending"][word]] = fate
-    return found
+        statuses[ending == CODE["ending"][word]] = status
+    return statuses
 
 
 def case_state(run: Run, position: int) -> CaseState:
-    """The result of one case of a run."""
+    """Return the result of one case of a run."""
     return CaseState(
         cast("Outcome | None", CODE_NAMES["outcome"][run.outcome[position]] or None),
         cast("Ending | None", CODE_NAMES["ending"][run.ending[position]] or None),
@@ -327,7 +321,7 @@ def case_state(run: Run, position: int) -> CaseState:
 
 
 class _Indexed:
-    """A run with its fates, found by case and by unit; both on demand."""
+    """A run with the statuses of its cases, indexed by case and by unit on demand."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.statuses = run, statuses(run)
@@ -340,26 +334,26 @@ class _Indexed:
     def worst(self) -> dict[UnitKey, int]:
         """The position of each unit's worst case."""
         worst: dict[UnitKey, int] = {}
-        for position, (key, fate) in enumerate(
+        for position, (key, status) in enumerate(
             zip(self.run.keys, self.statuses.tolist(), strict=True)
         ):
             unit = key.unit_key
-            if unit not in worst or fate > self.statuses[worst[unit]]:
+            if unit not in worst or status > self.statuses[worst[unit]]:
                 worst[unit] = position
         return worst
 
     def index_of(self, key: CaseKey) -> int | None:
         """Return the position of a case; of a unit's own case that of the unit's worst one."""
-        found = self.index_by_key.get(key)
-        return self.worst.get(key.unit_key) if found is None and key.case == key.unit else found
+        index = self.index_by_key.get(key)
+        return self.worst.get(key.unit_key) if index is None and key.case == key.unit else index
 
     def shard(self, position: int) -> str:
         return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
 
     def is_leg_complete(self, position: int) -> bool:
-        """Say that the leg of a case ran all of its tests: what it has no result of was not there.
+        """Return whether the leg of a case ran all of its tests, so that a missing one was removed.
 
-        A focus or a filter keeps cases of a unit that ran from running.
+        A focus or a filter leaves out cases of a unit that ran.
         """
         leg = self.run.legs[self.run.leg[position]] if self.run.legs else None
         return leg is None or (leg.complete and not leg.is_filtered)
@@ -374,76 +368,77 @@ def transitions(
 ) -> tuple[Transition, ...]:
     """Compare the outcomes of two runs.
 
-    A unit that died has one result for all of its cases, and is held against the worst of them.
+    A unit that died has one result for all of its cases, and is compared with the worst of them.
 
     Args:
-        shard_of: units of the candidate's plan, where that is known: then what is gone was
-            removed, and what was planned and has no result is no longer run.
-        lost: units that have no result because their leg gave none: no word about their tests.
-        names: cases that the base has under another name, as `renamed` finds them.
+        shard_of: units of the candidate's plan, if it is known: a missing case is then removed, or
+            no longer run if its unit is planned.
+        lost: units without a result because their leg gave none; their tests are left out.
+        names: cases that the base has under another name, by `match_renames`.
 
     Returns:
-        By kind in the order of `KINDS`, then by key.
+        by kind in the order of `KINDS`, then by key.
     """
     before, after = _Indexed(base), _Indexed(candidate)
     flaky = frozenset(candidate.flaky)
-    found = [
+    changes = [
         *(
-            one
-            for one in _in_candidate(before, after, names)
-            if one.kind != "added" or one.key not in flaky
+            case
+            for case in _in_candidate(before, after, names)
+            if case.kind != "added" or case.key not in flaky
         ),
         *_only_in_base(before, after, shard_of, names.old_keys),
         *_flaky(before, after, names.sure),
     ]
-    reported = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
-    return _in_order(reported)
+    return _in_order(
+        case for case in changes if case.kind != "no_longer_run" or case.key.unit_key not in lost
+    )
 
 
-def _in_order(found: Iterable[Transition]) -> tuple[Transition, ...]:
-    return tuple(sorted(found, key=lambda one: (KINDS.index(one.kind), one.key)))
+def _in_order(changes: Iterable[Transition]) -> tuple[Transition, ...]:
+    return tuple(sorted(changes, key=lambda case: (KINDS.index(case.kind), case.key)))
 
 
 def with_excuses(
-    found: Iterable[Transition], excused: Mapping[CaseKey, Excuse]
+    changes: Iterable[Transition], excused: Mapping[CaseKey, Excuse]
 ) -> tuple[Transition, ...]:
-    """The transitions, failures that do not count under a kind that makes nothing worse."""
+    """Return the transitions, with excused failures of the kind of their excuse."""
     return _in_order(
-        replace(one, kind=excused[one.key].kind, excuse=excused[one.key].why)
-        if one.key in excused and one.kind in EXCUSABLE
-        else one
-        for one in found
+        replace(case, kind=excused[case.key].kind, excuse=excused[case.key].why)
+        if case.key in excused and case.kind in EXCUSABLE
+        else case
+        for case in changes
     )
 
 
 def quarantined(run: Run, entries: Sequence[Entry]) -> dict[CaseKey, Excuse]:
-    """The cases of a run that went wrong and are quarantined."""
-    found = {}
+    """Return the bad cases of a run that are quarantined."""
+    excuses = {}
     for position in np.flatnonzero(np.isin(statuses(run), BAD)).tolist() if entries else ():
         key = run.keys[position]
         entry = entry_of(entries, key.unit_key)
         if entry is not None:
-            found[key] = Excuse("quarantined", entry.reason_text)
-    return found
+            excuses[key] = Excuse("quarantined", entry.reason_text)
+    return excuses
 
 
 def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator[Transition]:
-    place = index_in(after.run, before.run)
-    old_fates = np.where(
-        place >= 0, before.statuses[place] if len(before.statuses) else 0, INTERRUPTED
+    index = index_in(after.run, before.run)
+    old_statuses = np.where(
+        index >= 0, before.statuses[index] if len(before.statuses) else 0, INTERRUPTED
     )
-    # What went right in both is nearly all there is, and has nothing to tell.
-    for position in np.flatnonzero((old_fates != GOOD) | (after.statuses != GOOD)).tolist():
-        key, fate = after.run.keys[position], int(after.statuses[position])
+    # Nearly all cases are good in both runs, and give no transition.
+    for position in np.flatnonzero((old_statuses != GOOD) | (after.statuses != GOOD)).tolist():
+        key, status = after.run.keys[position], int(after.statuses[position])
         was = names.sure.get(key)
         old = before.index_of(key if was is None else was)
-        kind = _kind(None if old is None else int(before.statuses[old]), fate)
+        kind = _kind(None if old is None else int(before.statuses[old]), status)
         if kind == "added" and key in names.perhaps:
             kind, old = "renamed", before.index_of(names.perhaps[key])
         elif was is not None and kind is None:
             kind = "renamed"
         elif kind == "newly_skipped" and key in after.run.messages:
-            kind = "newly_xfailed"  # of what went right, only an expected failure has a message
+            kind = "newly_xfailed"  # of good cases, only expected failures have a message
         if kind is not None:
             yield Transition(
                 kind=kind,
@@ -482,17 +477,17 @@ def _only_in_base(
         if key in found_elsewhere:
             continue
         new = after.worst.get(key.unit_key)
-        fate = int(before.statuses[position])
+        status = int(before.statuses[position])
         if new is not None:
             died = after.run.outcome[new] == CODE["outcome"]["died"]
             if died or key.case == key.unit:
-                if key.case == key.unit and fate in BAD and after.statuses[new] == GOOD:
+                if key.case == key.unit and status in BAD and after.statuses[new] == GOOD:
                     states = case_state(before.run, position), case_state(after.run, new)
                     yield Transition("fixed", key, after.shard(new), *states)
                 continue
-        if fate == INTERRUPTED:
+        if status == INTERRUPTED:
             continue
-        # The base's shard says nothing: the candidate's plan may have put the unit elsewhere.
+        # Not the shard of the base: the candidate's plan may have moved the unit.
         planned = (shard_of or {}).get(key.unit_key, "")
         shard = after.shard(new) if new is not None else planned
         removed = shard_of is not None and (
@@ -522,28 +517,28 @@ def _flaky(
 def with_failure_rates(
     transitions: Sequence[Transition], history: History | None, used: Sequence[int]
 ) -> tuple[Transition, ...]:
-    """The transitions, those to the worse with how often that was so before.
+    """Return the transitions, failures with their number of past failures.
 
     Args:
-        used: positions of the history's runs that are the baseline.
+        used: positions of the baseline's runs in the history.
     """
-    if history is None or not used or not any(one.kind in RATED_KINDS for one in transitions):
+    if history is None or not used or not any(case.kind in RATED_KINDS for case in transitions):
         return tuple(transitions)
-    wanted = {one.renamed_from or one.key for one in transitions if one.kind in RATED_KINDS}
-    at = {key: place for place, key in enumerate(history.keys) if key in wanted}
+    wanted = {case.renamed_from or case.key for case in transitions if case.kind in RATED_KINDS}
+    positions = {key: index for index, key in enumerate(history.keys) if key in wanted}
     values, edges = history.values, group_bounds(history.values.key, len(history.keys))
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
 
-    def with_rate(one: Transition) -> Transition:
-        place = at.get(one.renamed_from or one.key)
-        if one.kind not in RATED_KINDS or place is None:
-            return one
-        rows = slice(int(edges[place]), int(edges[place + 1]))
-        # What was stopped with its leg went neither right nor wrong.
-        fates = statuses_of(values.outcome[rows], values.ending[rows])
-        there = chosen[values.run[rows]] & (fates != INTERRUPTED)
-        bad = np.isin(fates, BAD) & there
-        return replace(one, baseline_failures=int(bad.sum()), baseline_runs=int(there.sum()))
+    def with_rate(case: Transition) -> Transition:
+        position = positions.get(case.renamed_from or case.key)
+        if case.kind not in RATED_KINDS or position is None:
+            return case
+        rows = slice(int(edges[position]), int(edges[position + 1]))
+        # A case that was stopped with its leg is neither good nor bad.
+        past = statuses_of(values.outcome[rows], values.ending[rows])
+        counted = chosen[values.run[rows]] & (past != INTERRUPTED)
+        bad = np.isin(past, BAD) & counted
+        return replace(case, baseline_failures=int(bad.sum()), baseline_runs=int(counted.sum()))
 
     return tuple(map(with_rate, transitions))

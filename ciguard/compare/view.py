@@ -1,7 +1,7 @@
-"""What `ciguard compare` shows, and what a report shows of a comparison: values -> blocks. Pure.
+"""The view of a comparison as blocks of a document, for `ciguard compare` and a report. Pure.
 
-A sentence that the headline has is not repeated below it: `Headline.facts` says which ones it has,
-and `Shown` what a document has above this one.
+No sentence is repeated: `Headline.facts` lists the facts of the headline, and `Shown` those of a
+document above the comparison.
 """
 
 from __future__ import annotations
@@ -26,14 +26,7 @@ from ciguard.compare.metric_changes import (
 )
 from ciguard.compare.series import series_section
 from ciguard.compare.steps_and_artifacts import artifacts_section, steps_section
-from ciguard.compare.wording import (
-    NOTHING_SHOWN,
-    Shown,
-    as_sentence,
-    change_verdict,
-    headline,
-    jobs_headline,
-)
+from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, headline
 from ciguard.document import (
     Bullets,
     Cell,
@@ -91,7 +84,7 @@ JOBS_STATES: Final[dict[JobsState, doc.State]] = {
     "better": "passed",
     "same": "passed",
 }
-# The section of a measure: its name, title, and when it is left out.
+# The section of a measure: name, title, and `drop` (see `Section`).
 MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
     "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
     "wall_s": ("durations", "Durations of tests", 8),
@@ -102,62 +95,59 @@ TOTALS: Final[dict[TotalName, str]] = {
     "tests_s": "sum of the tests",
     "peak_bytes": "largest peak",
 }
-VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
-MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
+VISIBLE_SPEED: Final = 0.02  # a smaller correction does not show in a table
+MAX_OPEN: Final = 5  # unconfirmed large changes; more of them are folded
 
 
 def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
-    """The whole comparison, its verdict first."""
+    """Return the headline and all sections of a comparison."""
     state = PAGE_STATES.get(comparison.state, "neutral")
-    return (
-        doc.Headline(headline(comparison).text, state),
-        *sections(comparison, links),
-    )
+    return (doc.Headline(headline(comparison).text, state), *sections(comparison, links))
 
 
 def summary(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Paragraph:
-    """The verdict within another document; emphasised where there is one."""
-    found = headline(comparison, shown)
+    """Return the headline as a paragraph of another document, emphasised if it has a verdict."""
+    text, facts = headline(comparison, shown)
     is_empty = comparison.state == "inconclusive" and (
-        "unjudged" in found.facts or comparison.base is None
+        "unjudged" in facts or comparison.base is None
     )
-    return Paragraph(f"{found.text}." if is_empty else Strong(found.text))
+    return Paragraph(f"{text}." if is_empty else Strong(text))
 
 
 def sections(
     comparison: Comparison, links: Links = NO_LINKS, shown: Shown = NOTHING_SHOWN
 ) -> tuple[Section, ...]:
-    """All that is below the headline, in order."""
-    said, jobs = headline(comparison, shown).facts, comparison.jobs
+    """Return all sections below the headline, in order."""
+    facts, jobs = headline(comparison, shown).facts, comparison.jobs
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
         _lost(comparison.lost_units if not shown.missing else ()),
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
         ),
-        _leaks(comparison, said),
-        *_transitions([one for one in comparison.transitions if not shown.has(one)], links),
-        _measure(comparison, comparison.memory, said, links),
-        _measure(comparison, comparison.durations, said, links),
+        _leaks(comparison, facts),
+        *_transitions([case for case in comparison.transitions if not shown.has(case)], links),
+        _measure(comparison, comparison.memory, facts, links),
+        _measure(comparison, comparison.durations, facts, links),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
         _metrics(comparison),
         _neighbours(comparison),
         series_section(comparison.series),
-        _both_runs(comparison, said, links),
+        _both_runs(comparison, facts, links),
     )
 
 
 def _runs(comparison: Comparison, links: Links) -> Facts:
-    """Name the runs that were compared, and the baseline."""
-    found = (
+    """Return the compared runs, and the baseline."""
+    runs = (
         ("base", comparison.base),
         ("candidate", comparison.candidate),
         ("previous run", comparison.previous),
     )
     rows: list[tuple[str, Content]] = [
         (name, Link(words.run_text(run), links.run_page(run.run_id, run.run_attempt)))
-        for name, run in found
+        for name, run in runs
         if run is not None
     ]
     baseline = comparison.baseline
@@ -169,14 +159,14 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
 
 def _lost(lost: Sequence[LostUnits]) -> Section:
     folds = []
-    for one in lost:
-        names = tuple(Item(identifier(whole_name(key))) for key in one.units)
-        folds.append(Details(words.lost_text(one), (Bullets(names, "test"),)))
+    for of_shard in lost:
+        names = tuple(Item(identifier(whole_name(key))) for key in of_shard.units)
+        folds.append(Details(words.lost_text(of_shard), (Bullets(names, "test"),)))
     return Section("lost", tuple(folds), "Lost tests", (len(lost), "shard"), drop=3)
 
 
 def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
-    """Two runs without records: what their jobs ended with, and how long each took."""
+    """Return the blocks of two runs without records: conclusions and times of their jobs."""
     state = JOBS_STATES.get(comparison.state, "neutral")
     same = comparison.unchanged
     folded = Details(
@@ -185,7 +175,7 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
     )
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
-        doc.Headline(jobs_headline(comparison), state),
+        doc.Headline(words.jobs_headline(comparison), state),
         Facts(tuple((name, words.run_text(run)) for name, run in sides)),
         Section("jobs", (_job_table(comparison.changes),), "Changed and cancelled jobs"),
         Section("same_jobs", (folded,)),
@@ -208,17 +198,17 @@ def _job_table(jobs: Sequence[JobChange]) -> Table:
     return Table(columns, rows, "job")
 
 
-def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
-    """List the leaks that the headline only counts."""
-    found = comparison.leaks[1 if "leak" in said else 0 :]
-    items = tuple(Item(words.leak_text(leak)) for leak in found)
+def _leaks(comparison: Comparison, facts: frozenset[Fact]) -> Section:
+    """Return the leaks that the headline does not name."""
+    leaks = comparison.leaks[1 if "leak" in facts else 0 :]
+    items = tuple(Item(words.leak_text(leak)) for leak in leaks)
     return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
 
 
-def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Section]:
-    """The tests that changed, and folded those that fail as they did in the base."""
+def _transitions(cases: Sequence[Transition], links: Links) -> tuple[Section, Section]:
+    """Return the tests that changed and, folded, those that fail in both runs."""
     changed, both = (
-        [one for one in found if one.fails_on_both == is_both] for is_both in (False, True)
+        [case for case in cases if case.fails_on_both == is_both] for is_both in (False, True)
     )
     folded = Details(f"{len(both):,} failing on both", (_transition_table(both, links),))
     number, title = (len(changed), "changed test"), "Tests that changed"
@@ -228,9 +218,9 @@ def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Se
     )
 
 
-def _transition_table(found: Sequence[Transition], links: Links) -> Table:
+def _transition_table(cases: Sequence[Transition], links: Links) -> Table:
     columns = ("test", "change", "before", "after", "shard", "message")
-    groups = group_variants(found, lambda one: one.key, _how)
+    groups = group_variants(cases, lambda case: case.key, _row_key)
     moved: dict[object, list[Sequence[Transition]]] = {}
     for number, group in enumerate(groups):
         moved.setdefault(words.moved_texts(group[0]) or number, []).append(group)
@@ -238,70 +228,71 @@ def _transition_table(found: Sequence[Transition], links: Links) -> Table:
     return Table(tuple(map(Column, columns)), rows, "test")
 
 
-def _how(one: Transition) -> tuple[object, ...]:
-    """Return what the transitions of one test have in common to be one row."""
-    others = (one.renamed_from, one.perhaps_was)
+def _row_key(case: Transition) -> tuple[object, ...]:
+    """Return the facts that the variants of a test must share to be one row."""
+    others = (case.renamed_from, case.perhaps_was)
     names = [key and key._replace(variant="") for key in others]
-    states = (words.before_text(one), words.case_text(one.after), one.excuse)
-    return (one.kind, *names, *states, fingerprint(one.first_line))
+    states = (words.before_text(case), words.case_text(case.after), case.excuse)
+    return (case.kind, *names, *states, fingerprint(case.first_line))
 
 
 def _transition(groups: Sequence[Sequence[Transition]], links: Links) -> Row:
-    """A test, with its combinations; or all tests that were renamed with one file or function."""
+    """Return the row of a test with its combinations, or of all tests of one renamed file."""
     group = groups[0]
-    one = group[0]
-    if len(group) > 1:  # how often it failed before differs between combinations
-        one = replace(one, baseline_failures=None)
-    is_doubtful = one.kind == "renamed" and one.renamed_from is None
-    kind = f"{'perhaps ' * is_doubtful}{words.kind_text(one.kind)}"
+    first = group[0]
+    if len(group) > 1:  # combinations differ in their numbers of past failures
+        first = replace(first, baseline_failures=None)
+    is_doubtful = first.kind == "renamed" and first.renamed_from is None
+    kind = f"{'perhaps ' * is_doubtful}{words.kind_text(first.kind)}"
     if len(groups) > 1:
-        old, new = words.moved_texts(one)
+        old, new = words.moved_texts(first)
         moved = identifier(old), " -> ", identifier(new), f": {count_of(len(groups), 'test')}"
-        shards = [two.shard for alike in groups for two in alike]
+        shards = [case.shard for alike in groups for case in alike]
         return (moved, kind, "", "", link_shards(shards, links), "")
-    name = _name([two.key for two in group], links)
-    for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
+    name = _name([case.key for case in group], links)
+    for relation, other in (("was", first.renamed_from), ("perhaps was", first.perhaps_was)):
         if other is not None:
             name = (*name, f", {relation} ", identifier(case_name(other)))
     return (
         name,
         kind,
-        words.before_text(one),
-        f"{words.case_text(one.after)}{words.failure_rate_text(one)}",
-        link_shards([two.shard for two in group], links),
-        Code(one.first_line) if one.first_line else "",
+        words.before_text(first),
+        f"{words.case_text(first.after)}{words.failure_rate_text(first)}",
+        link_shards([case.shard for case in group], links),
+        Code(first.first_line) if first.first_line else "",
     )
 
 
 def _name(keys: Sequence[CaseKey], links: Links) -> tuple[doc.Span, ...]:
-    """A test, and its combinations where there are several."""
-    where = name_combinations(keys, links.suites)
-    key = keys[0]._replace(variant="") if where else keys[0]
-    return (identifier(case_name(key)), *([f" {where}"] if where else []))
+    """Return the name of a test, with its combinations if there are several."""
+    combinations = name_combinations(keys, links.suites)
+    key = keys[0]._replace(variant="") if combinations else keys[0]
+    return (identifier(case_name(key)), *([f" {combinations}"] if combinations else []))
 
 
 def _measure(
     comparison: Comparison,
     verdict: MeasureVerdict,
-    said: frozenset[Fact],
+    facts: frozenset[Fact],
     links: Links,
 ) -> Section:
-    """The sentence, unless the headline has it, and the changes.
+    """Return the section of a measure: the sentence, unless the headline has it, and the changes.
 
-    Unconfirmed durations of a single run are named on a page only: most of them are noise.
+    `listed_changes` decides which changes a comment has; a page has them all.
     """
     name, title, drop = MEASURES[verdict.measure]
     sentence = (
         ""
-        if verdict.measure in said or verdict not in comparison.verdicts
+        if verdict.measure in facts or verdict not in comparison.verdicts
         else words.measure_text(verdict)
     )
     unconfirmed = verdict.unconfirmed
     folded = unconfirmed if len(unconfirmed) > MAX_OPEN else ()
-    few = _changes(_by_test([one for one in verdict.listed if one not in folded]), links)
+    few = [change for change in verdict.listed if change not in folded]
     summary = words.unconfirmed_text(folded)
-    listed = (few, Details(summary, (_changes(_by_test(folded), links),)))
-    all_changes = _changes([(one,) for one in (*verdict.losses, *verdict.gains)], links)
+    fold = Details(summary, (_changes(_by_test(folded), links),))
+    listed = (_changes(_by_test(few), links), fold)
+    all_changes = _changes([(change,) for change in (*verdict.losses, *verdict.gains)], links)
     return Section(
         name,
         (
@@ -316,17 +307,18 @@ def _measure(
 
 
 def _by_test(changes: Sequence[CaseChange]) -> list[tuple[CaseChange, ...]]:
-    return group_variants(changes, lambda one: one.key, change_verdict)
+    return group_variants(changes, lambda change: change.key, words.change_verdict)
 
 
 def _changes(groups: Sequence[Sequence[CaseChange]], links: Links) -> Table:
-    """Times stand as they were measured; their change does not count the speed of the runner.
+    """Return the table of changes; times are uncorrected, their change is at equal speed.
 
     A row of several combinations has the numbers of the first.
     """
     corrected = any(
-        one.measured is not None and not isclose(one.measured, one.after, rel_tol=VISIBLE_SPEED)
-        for one, *_ in groups
+        first.measured is not None
+        and not isclose(first.measured, first.after, rel_tol=VISIBLE_SPEED)
+        for first, *_ in groups
     )
     columns = (
         Column("test"), Column("verdict"), Column("before", "right"), Column("after", "right"),
@@ -337,31 +329,31 @@ def _changes(groups: Sequence[Sequence[CaseChange]], links: Links) -> Table:
 
 
 def _change(group: Sequence[CaseChange], links: Links) -> Row:
-    one, *others = group
-    name = _name([two.key for two in group], links)
+    first, *others = group
+    name = _name([change.key for change in group], links)
     if others:
-        name = (*name, f"; numbers of {one.key.variant}")
-    show = duration if one.measure == "wall_s" else size
-    after = one.after if one.measured is None else one.measured
+        name = (*name, f"; numbers of {first.key.variant}")
+    show = duration if first.measure == "wall_s" else size
+    after = first.after if first.measured is None else first.measured
     return (
         name,
-        change_verdict(one),
-        Cell(show(one.before), one.before),
+        words.change_verdict(first),
+        Cell(show(first.before), first.before),
         Cell(show(after), after),
-        Cell(f"{percent(one.ratio)} ({words.interval_text(one)})", min(one.ratio, 1e9)),
-        Link(one.shard, links.job(one.shard)),
+        Cell(f"{percent(first.ratio)} ({words.interval_text(first)})", min(first.ratio, 1e9)),
+        Link(first.shard, links.job(first.shard)),
     )
 
 
 def _metrics(comparison: Comparison) -> Section:
-    """List the metrics that differ; the others are folded."""
-    found = comparison.metrics
-    different = [one for one in found.changes if one.verdict in DIFFERENT]
-    equal = [one for one in found.changes if one.verdict not in DIFFERENT]
-    others: tuple[MetricChange | MetricCount, ...] = (*equal, *found.counts)
-    text = Paragraph(as_sentence(metrics_text(found)) if metrics_text(found) else "")
+    """Return the metrics that differ; the others are folded."""
+    metrics = comparison.metrics
+    different = [change for change in metrics.changes if change.verdict in DIFFERENT]
+    equal = [change for change in metrics.changes if change.verdict not in DIFFERENT]
+    others: tuple[MetricChange | MetricCount, ...] = (*equal, *metrics.counts)
+    text = Paragraph(as_sentence(metrics_text(metrics)) if metrics_text(metrics) else "")
     summary = f"{count_of(len(others), 'metric')} without a difference"
-    if found.counts or found.unjudged:
+    if metrics.counts or metrics.unjudged:
         summary = f"{count_of(len(others), 'metric')} without a verdict or a difference"
     fold = Details(summary, (text, _metric_table(others)))
     blocks: tuple[Block, ...] = (_metric_table(different), fold if others else text)
@@ -371,13 +363,13 @@ def _metrics(comparison: Comparison) -> Section:
 
 
 def _neighbours(comparison: Comparison) -> Section:
-    """Printed values that only look alike, as of two logs."""
-    base, found = comparison.base, comparison.neighbours
+    """Return the pairs of similar printed values, which have no verdict."""
+    base, neighbours = comparison.base, comparison.neighbours
     names = (base.name if base is not None else "", comparison.candidate.name)
     sides = (LogSide(names[0], "whole", 0), LogSide(names[1], "whole", 0))
     items = (
-        *(pair_item(one, sides) for one in found.nearest),
-        *(pair_item(one, sides, is_refused=True) for one in found.refused),
+        *(pair_item(pair, sides) for pair in neighbours.nearest),
+        *(pair_item(pair, sides, is_refused=True) for pair in neighbours.refused),
     )
     title = "No verdict: the keys differ"
     blocks = (Bullets(items, "pair"),)
@@ -391,15 +383,15 @@ def _metric_table(metrics: Sequence[MetricChange | MetricCount]) -> Table:
     return Table(columns, tuple(map(_metric, metrics)), "metric")
 
 
-def _metric(one: MetricChange | MetricCount) -> Row:
-    ratio = one.ratio if isinstance(one, MetricChange) else None
-    change = metric_change_text(one) if isinstance(one, MetricChange) else "-"
+def _metric(metric: MetricChange | MetricCount) -> Row:
+    ratio = metric.ratio if isinstance(metric, MetricChange) else None
+    change = metric_change_text(metric) if isinstance(metric, MetricChange) else "-"
     return (
-        Code(metric_title(one)), metric_verdict(one), metric_text(one), Cell(change, ratio)
+        Code(metric_title(metric)), metric_verdict(metric), metric_text(metric), Cell(change, ratio)
     )  # fmt: skip
 
 
-def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> Section:
+def _both_runs(comparison: Comparison, facts: frozenset[Fact], links: Links) -> Section:
     legs, baseline = comparison.legs, comparison.baseline
     unlisted = tuple(
         Item(as_sentence(f"{text}, in the JSON and on the HTML page"))
@@ -409,62 +401,63 @@ def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> S
     blocks: tuple[Block, ...] = (
         Section("folded_runs", (_runs(comparison, links),), formats=("markdown",)),
         _legs(comparison, links),
-        _totals(comparison, said),
+        _totals(comparison, facts),
         Section("unlisted", (Bullets(unlisted, "note"),), formats=("text", "markdown")),
-        Bullets(tuple(Item(text) for text in _notes(comparison, said)), "note"),
+        Bullets(tuple(Item(text) for text in _notes(comparison, facts)), "note"),
     )
     title = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
     number = len(legs), "compared shard"
     return Section("both_runs", blocks, title, number, drop=13, folded=True)
 
 
-def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
+def _totals(comparison: Comparison, facts: frozenset[Fact]) -> Facts:
     rows: list[tuple[str, Content]] = []
-    for one in comparison.totals:
-        show = size if one.name == "peak_bytes" else duration
-        after = _placeholder(comparison) if one.after is None else show(one.after)
-        n = count_of(one.n, "baseline run")
-        if one.name == "tests_s":
-            n = f"{count_of(one.n, 'test')} that passed in both"
-        elif one.n > 1:
+    for total in comparison.totals:
+        show = size if total.name == "peak_bytes" else duration
+        after = _placeholder(comparison) if total.after is None else show(total.after)
+        n = count_of(total.n, "baseline run")
+        if total.name == "tests_s":
+            n = f"{count_of(total.n, 'test')} that passed in both"
+        elif total.n > 1:
             n = f"median of {n}"
-        rows.append((TOTALS[one.name], f"{show(one.before)} ({n}) -> {after}"))
+        rows.append((TOTALS[total.name], f"{show(total.before)} ({n}) -> {after}"))
     if cost := _costs(comparison):
         rows.append(("billed", cost))
     known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
-    if known and "suite_speed" not in said:
+    if known and "suite_speed" not in facts:
         rows.append(("suite speed", words.suite_speed_text(comparison.suite_speed)))
     return Facts(tuple(rows))
 
 
 def _placeholder(comparison: Comparison) -> str:
-    """In the place of a total that is not known."""
+    """Return the text in the place of an unknown total."""
     return "not shown: the run is incomplete" if comparison.is_incomplete else "-"
 
 
 def _costs(comparison: Comparison) -> str:
-    """ "12 minutes (0.072 USD) -> 14 minutes (0.084 USD), of the shards alone"; "" unknown."""
+    """Return "12 minutes (0.072 USD) -> 14 minutes (0.084 USD)"; "" if both are unknown."""
     before, after = comparison.cost_before, comparison.cost_after
     if before is None and after is None:
         return ""
-    alone = any(one is not None and not one.includes_all_jobs for one in (before, after))
+    alone = any(cost is not None and not cost.includes_all_jobs for cost in (before, after))
     old = "-" if before is None else words.cost_text(before)
     new = _placeholder(comparison) if after is None else words.cost_text(after)
     return f"{old} -> {new}{', of the shards alone' * alone}"
 
 
-def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
-    """Yield the notes that the headline does not have."""
-    if comparison.unjudged_reason and "unjudged" not in said:
+def _notes(comparison: Comparison, facts: frozenset[Fact]) -> Iterator[str]:
+    """Yield the notes that the headline lacks."""
+    if comparison.unjudged_reason and "unjudged" not in facts:
         yield as_sentence(words.unjudged_text(comparison))
     yield from words.slowed_legs_texts(comparison.legs)
     yield from map(words.note_text, comparison.notes)
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
-    """A row a shard."""
-    machines = [one for leg in comparison.legs for one in (leg.machine_before, leg.machine_after)]
-    has_gpus = any(one.gpu_total for one in machines)
+    """Return the table of shards."""
+    has_gpus = any(
+        leg.machine_before.gpu_total or leg.machine_after.gpu_total for leg in comparison.legs
+    )
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
         *([Column("GPU memory")] if has_gpus else []),
@@ -478,8 +471,8 @@ def _legs(comparison: Comparison, links: Links) -> Table:
 
 def _leg(name: str, leg: LegChange, links: Links, *, has_gpus: bool) -> Row:
     gpus = [
-        one.gpu_total.size_bytes if one.gpu_total is not None else None
-        for one in (leg.machine_before, leg.machine_after)
+        machine.gpu_total.size_bytes if machine.gpu_total is not None else None
+        for machine in (leg.machine_before, leg.machine_after)
     ]
     return (
         Link(name, links.job(leg.shard)),
@@ -495,5 +488,5 @@ def _leg(name: str, leg: LegChange, links: Links, *, has_gpus: bool) -> Row:
 def _change_of(
     before: float | None, after: float | None, show: Callable[[float | None], str]
 ) -> Cell:
-    """A cell that is sorted by the number after."""
+    """Return a cell that is sorted by the number after."""
     return Cell(f"{show(before)} -> {show(after)}", after)

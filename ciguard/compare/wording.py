@@ -1,15 +1,16 @@
-"""Values of a comparison as words: its headline, and a phrase for each verdict and number. Pure.
+"""The sentences of a comparison: its headline, and a phrase for each verdict and number. Pure.
 
-A headline has the state and what led to it, the worst first.
+The headline has the state, and the findings that led to it, the worst first.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ciguard.compare.listed_changes import is_counted
 from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
@@ -18,6 +19,7 @@ from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.render.machine_view import slowdown_text
+from ciguard.render.notes import name_some
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
     from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
     from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
-    from ciguard.compare.comparison import Comparison, Note, NoteKind, State, UnjudgedReason
-    from ciguard.compare.jobs import Cost, JobChange, JobsComparison
+    from ciguard.compare.billed_minutes import Cost
+    from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason
+    from ciguard.compare.jobs import JobChange, JobsComparison
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits
     from ciguard.compare.run_columns import RunInfo
@@ -92,7 +95,7 @@ ONE_RUN_EACH: Final = (
     "durations and memory were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
-CHANGE_NOUN: Final = {  # of a change that is not confirmed, by its verdict
+CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "suspect": "suspect",
     "possible gain": "possible gain",
     "not confirmed": "refuted suspect",
@@ -102,20 +105,15 @@ _PARTS: Final = re.compile(r"(?=::|[\[( ])")
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
 
-def state_text(state: State) -> str:
-    """The verdict in capitals: "WORSE"."""
-    return "NO SIGNIFICANT DIFFERENCE" if state == "same" else state.upper()
-
-
 def kind_text(kind: TransitionKind) -> str:
-    """ "newly timed out", "timed out, added"; "gone" with and without a plan that tells why."""
+    """Return "newly timed out", "timed out, added" or "gone"."""
     if kind in ("removed", "no_longer_run"):
         return "gone"
     return kind.replace("_added", ", added").replace("_", " ")
 
 
 def incomplete_text(reason: IncompleteReason) -> str:
-    """ "shards 01, 02: timeout", "no record of shard 03", "2 planned tests without a result"."""
+    """Return "shards 01, 02: timeout", "no record of shard 03"."""
     if reason.kind == "no_result":
         return f"{count_of(reason.units, 'planned test')} of complete shards without a result"
     shards = shards_text(reason.shards)
@@ -130,20 +128,14 @@ def incomplete_text(reason: IncompleteReason) -> str:
 
 
 def shards_text(names: Sequence[str]) -> str:
-    """ "shard 02", "shards 02, 05, 07 and 3 more"; "the only shard" of a run of result files."""
+    """Return "shard 02", "shards 02, 05, 07 and 3 more"; "the only shard" for result files."""
     if not any(names):
         return "the only shard"
-    return f"{'shard' if len(names) == 1 else 'shards'} {name_some(names)}"
-
-
-def name_some(names: Sequence[str]) -> str:
-    """ "02, 05, 07 and 3 more"."""
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{'shard' if len(names) == 1 else 'shards'} {name_some(names, MAX_NAMED)}"
 
 
 def as_sentence(text: str) -> str:
-    """The words with a capital and a stop."""
+    """Return the words with a capital and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -157,10 +149,10 @@ def unjudged_text(comparison: Comparison) -> str:
 
 
 def measure_text(verdict: MeasureVerdict, *, brief: bool = False) -> str:
-    """ "peak memory: 1 confirmed regression (15 tests judged, n=12)".
+    """Return "peak memory: 1 confirmed regression (15 tests judged, n=12)".
 
     Args:
-        brief: without "no significant difference", where that was just said.
+        brief: without "no significant difference", which the headline has.
     """
     noun, word = MEASURE_NOUN[verdict.measure], verdict.verdict
     otherwise = verdict.measured_otherwise
@@ -171,7 +163,7 @@ def measure_text(verdict: MeasureVerdict, *, brief: bool = False) -> str:
         parts.append(
             f", {otherwise:,} of {verdict.judged_tests + otherwise:,} {MEASURED_OTHERWISE}"
         )
-    large = sum(one.is_large and one.tier in ("suspect", "unjudged") for one in verdict.losses)
+    large = sum(loss.is_large and loss.tier in ("suspect", "unjudged") for loss in verdict.losses)
     if large:
         parts.append(f"; {count_of(large, 'test')} took at least 3 times as long")
     return noun + "".join(parts)
@@ -193,7 +185,7 @@ def _measure_verdict(verdict: MeasureVerdict, *, brief: bool) -> str:
     if word == "too noisy to judge":
         return f": too noisy to judge: {verdict.noise_ratio:.1f} times the baseline's noise"
     worse = len(verdict.of_tier("confirmed"))
-    better = sum(one.tier == "confirmed" for one in verdict.gains)
+    better = sum(gain.tier == "confirmed" for gain in verdict.gains)
     counts = ((worse, "confirmed regression"), (better, "confirmed gain"))
     parts = [count_of(number, noun) for number, noun in counts if number]
     if not parts and verdict.suspects:
@@ -206,30 +198,35 @@ def _measure_verdict(verdict: MeasureVerdict, *, brief: bool) -> str:
 
 
 def _too_few(verdict: MeasureVerdict) -> str:
-    """Numbers of durations move by chance in every run: only those of memory are counted."""
+    """Word a measure without a verdict; only memory has counts, as durations vary in every run."""
     is_memory = verdict.measure == "peak_delta_bytes"
     both = (("up", verdict.losses), ("down", verdict.gains)) if is_memory else ()
-    moved = [f"{count_of(len(found), 'test')} {way}" for way, found in both if found]
-    if moved:
-        return f"{', '.join(moved)}, no verdict"
+    counts = [f"{count_of(len(changes), 'test')} {way}" for way, changes in both if changes]
+    if counts:
+        return f"{', '.join(counts)}, no verdict"
     values = count_of(verdict.n, "baseline value")
     return f"no verdict from {values} a test ({MIN_BASELINE_RUNS} are needed)"
 
 
 def unlisted_text(verdict: MeasureVerdict) -> str:
-    """ "duration: 40 suspects, 1 possible gain"; "" where all are listed."""
-    text = unconfirmed_text(verdict.unlisted)
+    """Return "duration: 40 suspects, 1 possible gain"; "" if all changes are listed."""
+    counted = (
+        change
+        for change in (*verdict.losses, *verdict.gains)
+        if is_counted(change.measure, change.tier, is_large=change.is_large)
+    )
+    text = unconfirmed_text(counted)
     return f"{MEASURE_NOUN[verdict.measure]}: {text}" if text else ""
 
 
 def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
-    """ "17 suspects, 1 possible gain": as the headline counts them."""
-    counts = Counter(CHANGE_NOUN[change_verdict(one)] for one in changes)
+    """Return "17 suspects, 1 possible gain": as the headline counts them."""
+    counts = Counter(CHANGE_NOUN[change_verdict(change)] for change in changes)
     return ", ".join(count_of(number, noun) for noun, number in counts.items())
 
 
 def interval_text(change: CaseChange) -> str:
-    """ "n=12, 95 % CI +21..+28", "n=2" without an interval."""
+    """Return "n=12, 95 % CI +21..+28", "n=2" without an interval."""
     count = f"n={change.n}"
     if change.low is None or change.high is None:
         return count
@@ -237,7 +234,7 @@ def interval_text(change: CaseChange) -> str:
 
 
 def change_verdict(change: CaseChange) -> str:
-    """ "confirmed", "suspect", "possible gain", "no verdict"."""
+    """Return "confirmed", "suspect", "possible gain", "no verdict"."""
     if change.tier == "unjudged":
         return "no verdict"
     if change.after < change.before:
@@ -245,31 +242,31 @@ def change_verdict(change: CaseChange) -> str:
     return change.tier
 
 
-def suite_speed_text(found: SuiteSpeed) -> str:
-    """ "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)"."""
-    if found.verdict == "not measured":
+def suite_speed_text(speed: SuiteSpeed) -> str:
+    """Return "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)"."""
+    if speed.verdict == "not measured":
         return "whole suite: no job has both a speed and a CPU probe"
-    if found.ratio is None or found.low is None or found.high is None:
-        runs = count_of(found.n, "baseline run")
+    if speed.ratio is None or speed.low is None or speed.high is None:
+        runs = count_of(speed.n, "baseline run")
         return f"whole suite: no verdict from {runs} ({MIN_BASELINE_RUNS} are needed)"
-    if found.measured_ratio is not None:
-        tests = 1 + found.measured_ratio
+    if speed.measured_ratio is not None:
+        tests = 1 + speed.measured_ratio
         return (
             f"whole suite: unclear: its tests took {tests:.2f} times as long as usual, the CPU "
-            f"probe of its runners {tests / (1 + found.ratio):.2f} times (n={found.n})"
+            f"probe of its runners {tests / (1 + speed.ratio):.2f} times (n={speed.n})"
         )
     aside = ""
-    if found.verdict == "no significant difference" and not found.low <= 0 <= found.high:
-        factor = 1 + abs(found.ratio) if found.ratio > 0 else 1 / (1 + found.ratio)
+    if speed.verdict == "no significant difference" and not speed.low <= 0 <= speed.high:
+        factor = 1 + abs(speed.ratio) if speed.ratio > 0 else 1 / (1 + speed.ratio)
         is_small = factor - 1 < MIN_SPEED_RATIO
         aside = f"; below {100 * MIN_SPEED_RATIO:.0f} %" if is_small else "; not in 3 of 4 shards"
-    interval = percents(found.low, found.high)
-    numbers = f"{percent(found.ratio)}, n={found.n}, 95 % CI {interval}{aside}"
-    return f"whole suite: {found.verdict} ({numbers})"
+    interval = percents(speed.low, speed.high)
+    numbers = f"{percent(speed.ratio)}, n={speed.n}, 95 % CI {interval}{aside}"
+    return f"whole suite: {speed.verdict} ({numbers})"
 
 
 def leak_text(leak: Leak) -> str:
-    """ "possible leak: 640 MiB kept by 120 tests in process 2 (40 MiB before, n=12)"."""
+    """Return "possible leak: 640 MiB kept by 120 tests in process 2 (40 MiB before, n=12)"."""
     shard = f" of shard {leak.shard}" if leak.shard else ""
     before = "unknown before"
     if leak.before_bytes is not None:
@@ -281,27 +278,27 @@ def leak_text(leak: Leak) -> str:
 
 
 def doubled_texts(comparison: Comparison) -> Iterator[str]:
-    """Sums of times that are at least twice what they were."""
+    """Word the sums of times that have at least doubled."""
     if not comparison.is_doubled:
         return
-    for one in comparison.totals:
-        if one.is_doubled and one.name == "tests_s":
-            tests, before = count_of(one.n, "test"), duration(one.before)
-            yield f"{tests} that passed in both took {duration(one.after)}, {before} in the base"
-        elif one.is_doubled:
-            before = duration(one.before)
-            yield f"the shards took {duration(one.after)} in sum, {before} in the baseline"
+    for total in comparison.totals:
+        if total.is_doubled and total.name == "tests_s":
+            tests, before = count_of(total.n, "test"), duration(total.before)
+            yield f"{tests} that passed in both took {duration(total.after)}, {before} in the base"
+        elif total.is_doubled:
+            before = duration(total.before)
+            yield f"the shards took {duration(total.after)} in sum, {before} in the baseline"
 
 
 def endings_text(leg: LegChange) -> str:
-    """ "completed", "completed -> deadline", "absent -> completed"."""
+    """Return "completed", "completed -> deadline", "absent -> completed"."""
     before, after = leg.before or "absent", leg.after or "no record"
     text = after if before == after else f"{before} -> {after}"
     return text.replace("_", " ")
 
 
 def job_times_text(job: JobChange) -> str:
-    """ "16 min 00 s -> 9 min 00 s (-43.75 %)"; no change of a job that is listed for its end."""
+    """Return "16 min 00 s -> 9 min 00 s (-43.75 %)", without a ratio if the job is listed."""
     before_s, after_s = job.wall_before_s, job.wall_after_s
     text = f"{duration(before_s)} -> {duration(after_s)}"
     if job.is_listed or not before_s or after_s is None:
@@ -310,35 +307,35 @@ def job_times_text(job: JobChange) -> str:
 
 
 def leg_times_text(leg: LegChange) -> str:
-    """ "10 s -> 14 s (swapped 1.20 GiB)": both times, each with what made it longer."""
+    """Return "10 s -> 14 s (swapped 1.20 GiB)": both times, each with what made it longer."""
     sides = ((leg.wall_before_s, leg.machine_before), (leg.wall_after_s, leg.machine_after))
     texts = []
     for wall_s, machine in sides:
-        slowed = slowdown_text(machine, wall_s)
-        texts.append(f"{duration(wall_s)} ({slowed})" if slowed else duration(wall_s))
+        slowdown = slowdown_text(machine, wall_s)
+        texts.append(f"{duration(wall_s)} ({slowdown})" if slowdown else duration(wall_s))
     return " -> ".join(texts)
 
 
 def slowed_legs_texts(legs: Sequence[LegChange]) -> Iterator[str]:
-    """Name the shards of a run that swapped or waited for memory, a sentence a run."""
+    """Word the shards that swapped or waited for memory, in a sentence for each run."""
     sides = {
         "base": [leg for leg in legs if slowdown_text(leg.machine_before, leg.wall_before_s)],
         "candidate": [leg for leg in legs if slowdown_text(leg.machine_after, leg.wall_after_s)],
     }
-    for side, found in sides.items():
-        if found:
-            shards = shards_text([leg.shard for leg in found])
+    for side, slowed in sides.items():
+        if slowed:
+            shards = shards_text([leg.shard for leg in slowed])
             yield f"In the {side}, {shards} swapped or waited for memory, which lengthens times."
 
 
 def cost_text(cost: Cost) -> str:
-    """ "12 minutes (0.072 USD)"."""
+    """Return "12 minutes (0.072 USD)"."""
     paid = "" if cost.price_usd is None else f" ({price(cost.price_usd)})"
     return f"{count_of(cost.minutes, 'minute')}{paid}"
 
 
 def lost_text(lost: LostUnits) -> str:
-    """ "29 tests lost with shard 02"."""
+    """Return "29 tests lost with shard 02"."""
     shards = shards_text(lost.shards)
     tests = count_of(len(lost.units), "test")
     if lost.certain:
@@ -346,22 +343,22 @@ def lost_text(lost: LostUnits) -> str:
     return f"{tests} of the base without a result: lost with {shards}, or removed"
 
 
-def moved_texts(one: Transition) -> tuple[str, ...]:
-    """The old and the new name of a renamed test, without the end that they have in common.
+def moved_texts(case: Transition) -> tuple[str, ...]:
+    """Return the old and the new name of a renamed test, without their common end.
 
     "a.py" and "b.py" for "a.py::t[1]" and "b.py::t[1]"; () for a test that kept its name.
     """
-    was = one.renamed_from or one.perhaps_was
-    if one.kind != "renamed" or was is None:
+    was = case.renamed_from or case.perhaps_was
+    if case.kind != "renamed" or was is None:
         return ()
-    old, new = (_PARTS.split(case_name(key._replace(variant=""))) for key in (was, one.key))
+    old, new = (_PARTS.split(case_name(key._replace(variant=""))) for key in (was, case.key))
     while min(len(old), len(new)) > 1 and old[-1] == new[-1]:
         old, new = old[:-1], new[:-1]
     return "".join(old), "".join(new)
 
 
 def case_text(state: CaseState | None) -> str:
-    """ "passed", "died (out of memory)", "absent"."""
+    """Return "passed", "died (out of memory)", "absent"."""
     if state is None:
         return "absent"
     outcome = state.outcome or "measured"
@@ -370,28 +367,28 @@ def case_text(state: CaseState | None) -> str:
     return f"{outcome} ({state.ending.replace('_', ' ')})"
 
 
-def before_text(one: Transition) -> str:
-    """Word how a test ended in the base; of a flaky one, in the try before its last."""
-    if one.kind != "flaky":
-        return case_text(one.before)
-    return f"{'added, ' if one.before is None else ''}failed in an earlier try"
+def before_text(case: Transition) -> str:
+    """Word how a test ended in the base; for a flaky test, in the try before its last."""
+    if case.kind != "flaky":
+        return case_text(case.before)
+    return f"{'added, ' if case.before is None else ''}failed in an earlier try"
 
 
-def failure_rate_text(one: Transition) -> str:
-    """ "; failed in 3 of 20 baseline runs"; with the excuse, where there is one."""
-    excuse = f"; {one_line(one.excuse)}" if one.excuse else ""
-    if not one.baseline_failures or not one.baseline_runs:
+def failure_rate_text(case: Transition) -> str:
+    """Return "; failed in 3 of 20 baseline runs"; with the excuse, where there is case."""
+    excuse = f"; {one_line(case.excuse)}" if case.excuse else ""
+    if not case.baseline_failures or not case.baseline_runs:
         return excuse
-    runs = count_of(one.baseline_runs, "baseline run")
-    return f"; failed in {one.baseline_failures} of {runs}{excuse}"
+    runs = count_of(case.baseline_runs, "baseline run")
+    return f"; failed in {case.baseline_failures} of {runs}{excuse}"
 
 
 def run_text(run: RunInfo) -> str:
-    """ "head, run 123/2, a1b2c3d, main, 1,040 tests"; of a first attempt "run 123"."""
+    """Return "head, run 123/2, a1b2c3d, main, 1,040 tests"; of a first attempt "run 123"."""
     parts = [run.name]
     if run.run_id is not None:
         attempt = f"/{run.run_attempt}" if (run.run_attempt or 1) > 1 else ""
-        # A name that is the run's number says it already.
+        # A name that is the number of the run is not repeated.
         if run.name.partition("/")[0] in (f"{run.run_id}", f"run {run.run_id}"):
             parts = []
         parts.append(f"run {run.run_id}{attempt}" + " of the history" * run.in_history)
@@ -401,26 +398,26 @@ def run_text(run: RunInfo) -> str:
 
 
 def conclusions_text(job: JobChange) -> str:
-    """ "success -> cancelled (timeout)"; one word where both are the same."""
+    """Return "success -> cancelled (timeout)"; one word where both are the same."""
     reason = f" ({job.ending.replace('_', ' ')})" if job.ending and job.after == "cancelled" else ""
-    before, after = (one or "absent" for one in (job.before, job.after))
+    before, after = (conclusion or "absent" for conclusion in (job.before, job.after))
     return f"{before} -> {after}{reason}" if before != after else f"{after}{reason}"
 
 
 def job_counts(jobs: Iterable[JobChange]) -> Iterator[str]:
-    """ "5 jobs still cancelled (4 at the time limit, after at least 45 min 12 s)" """
+    """Return "5 jobs still cancelled (4 at the time limit, after at least 45 min 12 s)" """
     by_transition: dict[str, list[JobChange]] = defaultdict(list)
     for job in jobs:
         by_transition[job.transition or "changed otherwise"].append(job)
-    for transition, found in by_transition.items():
-        walls_s = [job.wall_after_s or 0.0 for job in found if "timeout" in (job.ending, job.after)]
+    for transition, group in by_transition.items():
+        walls_s = [job.wall_after_s or 0.0 for job in group if "timeout" in (job.ending, job.after)]
         after = f", after at least {duration(min(walls_s))}" if any(walls_s) else ""
         limit = f" ({len(walls_s):,} at the time limit{after})" if walls_s else ""
-        yield f"{count_of(len(found), 'job')} {transition}{limit}"
+        yield f"{count_of(len(group), 'job')} {transition}{limit}"
 
 
 def baseline_text(baseline: BaselineInfo) -> str:
-    """ "12 runs: on ancestors of a1b2c3d, by git", "2 runs: 1 ...; 1 given as the base"."""
+    """Return "12 runs: on ancestors of a1b2c3d, by git", "2 runs: 1 ...; 1 given as the base"."""
     of_history = len(baseline.runs) - baseline.given_runs
     commit = (baseline.ancestors_of or "")[:7]
     source = ANCESTRY_SOURCE_TEXT[baseline.ancestry_source or "runs"]
@@ -437,26 +434,23 @@ def baseline_text(baseline: BaselineInfo) -> str:
 
 
 def excluded_text(baseline: BaselineInfo) -> str:
-    """ "2 runs: of a pull request; 18 values: the test did not pass"; "" where all were used."""
-    reasons = Counter(one.reason for one in baseline.excluded_runs)
+    """Return "2 runs: of a pull request; 18 values: the test did not pass"; "" for none."""
+    reasons = Counter(run.reason for run in baseline.excluded_runs)
     parts = [
         f"{count_of(number, 'run')}: {EXCLUDED_RUN_TEXT[reason]}"
         for reason, number in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     parts += [
-        f"{count_of(one.values, 'value')}: {EXCLUDED_VALUES_TEXT[one.reason]}"
-        for one in baseline.excluded_values
+        f"{count_of(excluded.values, 'value')}: {EXCLUDED_VALUES_TEXT[excluded.reason]}"
+        for excluded in baseline.excluded_values
     ]
     return "; ".join(parts)
 
 
 def note_text(note: Note) -> str:
-    """A sentence of `NOTE_TEXT`."""
+    """Word a note by `NOTE_TEXT`."""
     return NOTE_TEXT[note.kind].format(
-        count=note.count,
-        total=note.total,
-        runs=note.runs,
-        detail=note.detail,
+        **asdict(note),
         tests=count_of(note.count, "test"),
         suspects=count_of(note.total, "suspect"),
         blocks=count_of(note.count, "block"),
@@ -464,7 +458,7 @@ def note_text(note: Note) -> str:
     )
 
 
-# What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
+# Facts of a headline: missing results, a verdict, the first leak, why no number is judged.
 Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
 
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
@@ -478,13 +472,13 @@ UNMEASURED: Final = ("not measured", "baseline incomplete")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the document has above the comparison.
+    """The facts that a document has above the comparison, which does not repeat them.
 
     Attributes:
-        missing: what the run lacks: shards, and tests without a result.
-        excused: failures that are quarantined or forgiven.
-        flaky: units that are named as flaky.
-        failed: failures that are named, with what changed about them.
+        missing: missing shards, and tests without a result.
+        excused: failures that are quarantined or ignored.
+        flaky: flaky units.
+        failed: failures, with their change.
     """
 
     missing: bool = False
@@ -493,7 +487,7 @@ class Shown:
     failed: frozenset[CaseKey] = frozenset()
 
     def has(self, transition: Transition) -> bool:
-        """Say that a transition is named above."""
+        """Return whether the document names a transition above."""
         if transition.kind == "flaky":
             return transition.key.unit_key in self.flaky
         return transition.key in self.failed or (self.excused and bool(transition.excuse))
@@ -503,14 +497,14 @@ NOTHING_SHOWN: Final = Shown()
 
 
 class Headline(NamedTuple):
-    """The sentence of a comparison, and the facts that it has."""
+    """The sentence of a comparison, and the facts in it."""
 
     text: str
     facts: frozenset[Fact]
 
 
 def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
-    """The sentence of a comparison, the worst first; nothing that was shown above it."""
+    """Word a comparison in one sentence, the worst first, without the facts shown above."""
     parts: list[tuple[Fact | None, str]] = []
     if not (shown.missing and comparison.state == "incomplete"):
         parts += [("missing", text) for text in _missing(comparison)]
@@ -522,33 +516,35 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
         parts = [(None, f"{count_of(comparison.candidate.cases or 0, 'test')}, no base")]
     elif not parts:
         parts = [
-            (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)
+            (verdict.measure, measure_text(verdict))
+            for verdict in (comparison.memory, comparison.durations)
         ]
     if conditions := conditions_text(comparison.conditions):
         parts.insert(0, (None, conditions))
     text = "; ".join(text for _, text in parts)
     facts = frozenset(fact for fact, _ in parts if fact is not None)
-    return Headline(f"{state_text(comparison.state)}: {text}", facts)
+    state = "NO SIGNIFICANT DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return Headline(f"{state}: {text}", facts)
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:
     yield from map(incomplete_text, comparison.incomplete_reasons)
-    sure = [one for one in comparison.lost_units if one.certain]
+    sure = [lost for lost in comparison.lost_units if lost.certain]
     if len(sure) == len(comparison.incomplete_reasons) == 1:
         yield f"{count_of(len(sure[0].units), 'test')} lost with it"
     elif len(sure) == 1:
         yield lost_text(sure[0])
     elif sure:
-        units = sum(len(one.units) for one in sure)
+        units = sum(len(lost.units) for lost in sure)
         yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
-    for one in comparison.lost_units:
-        if not one.certain:
-            yield f"{count_of(len(one.units), 'test')} of the base without a result"
+    for lost in comparison.lost_units:
+        if not lost.certain:
+            yield f"{count_of(len(lost.units), 'test')} of the base without a result"
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:
     for word in HEADLINE_JOBS:
-        yield from job_counts(one for one in comparison.jobs if one.transition == word)
+        yield from job_counts(job for job in comparison.jobs if job.transition == word)
     counts: Counter[str] = Counter()
     for kind in HEADLINE_KINDS:
         counts[kind_text(kind)] += len(comparison.of_kind(kind))
@@ -558,7 +554,7 @@ def _counts(comparison: Comparison) -> Iterator[str]:
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
-    """The verdicts; without any, only what has numbers to show."""
+    """Yield the verdicts on numbers; without any, the measures with listed changes."""
     for leak in comparison.leaks[:1]:
         more = len(comparison.leaks) - 1
         yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
@@ -574,7 +570,7 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
 
 
 def jobs_headline(comparison: JobsComparison) -> str:
-    """The sentence of two runs without records."""
+    """Word the comparison of two runs without records in one sentence."""
     unchanged = f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion"
     parts = (*job_counts(comparison.changes), unchanged)
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from compare.compare_factories import case, column_run, run_of
 
+from ciguard.compare.billed_minutes import Cost, cost
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.jobs import Cost, JobChange, cost, job_changes
+from ciguard.compare.jobs import JobChange, job_changes
 from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline
 from ciguard.model.jobs import Job

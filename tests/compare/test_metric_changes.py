@@ -20,7 +20,7 @@ from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.metric_changes import metric_text, metric_title, metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
-from ciguard.compare.statistics import MIN_RUNS, metric_effect
+from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, metric_effect
 from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
@@ -199,11 +199,11 @@ def test_configured_direction_decides_what_is_worse() -> None:
 
 
 def test_too_few_runs_are_no_verdict() -> None:
-    found = judge(past(MIN_RUNS - 1), MetricLine("step", 5.0, "s"))
+    found = judge(past(MIN_RUNS_TO_CONFIRM - 1), MetricLine("step", 5.0, "s"))
     assert metric_verdict(only(found)) == "not judged: 9 of 10 past runs"
     assert triggered(found, FAIL_CONDITIONS) == ()
     assert exit_code(found, {"metric"}, strict=True) == 12
-    judged = judge(past(MIN_RUNS), MetricLine("step", 5.0, "s"))
+    judged = judge(past(MIN_RUNS_TO_CONFIRM), MetricLine("step", 5.0, "s"))
     assert metric_verdict(only(judged)).startswith("worse (n=10, 95 % CI +")
 
 
