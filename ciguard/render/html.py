@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-ROWS: Final = 500  # of a table where no script runs: a browser lays out more, nobody reads them
-MAX_ROWS: Final = 200_000  # where scripts run: a fork's records may have any number
+ROWS: Final = 500  # of a table without scripts: more of them are not read
+MAX_ROWS: Final = 200_000  # with scripts: a fork's records may have any number
 TEMPLATE: Final = "document.html.j2"
 
 
 def as_html(blocks: Sequence[Block]) -> str:
-    """The page: tables sort and search where scripts run, and are complete up to 200,000 rows."""
+    """Return the page; with scripts, tables sort and search, and have up to 200,000 rows."""
     shown = visible(blocks, "html")
     headline = next((block for block in shown if isinstance(block, Headline)), None)
     return (
@@ -34,10 +34,10 @@ def as_html(blocks: Sequence[Block]) -> str:
 
 
 def block_values(rows: int) -> dict[str, Any]:
-    """What `templates/blocks.html.j2` needs to show blocks.
+    """Return the variables of `templates/blocks.html.j2`.
 
     Args:
-        rows: of a table, where no script runs.
+        rows: largest number of rows of a table without scripts.
     """
     return {
         "rows": rows,

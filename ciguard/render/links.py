@@ -1,4 +1,4 @@
-"""Addresses on GitHub that a verdict or a comparison leads to. Pure."""
+"""Links from a verdict or a comparison to pages on GitHub. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The pages of one run and its repository; each is "" where it is not known.
+    """The addresses of the pages of one run and its repository; "" is unknown.
 
     Attributes:
-        url: of the repository.
-        sha: the commit that was tested, whose lines are shown; None where it is not known.
-        jobs: by shard, the address of its job's page.
-        suites: of the plan, by name: where their files are in the repository.
+        url: address of the repository.
+        sha: the tested commit, whose lines are linked; None if it is unknown.
+        jobs: by shard, the address of the page of its job.
+        suites: by name, the suites of the plan, with the folders of their files.
     """
 
     url: str = ""
@@ -32,22 +32,22 @@ class Links:
 
     @property
     def run(self) -> str:
-        """The run's page, with its summary and artifacts."""
+        """The page of the run, with summary and artifacts."""
         return self.run_page(self.run_id, self.run_attempt)
 
     def run_page(self, run_id: int | None, attempt: int | None = None) -> str:
-        """The page of any run of this repository."""
+        """Return the page of any run of this repository."""
         if run_id is None or not self.url:
             return ""
         tail = f"/attempts/{attempt}" if (attempt or 1) > 1 else ""
         return f"{self.url}/actions/runs/{run_id}{tail}"
 
     def job(self, shard: str) -> str:
-        """The page of a shard's job."""
+        """Return the page of a shard's job."""
         return self.jobs.get(shard, "")
 
     def line(self, result: Result) -> str:
-        """The page of the line where a test stands or fell, in the tested commit."""
+        """Return the page of the line in the tested commit where a test is or failed."""
         file = repository_path(self.suites, result.suite, result.file)
         if not self.url or not self.sha or not file:
             return ""

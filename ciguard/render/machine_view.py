@@ -1,4 +1,4 @@
-"""Swap, stalls, memory left and GPUs of shards, as all verbs show them: values -> blocks. Pure."""
+"""The section on the machines of shards: swap, stalls, free memory and GPUs, as blocks. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ciguard.model.machine_use import MachineUse, MemoryMoment
     from ciguard.render.links import Links
 
-FIRST: Final = 3  # shards of each measure that come first, the worst of them
-MAX_ROWS: Final = 12  # of all shards together; the JSON has all
+FIRST: Final = 3  # shards of each measure that come before the others, the worst ones
+MAX_ROWS: Final = 12  # of all shards; the JSON has all rows
 MAX_RUNNING: Final = 3  # tests named in a row
 
 
 @dataclass(frozen=True, slots=True)
 class ShardMachine:
-    """A shard with what was measured of its machine; None where that is not known."""
+    """A shard with the use of its machine; None is unknown."""
 
     shard: str
     use: MachineUse
@@ -32,7 +32,7 @@ class ShardMachine:
 
 
 def slowdown_text(use: MachineUse | None, wall_s: float | None) -> str:
-    """ "swapped 1.20 GiB, stalled 42 s": why a time is longer than its tests; "" for nothing."""
+    """Return "swapped 1.20 GiB, stalled 42 s", the reasons for a longer time; "" for none."""
     parts = []
     if use is not None and use.has_swapped and use.swap_growth is not None:
         parts.append(f"swapped {size(use.swap_growth.size_bytes)}")
@@ -42,7 +42,7 @@ def slowdown_text(use: MachineUse | None, wall_s: float | None) -> str:
 
 
 def gpu_text(use: MachineUse) -> str:
-    """ "GPU 0 20.4 GiB, GPU 1 18.1 GiB, together 38.4 GiB"; "" where nothing was measured."""
+    """Return "GPU 0 20.4 GiB, GPU 1 18.1 GiB, together 38.4 GiB"; "" without a GPU."""
     parts = [f"GPU {device} {size(most)}" for device, most in use.gpu_bytes.items()]
     if use.gpu_total is not None and len(parts) > 1:
         parts.append(f"together {size(use.gpu_total.size_bytes)}")
@@ -50,27 +50,27 @@ def gpu_text(use: MachineUse) -> str:
 
 
 def machine_section(legs: Sequence[ShardMachine], links: Links) -> Section:
-    """What was notable, with the tests that ran then; of each measure the worst shards first."""
+    """Return the notable measures with the running tests, the worst shards of each first."""
     by_rank: dict[int, list[tuple[float, str, Row]]] = {}
     for leg in legs:
         for rank, amount, row in _rows(leg, links):
             by_rank.setdefault(rank, []).append((-amount, leg.shard, row))
-    found = sorted(
-        (place // FIRST, rank, place, row)
+    ordered = sorted(
+        (position // FIRST, rank, position, row)
         for rank, members in by_rank.items()
-        for place, (*_, row) in enumerate(sorted(members, key=lambda one: one[:2]))
+        for position, (*_, row) in enumerate(sorted(members, key=lambda member: member[:2]))
     )
     columns = (
         Column("shard"), Column("measure"), Column("value"), Column("at", "right", 1),
         Column("running"),
     )  # fmt: skip
-    table = Table(columns, tuple(row for *_, row in found), "measure", max_rows=MAX_ROWS)
-    size_ = (len(found), "measure of a machine")
+    table = Table(columns, tuple(row for *_, row in ordered), "measure", max_rows=MAX_ROWS)
+    size_ = (len(ordered), "measure of a machine")
     return Section("machine", (table,), "Swap, stalls, memory and GPUs", size_, 15, folded=True)
 
 
 def _rows(leg: ShardMachine, links: Links) -> Iterator[tuple[int, float, Row]]:
-    """Each with its rank and its amount."""
+    """Yield the rows of a shard, each with its rank and amount."""
 
     def row(measure: str, value: str, amount: float, at_s: float, units: Sequence[UnitKey]) -> Row:
         shard = Link(leg.shard, links.job(leg.shard))
@@ -94,7 +94,7 @@ def _rows(leg: ShardMachine, links: Links) -> Iterator[tuple[int, float, Row]]:
 
 
 def _low(leg: ShardMachine) -> MemoryMoment | None:
-    """The least that was left, where that is little."""
+    """Return the moment with the least free memory, if that is little."""
     least = leg.use.least_headroom or leg.use.least_available
     if least is None or least.size_bytes >= memory_thresholds(leg.memory_bytes or 0)[0]:
         return None

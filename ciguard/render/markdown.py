@@ -1,7 +1,7 @@
-"""A document as GitHub's Markdown, as long as it may be.
+"""A document as GitHub's Markdown, within a limit of size.
 
-What does not fit goes in whole rows, then in whole sections by their priority, and is counted where
-it is missing; nothing is cut in its middle, and the headline always stays.
+If it is too long, whole rows are left out, then whole sections by their priority; a sentence counts
+them. No text is cut in its middle, and the headline always stays.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ciguard.text import code, count_of, escaped, linked, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ciguard.document import Block, Content, Item, Span, State, Table
+    from ciguard.document import Block, Cell, Content, Item, Span, State, Table
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160
-# A word in a cell, and its pieces: up to 24 characters that end where a reader expects it.
+# A long word in a cell, and its pieces: up to 24 characters, which end at punctuation if possible.
 _WORD: Final = re.compile(r"[^ ]{25,}")
 _BACKTICKS: Final = re.compile("`+")
 _PIECE: Final = re.compile(r".{1,24}(?<=[/:._,-])(?![/:._,-])|.{1,24}")
@@ -53,23 +53,23 @@ ICONS: Final[dict[State, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SizeLimit:
-    """How long a text may be, in the unit that GitHub counts there."""
+    """The limit of a text, in the unit that GitHub counts."""
 
     amount: int
     length: Callable[[str], int]
 
     def accepts(self, text: str) -> bool:
-        """Say whether a text is short enough."""
+        """Return whether a text is within the limit."""
         return self.length(text) <= self.amount
 
 
 def utf16_units(text: str) -> int:
-    """Characters, where one above U+FFFF counts twice."""
+    """Count characters; a character above U+FFFF counts twice."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def utf8_bytes(text: str) -> int:
-    """Bytes of the text as UTF-8."""
+    """Count the bytes of the text as UTF-8."""
     return len(text.encode("utf-8", "replace"))
 
 
@@ -79,11 +79,11 @@ def as_markdown(
     limit: SizeLimit | None = None,
     full_text_location: Content = "the JSON",
 ) -> str:
-    """The document, with its last line feed; without any markup of those whose names are in it.
+    """Return the document, with its last line feed; foreign text in it is never markup.
 
     Args:
-        limit: None for none; a table then has `ROWS[0]` rows at most.
-        full_text_location: where all of it can be read.
+        limit: None: no limit, and `ROWS[0]` rows of a table.
+        full_text_location: place of the complete text, for the sentence on left-out parts.
     """
     blocks = visible(blocks, "markdown")
     if limit is None:
@@ -101,7 +101,7 @@ def as_markdown(
 
 
 def _sections(blocks: Sequence[Block]) -> Iterator[Section]:
-    """All sections that may be left out, in order."""
+    """Yield all sections that may be left out, in order."""
     for block in blocks:
         if isinstance(block, Section):
             if block.drop:
@@ -112,7 +112,7 @@ def _sections(blocks: Sequence[Block]) -> Iterator[Section]:
 
 
 def _headline_alone(blocks: Sequence[Block], full_text_location: Content) -> str:
-    """When nothing else fits: the verdict in a line, short enough for any place."""
+    """Return the verdict alone, in one short line, if nothing else fits."""
     headline = next((block for block in blocks if isinstance(block, Headline)), Headline(""))
     words = escaped(one_line(plain(headline.content), HEADLINE_WIDTH), HEADLINE_WIDTH)
     rest = f"The rest does not fit here; see {_inline(full_text_location)}."
@@ -129,7 +129,7 @@ class _Markdown:
         self.omitted = [section.size for section in reversed(dropped) if section.size[0]]
 
     def document(self, blocks: Sequence[Block]) -> str:
-        """All blocks; the sentence on what was left out stands before the notes at the end."""
+        """Return all blocks, and before the notes at the end a sentence on left-out sections."""
         notes = len(blocks)
         while notes and isinstance(note := blocks[notes - 1], Paragraph) and note.is_note:
             notes -= 1
@@ -146,7 +146,7 @@ class _Markdown:
         return "\n\n".join(filter(None, map(self.block, blocks)))
 
     def block(self, block: Block) -> str:
-        """One block, without a line feed at its end."""
+        """Return one block, without a line feed at its end."""
         if isinstance(block, Headline):
             return f"### {ICONS[block.state]}{_inline(block.content)}"
         if isinstance(block, Paragraph):
@@ -187,8 +187,8 @@ class _Markdown:
         rows = [*table.rows[:most], *([table.total] if table.total is not None else [])]
         lines = [
             "".join(f"| {escaped(column.title)} " for column in table.columns) + "|",
-            "".join("|--:" if one.align == "right" else "|---" for one in table.columns) + "|",
-            *("".join(f"| {_cell(cell_content(cell))} " for cell in row) + "|" for row in rows),
+            "".join("|--:" if col.align == "right" else "|---" for col in table.columns) + "|",
+            *("".join(map(_cell, row)) + "|" for row in rows),
         ]
         return "\n".join(lines) + self.more(len(table.rows) - most, table.noun)
 
@@ -200,35 +200,35 @@ class _Markdown:
         )
 
 
+def _cell(cell: Content | Cell) -> str:
+    return f"| {_inline(cell_content(cell), is_breakable=True)} "
+
+
 def _folded(summary: str, inner: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>" if inner else ""
 
 
 def _fenced(listing: Listing) -> str:
-    """Lines between fences that are longer than any run of backticks in them."""
+    """Return the lines between fences longer than any run of backticks in them."""
     longest = max(map(len, _BACKTICKS.findall(listing.text)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join((f"{fence}{listing.language}", *listing.lines, fence))
 
 
-def _cell(content: Content) -> str:
-    """A cell of a table, in which a long name may be divided: GitHub's column is narrow."""
-    return "".join(_span(span, is_breakable=True) for span in spans(content))
-
-
 def _breakable_code(text: str, width: int) -> str:
-    """A name as it can be copied, with places where a line may end: `<wbr>` is in no copy."""
-    parts, at = [], 0
+    """Return a name with possible line ends; a copy of the name has no `<wbr>`."""
+    parts, end = [], 0
     text = one_line(text, width)
     for word in _WORD.finditer(text):
-        parts.append(code(text[at : word.start()])[6:-7])
+        parts.append(code(text[end : word.start()])[6:-7])
         parts.append("<wbr>".join(code(piece)[6:-7] for piece in _PIECE.findall(word[0])))
-        at = word.end()
-    return f"<code>{''.join(parts)}{code(text[at:])[6:-7]}</code>"
+        end = word.end()
+    return f"<code>{''.join(parts)}{code(text[end:])[6:-7]}</code>"
 
 
-def _inline(content: Content) -> str:
-    return "".join(map(_span, spans(content)))
+def _inline(content: Content, *, is_breakable: bool = False) -> str:
+    """Return a content in one line; in a table, long names may break: its columns are narrow."""
+    return "".join(_span(span, is_breakable=is_breakable) for span in spans(content))
 
 
 def _span(span: Span, *, is_breakable: bool = False) -> str:

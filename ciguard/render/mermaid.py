@@ -34,11 +34,11 @@ def bar_chart(
     bars_s: Sequence[float],
     line_s: Sequence[float] = (),
 ) -> str:
-    """The fenced block; over 50 keys, neighbours share a bar as long as their longest.
+    """Return the fenced block; with more than 50 keys, neighbours share a bar of their maximum.
 
     Args:
-        title, line_title: words of ours, which need no escape.
-        keys: as many as `bars_s` has values, at least one; `line_s` as many, or none for no line.
+        title, line_title: texts of ciguard, which need no escape.
+        keys: at least one, as many as values of `bars_s` and of `line_s`, if there is a line.
     """
     each = math.ceil(len(keys) / MAX_BARS)
     groups = [slice(start, start + each) for start in range(0, len(keys), each)]
@@ -76,17 +76,14 @@ def _settings(bars: int) -> str:
 
 
 def _labels(groups: Sequence[Sequence[str]]) -> list[str]:
-    """One a bar, all different: Mermaid would draw bars of one label over each other."""
-    found: list[str] = []
+    """Return distinct labels of the bars: Mermaid draws bars of one label over each other."""
+    labels: list[str] = []
     for number, group in enumerate(groups, 1):
-        first, last = _safe(group[0]), _safe(group[-1])
+        first, last = (_UNSAFE.sub("-", key[:KEY_WIDTH]) for key in (group[0], group[-1]))
         label = first if len(group) == 1 else f"{first} to {last}"
-        found.append(label if label.strip() and label not in found else f"{label} no. {number}")
-    return found
-
-
-def _safe(key: str) -> str:
-    return _UNSAFE.sub("-", key[:KEY_WIDTH])
+        is_usable = label.strip() and label not in labels
+        labels.append(label if is_usable else f"{label} no. {number}")
+    return labels
 
 
 def _number(value: float) -> str:

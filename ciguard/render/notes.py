@@ -1,6 +1,6 @@
-"""A finding, a cause or evidence as a kind with facts, and the one formatter that words it. Pure.
+"""Notes: findings, causes and evidence as a kind with facts, and the formatter of sentences. Pure.
 
-The table of sentences of a verb stands beside the code that finds them, as in guard/wording.py.
+Each verb has its own table of sentences (`Words`) by kind, such as guard/wording.py.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ciguard.text import count_of, duration, one_line, size
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
+MAX_NAMED: Final = 5  # names in a sentence; others are counted
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
-_MESSAGES: Final = ("error", "advice", "output")  # facts that are no names
+_MESSAGES: Final = ("error", "advice", "output")  # facts of foreign text; spaces are merged
 _OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
 _MISSING: Final = (None, "", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A kind with its facts: a table of words has its sentence.
+    """A kind of finding, cause or evidence, with its facts: names, numbers, lists of names.
 
-    `facts`: names, numbers, lists of names. The end of a key is the unit of its number: `_s`,
-    `_bytes`, `_ratio`, or none. `url` is the page of the evidence, where it has one.
+    The suffix of a key is the unit of its number: `_s`, `_bytes`, `_ratio`, or none. `url` is the
+    page of the evidence, or "".
     """
 
     kind: str
@@ -37,10 +37,10 @@ class Note:
 
 
 class Words(NamedTuple):
-    """Templates of a message and of the advice that follows it, both without a full stop.
+    """The templates of a message and of the advice that follows, both without a full stop.
 
-    A field shows a fact, or `units`, the number of units that are meant; `{units:test}` counts
-    tests. A part in brackets is left out where a fact in it is missing.
+    A field such as `{limit_s}` shows a fact; `{units}` is the number of units of the finding, and
+    `{units:test}` is "3 tests". A part in [brackets] is left out if a fact in it is missing.
     """
 
     message: str
@@ -58,7 +58,7 @@ def fill(template: str, facts: Mapping[str, Any]) -> str:
 
 
 def name_some(names: Sequence[str], most: int = MAX_NAMED, separator: str = ", ") -> str:
-    """ "a, b and 3 more"."""
+    """Return "a, b and 3 more"."""
     more = len(names) - most
     named = separator.join(map(one_line, names[:most]))
     return named + (f" and {more:,} more" if more > 0 else "")
@@ -98,7 +98,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def _exit(code: int | str) -> str:
-    """ "exit code 1", "SIGSEGV", and "exit code -" where it is not known."""
+    """Return "exit code 1", "SIGSEGV", or "exit code -" for an unknown code."""
     if isinstance(code, str) or code >= 0:
         return f"exit code {code}"
     try:

@@ -1,7 +1,7 @@
 """A document for a terminal or a log: 80 columns unless the terminal is wider, no markup.
 
-A table that is too wide loses columns in their stated order; one that is too wide even so is shown
-as entries: the first cell on a line, the others below it.
+A table that is too wide loses columns by their `drop`. If it is still too wide, its rows become
+entries: the first cell on a line, the others below it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Content, Item, Span
 
 COLUMNS: Final = 80
-ROWS: Final = 20  # of a table or a list by name; all of them stand in the JSON
+ROWS: Final = 20  # of a table or a list; the JSON has all rows
 INDENT: Final = "  "
-HARD_SPACE: Final = "\0"  # within an id, until its line is made: no shown text has this character
+HARD_SPACE: Final = "\0"  # a space within an id while lines are wrapped; no shown text has it
 
 
 def as_text(blocks: Sequence[Block], *, columns: int = COLUMNS, rows: int = ROWS) -> str:
-    """The document, with its last line feed.
+    """Return the document, with its last line feed.
 
     Args:
         columns: width of a line, >= 40; names and commands to copy may be longer.
-        rows: of a table or a list, at most.
+        rows: largest number of rows of a table or a list.
     """
     shown = _Text(columns, rows)
     text = "\n\n".join(filter(None, map(shown.block, visible(blocks, "text")))) + "\n"
@@ -57,7 +57,7 @@ class _Text:
         self.rows = rows
 
     def block(self, block: Block) -> str:
-        """One block, without a line feed at its end."""
+        """Return one block, without a line feed at its end."""
         if isinstance(block, Headline | Paragraph):
             return self.wrap(_words(block.content))
         if isinstance(block, Section):
@@ -78,7 +78,7 @@ class _Text:
         return ""
 
     def wrap(self, text: str, first: str = "", indent: str | None = None) -> str:
-        """Lines of at most `columns` characters; a longer word, as an id is, has its own line."""
+        """Wrap a text in lines of at most `columns` characters; a longer word has its own line."""
         return textwrap.fill(
             text,
             self.columns,
@@ -110,38 +110,38 @@ class _Text:
             yield f"{margin}{INDENT}{_more(more)}"
 
     def table(self, table: Table) -> str:
-        """The table with as many columns as fit, else as entries."""
+        """Return the table with as many columns as fit, else as entries."""
         most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
         rows = [[_words(cell_content(cell)) for cell in row] for row in table.rows[:most]]
         if table.total is not None:
             rows.append([_words(cell_content(cell)) for cell in table.total])
         more = _more(len(table.rows) - most, table.noun) if len(table.rows) > most else ""
-        places = list(range(len(table.columns)))
-        by_drop = sorted((n for n in places if table.columns[n].drop), reverse=True,
+        shown = list(range(len(table.columns)))
+        by_drop = sorted((n for n in shown if table.columns[n].drop), reverse=True,
                          key=lambda n: table.columns[n].drop)  # fmt: skip
         while True:
-            text = _layout_table(table, rows, places)
+            text = _layout_table(table, rows, shown)
             if max(map(len, text.splitlines())) <= self.columns:
                 break
             if not by_drop:
-                text = "\n".join(self.entries(table, rows, places))
+                text = "\n".join(self.entries(table, rows, shown))
                 break
-            places.remove(by_drop.pop(0))
+            shown.remove(by_drop.pop(0))
         return "\n".join(filter(None, (text, more)))
 
     def entries(
         self, table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]
     ) -> Iterator[str]:
-        first, *more_places = columns
+        first, *others = columns
         for row in rows:
             yield self.wrap(row[first], INDENT, INDENT * 2)
-            facts = [f"{table.columns[n].title} {row[n]}".strip() for n in more_places if row[n]]
+            facts = [f"{table.columns[n].title} {row[n]}".strip() for n in others if row[n]]
             if facts:
                 yield self.wrap(", ".join(facts), INDENT * 2, INDENT * 3)
 
 
 def _words(content: Content) -> str:
-    """The words of a content; the spaces of an id are such that no line ends there."""
+    """Return the words of a content, with hard spaces within ids so that no line ends there."""
     return "".join(
         plain(span).replace(" ", HARD_SPACE) if _is_id(span) else plain(span)
         for span in spans(content)
@@ -158,7 +158,7 @@ def _more(count: int, noun: str = "") -> str:
 
 
 def _layout_table(table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
-    shown = [table.columns[place] for place in columns]
+    shown = [table.columns[n] for n in columns]
     lines = [[column.title for column in shown], *([row[n] for n in columns] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(

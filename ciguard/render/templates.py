@@ -1,4 +1,4 @@
-"""Where the templates are, and the Jinja environment that renders them."""
+"""The folder of the templates, and the Jinja environment that renders them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def lines(message: str) -> str:
-    """A text of several lines, each without what cannot be seen."""
+    """Return a text of several lines, each without invisible characters."""
     return "\n".join(text.one_line(line, 400) for line in message.splitlines()[:60])
 
 
@@ -33,7 +33,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
 
 @lru_cache(maxsize=1)
 def page_script() -> dict[str, str]:
-    """The one script of a page, and what the page's policy knows it by: no other text runs."""
+    """Return the one script of a page, and its hash: the page's policy permits no other script."""
     script = (template_folder() / "tables.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"script": script, "script_hash": f"sha256-{digest}"}
@@ -41,14 +41,14 @@ def page_script() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The environment: an undefined name is an error, `*.html.j2` escapes by itself."""
+    """Return the environment: an undefined name is an error, and `*.html.j2` escapes texts."""
     folder = template_folder()
 
     def load(name: str) -> str | None:
         template = folder / name
         return template.read_text("utf-8") if template.is_file() else None
 
-    found = Environment(
+    result = Environment(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=select_autoescape(enabled_extensions=("html.j2",)),
@@ -56,14 +56,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters.update(FILTERS)
-    return found
+    result.filters.update(FILTERS)
+    return result
 
 
 def template_folder() -> Traversable:
-    """`templates/` lies inside an installed package and beside it in a checkout.
+    """Return `templates/`, inside of an installed package or beside the package in a checkout.
 
-    An editable install cannot map a top-level folder into the package, so both are looked at.
+    An editable install cannot map a top-level folder into the package, so both paths are tried.
     """
     packaged = files("ciguard") / "templates"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "templates"

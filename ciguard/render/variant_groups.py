@@ -1,4 +1,4 @@
-"""One test in several combinations of a matrix: shown as one, counted as many. Pure."""
+"""The grouping of one test in several combinations of a matrix, which is shown once. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey, Suite, UnitKey
     from ciguard.render.links import Links
 
-One = TypeVar("One")
+Item = TypeVar("Item")
 
-MAX_NAMED: Final = 5  # combinations or shards; the rest is counted
+MAX_NAMED: Final = 5  # combinations or shards; others are counted
 _MARKS: Final = (
     (re.compile(r"(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"()]+[\\/])+[^\s\\/:'\"(),]*"), "<path>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
@@ -28,51 +28,57 @@ _MARKS: Final = (
 
 
 def fingerprint(message: str) -> str:
-    """A message without what differs between two failures of one cause."""
+    """Return a message without the parts that differ between failures of one cause."""
     for pattern, mark in _MARKS:
         message = pattern.sub(mark, message)
     return one_line(message, 120)
 
 
 def group_variants(
-    items: Iterable[One], key: Callable[[One], CaseKey | UnitKey], how: Callable[[One], object]
-) -> list[tuple[One, ...]]:
-    """Items of tests that differ in their variant only, in the order of the first of each.
+    items: Iterable[Item],
+    key: Callable[[Item], CaseKey | UnitKey],
+    common: Callable[[Item], object],
+) -> list[tuple[Item, ...]]:
+    """Group items of tests that differ in their variant only, in the order of the first of each.
 
     Args:
-        how: what all items of a group have in common besides the test.
+        common: returns the value that all items of a group share besides the test.
     """
-    found: dict[object, list[One]] = {}
-    for one in items:
-        found.setdefault((key(one)._replace(variant=""), how(one)), []).append(one)
-    return [tuple(members) for members in found.values()]
+    groups: dict[object, list[Item]] = {}
+    for item in items:
+        groups.setdefault((key(item)._replace(variant=""), common(item)), []).append(item)
+    return [tuple(members) for members in groups.values()]
 
 
 def name_combinations(keys: Sequence[CaseKey | UnitKey], suites: Mapping[str, Suite]) -> str:
-    """ "in 2 of 15 combinations: a; b"; no names where it is all, "" for a single one.
+    """Return "in 2 of 15 combinations: a; b"; without names for all, "" for a single one.
 
     Args:
-        suites: of the plan; without the suite the number of all is not known.
+        suites: those of the plan; without the suite the number of all is unknown.
     """
-    mine = list(dict.fromkeys(key.variant for key in keys))
-    if len(mine) == 1:
+    variants_of_test = list(dict.fromkeys(key.variant for key in keys))
+    if len(variants_of_test) == 1:
         return ""
     suite = suites.get(keys[0].suite)
     variants = suite.variants if suite is not None else {}
-    is_matrix = not variants or any(one.matrix is not None for one in variants.values())
-    # A result of a variant that is not planned counts, too.
-    every = {*variants, *mine}
+    is_matrix = not variants or any(variant.matrix is not None for variant in variants.values())
+    # An unplanned variant with a result counts as well.
+    every = {*variants, *variants_of_test}
     number = count_of(len(every), "combination" if is_matrix else "variant")
     # The name of a combination has commas of its own.
-    names = "; ".join(map(one_line, mine[:MAX_NAMED]))
-    more = f" and {len(mine) - MAX_NAMED:,} more" if len(mine) > MAX_NAMED else ""
-    is_partial = suite is None or every - {*mine}
-    count = f"{len(mine)} of {number}" if suite is not None else number
+    names = "; ".join(map(one_line, variants_of_test[:MAX_NAMED]))
+    more = (
+        f" and {len(variants_of_test) - MAX_NAMED:,} more"
+        if len(variants_of_test) > MAX_NAMED
+        else ""
+    )
+    is_partial = suite is None or every - {*variants_of_test}
+    count = f"{len(variants_of_test)} of {number}" if suite is not None else number
     return f"in {count}{f': {names}{more}' if is_partial else ''}"
 
 
 def link_shards(shards: Sequence[str], links: Links) -> tuple[Span, ...]:
-    """Links to the jobs of the first few, and how many more."""
+    """Return links to the jobs of the first few shards, and the number of the others."""
     named = dict.fromkeys(shards)
     shown = join([Link(shard, links.job(shard)) for shard in list(named)[:MAX_NAMED]])
     more = len(named) - MAX_NAMED
