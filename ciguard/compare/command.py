@@ -246,12 +246,12 @@ def _configured_history(invocation: Invocation) -> History | None:
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
         return None  # a pyproject.toml without a section of ciguard
-    attempt = load_or_explain(
+    loaded = load_or_explain(
         config.history.store, invocation.folder, invocation.environ, WITHOUT_HISTORY
     )
-    if attempt.problem:
-        console.err(f"note: {attempt.problem}")
-    return attempt.history
+    if loaded.problem:
+        console.err(f"note: {loaded.problem}")
+    return loaded.history
 
 
 def _has_configuration(invocation: Invocation) -> bool:

@@ -1,8 +1,8 @@
-"""Cases that the base's last runs had and this run has not, of units that hold several. Pure.
+"""Lost cases: those that the base's last runs had and this run has not. Pure.
 
-A program that ends in the midst of a file writes a well-formed result file of what ran before, and
-may end with exit code 0. A file that defines its cases under a condition may define none. A case is
-deleted by a change of its file: only there a loss may be meant.
+A case belongs to a unit that holds several, such as a test file. A program that ends within a file
+writes a well-formed result file of the cases before, and may end with exit code 0; a file may also
+define its cases under a condition. A loss may be intended only if a change of the file deleted it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from ciguard.guard.state import Level
     from ciguard.history.query import StableCases
 
-# A unit that could not be read, or died, is a failure already, and has no cases.
+# A unit with such an outcome is a failure already, and has no cases.
 _WITHOUT_CASES: Final = ("errored", "died")
 
 
 @dataclass(frozen=True, slots=True)
 class CaseLoss:
-    """The cases that are gone of one unit.
+    """The lost cases of one unit.
 
-    `file` is the unit's own, below the plan's folder, if it is one. `is_emptied`: no case is left.
+    Attributes:
+        file: path of the unit below the plan's folder; "" if the unit is not a file.
+        is_emptied: no case of the unit ran.
     """
 
     key: UnitKey
@@ -47,25 +49,25 @@ def units_with_cases(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
     """Return the planned units that may hold several cases.
 
     Args:
-        foreign: there are result files of jobs of the user's own.
+        foreign: the results are files of jobs of the user's own.
     """
     units = (unit for shard in plan.shards for unit in shard.units)
-    # Where the framework's unit is a test, no case gets lost without its unit.
-    tests = {name for name, one in FRAMEWORKS.items() if one.unit.startswith("test")}
-    single = {name for name, one in plan.suites.items() if one.framework in tests}
+    # If the framework's unit is a test, no case is lost without its unit.
+    tests = {name for name, adapter in FRAMEWORKS.items() if adapter.unit.startswith("test")}
+    single = {name for name, suite in plan.suites.items() if suite.framework in tests}
     return frozenset(unit.key for unit in units if foreign or unit.suite not in single)
 
 
 def find_case_losses(
     plan: Plan, records: Iterable[Record], base: Mapping[UnitKey, StableCases]
 ) -> tuple[CaseLoss, ...]:
-    """By unit; a unit without any result is missing as a whole, and no loss of cases. O(results).
+    """Find the lost cases, by unit. O(results).
 
-    Neither is it in a leg with a focus, or a filter that the plan has not: that is found already.
-    So is the unit at which a leg was cut short.
+    Other findings cover these units: a unit without any result, the units of a leg with a focus or
+    a filter that is not in the plan, and the unit at which a leg was cut short.
 
     Args:
-        records: that count.
+        records: the records that count.
         base: the cases of the base.
     """
     ran: dict[UnitKey, set[str]] = defaultdict(set)
@@ -99,7 +101,7 @@ def find_case_losses(
 
 
 def _file(plan: Plan, key: UnitKey) -> str:
-    """The path that the unit would have if it is named as its file; "" for none."""
+    """Return the path of a unit that is named as its file; "" for any other name."""
     suite = plan.suites.get(key.suite)
     path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", path_of(key.unit)))
     is_path = "." in path and not path.startswith(("/", "..")) and path.isprintable()
@@ -112,15 +114,15 @@ def case_loss_findings(
     base: Mapping[UnitKey, StableCases],
     max_drop: float,
 ) -> Iterator[Finding]:
-    """Lost cases of unchanged files make the run incomplete, those of changed ones are stated.
+    """Judge the lost cases: those of unchanged files make the run incomplete, others warn.
 
-    A file of which all cases are gone makes it incomplete, changed or not. Where the change is not
-    known, as of a class, a share of the combination's cases may be gone.
+    A file whose cases are all gone makes the run incomplete, changed or not. If the change is not
+    known, as for a class, a share of the combination's cases may be gone.
 
     Args:
-        changed: by file, whether it differs from what the base's run tested.
+        changed: by file, whether it differs from the version that the base's run tested.
         base: all cases of the base.
-        max_drop: that share.
+        max_drop: the share, 0..1.
     """
     totals: Counter[tuple[str, str]] = Counter()
     for key, known in base.items():
@@ -138,12 +140,12 @@ def case_loss_findings(
             kinds["cases_gone_of_unchanged_file"].append(loss)
     few: list[CaseLoss] = []
     many: list[CaseLoss] = []
-    for suite_key, found in unknown.items():
-        total, count = totals[suite_key], sum(len(loss.cases) for loss in found)
-        (many if lost_too_many(total, total - count, max_drop) else few).extend(found)
+    for suite_key, of_suite in unknown.items():
+        total, count = totals[suite_key], sum(len(loss.cases) for loss in of_suite)
+        (many if lost_too_many(total, total - count, max_drop) else few).extend(of_suite)
     kinds["cases_gone"] = few
-    for kind, found in sorted(kinds.items()):
-        yield from _case_loss(kind, found)
+    for kind, of_kind in sorted(kinds.items()):
+        yield from _case_loss(kind, of_kind)
     yield from _case_loss("cases_gone", many, "incomplete")
 
 

@@ -1,4 +1,4 @@
-"""`ciguard guard`: reads plan and records, proves, prints."""
+"""The command `ciguard guard`: judge a run and print the verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ciguard.guard.evaluation import (
     evaluation_options,
     past_runs_of,
     run_options,
-    write_annotations,
+    write_annotations_and_outputs,
 )
 from ciguard.guard.json import as_json
 from ciguard.guard.policy import context_of
@@ -46,13 +46,13 @@ def command(invocation: Invocation, options: RunOptions, /, *, format_: str, git
     """
     jobs = options.needed_jobs(invocation)
     with open_inputs(invocation, options) as inputs:
-        past = past_runs_of(invocation, options.history)
-        how = evaluation_options(invocation, options, count=options.history is not None)
-        found = evaluate(context_of(invocation), inputs, jobs, past, how)
+        past_runs = past_runs_of(invocation, options.history)
+        settings = evaluation_options(invocation, options, count=options.history is not None)
+        evaluation = evaluate(context_of(invocation), inputs, jobs, past_runs, settings)
     if format_ == "json":
-        console.out(json.dumps(as_json(found.verdict), indent=2))
+        console.out(json.dumps(as_json(evaluation.verdict), indent=2))
     else:
-        console.out(as_text(document(found.verdict)))
+        console.out(as_text(document(evaluation.verdict)))
     if github:
-        write_annotations(invocation, found.plan, found.verdict, {})
-    return found.verdict.exit_code
+        write_annotations_and_outputs(invocation, evaluation.plan, evaluation.verdict, {})
+    return evaluation.verdict.exit_code

@@ -1,7 +1,7 @@
-"""The end of a leg: by its record; if that does not say why, by its job, with evidence. Pure.
+"""The cause of a leg's end, with evidence: by its record, else by GitHub's facts of its job. Pure.
 
-The rules on a job are tried in order, and each needs something that was said or measured: what no
-rule knows stays unknown. docs/reference/endings.md has the table.
+A leg is one execution of a shard by a job. The rules on its job are tried in order, and each needs
+a text or a measurement; without one the ending is unknown. docs/reference/endings.md has the rules.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ if TYPE_CHECKING:
 
     from ciguard.model.jobs import Job
 
-# All that GitHub says of a job that ended (REST, "conclusion"); another word needs a decision.
+# All values of "conclusion" in GitHub's REST API; any other word makes the ending unknown.
 CONCLUSIONS: Final = frozenset(
     {"success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"}
 )
 WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
-DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
-_EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {
-    ExitCode.TESTS_FAILED
-}  # why a leg ended, disk or no disk
-# As templates/steps.yml.j2 calls it, or as GitHub calls a step without a name that uses an action.
+DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, if the job declares no limit
+# They explain the end of a leg whether or not its disk was full.
+_EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {ExitCode.TESTS_FAILED}
+# The name in templates/steps.yml.j2, or GitHub's name for an unnamed step that uses an action.
 TESTS_STEP: Final = re.compile(r"Run the shard|Run \S+/run(@\S+)?$")
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
-LOW_HEADROOM_RATIO: Final = 0.5  # a machine that is always short of memory did not die of that
+LOW_HEADROOM_RATIO: Final = 0.5  # of the largest headroom: some machines are always short of it
 _MEMORY_EVENTS: Final = ("memory_low", "memory_not_reclaimable", "memory_guard", "signal")
 
-# Endings that a leg writes down without knowing why it was told to end.
+# Endings in a record that do not name the cause: the leg received a request to stop.
 ENDED_BY_REQUEST: Final[tuple[Ending, ...]] = ("unknown", "cancelled")
 
 
@@ -55,12 +54,13 @@ class JobEvidence:
     """The facts that GitHub gave of a leg's job.
 
     Attributes:
-        job: in the attempt in which it ran last; None where the run has no such job.
-        name: that its job was looked for by.
-        annotations: None where they are not known; then `not_fetched` says why.
-        log: its end, "" where it is not known or was not needed.
-        limit_s: of the job; None where the plan does not say.
-        of_run: what is said of another job of the run that was cancelled, and true of all.
+        job: that of the attempt in which it ran last; None if the run has no such job.
+        name: the name by which the job was searched.
+        annotations: None if they are unknown; then `not_fetched` has the reason.
+        log: the end of the log, "" if it is unknown or was not needed.
+        limit_s: time limit of the job; None if the plan has none.
+        of_run: texts on another cancelled job of the run that apply to all of them.
+        not_fetched: the facts that GitHub refused, with the reasons.
     """
 
     job: Job | None
@@ -73,7 +73,7 @@ class JobEvidence:
 
     @property
     def is_stopped(self) -> bool:
-        """The job was cancelled, or ran into its limit."""
+        """The job was cancelled, or exceeded its limit."""
         return self.job is not None and self.job.conclusion in ("cancelled", "timed_out")
 
 
@@ -81,9 +81,11 @@ class JobEvidence:
 class LegEnd:
     """The end of a leg, with its evidence.
 
-    `problem` is why it does not count as ended by itself, None if it does; `cause` is the reason
-    for that, where its job tells it. `ending` is unknown where nothing says it. `culprits` are the
-    units that had begun and not ended.
+    Attributes:
+        ending: "unknown" if no evidence decides it.
+        problem: why the leg does not count as ended by itself; None if it does.
+        cause: the reason for the problem, by the facts of the job.
+        culprits: the units that were running.
     """
 
     ending: Ending
@@ -94,7 +96,7 @@ class LegEnd:
 
 
 def leg_end(record: Record) -> LegEnd:
-    """Return how a leg ended: by its last line, if there is one, and nothing else."""
+    """Return the end of a leg by its record alone: by the last line, if it is an end line."""
     if record.end is None:
         return LegEnd("unknown", _unended(record))
     ending = record.end.ending
@@ -118,9 +120,9 @@ def _unended(record: Record) -> Note:
 
 
 def is_from_result_files(record: Record) -> bool:
-    """Return whether it was made of result files alone, which jobs of the user's own wrote.
+    """Return whether a record was made only of result files that jobs of the user's own wrote.
 
-    Those of a leg's own are of a process.
+    Result files that a leg collected name a process of the leg.
     """
     return not (record.starts or record.processes) and any(
         event.kind == FILE and event.process is None for event in record.events
@@ -128,14 +130,14 @@ def is_from_result_files(record: Record) -> bool:
 
 
 def _ends_at_checkpoint(record: Record) -> bool:
-    """Return whether no other step began after the last one that paused."""
+    """Return whether no step resumed the tests after the last step that paused at a checkpoint."""
     steps = [event for event in record.events if event.kind in ("paused", "resumed")]
     last = max(steps, key=lambda step: (step.at_s or 0.0, step.kind == "resumed"), default=None)
     return last is not None and last.kind == "paused"
 
 
 def _own_reason(record: Record, ending: Ending) -> Note:
-    """The leg's own word, with what its processes said where they kept it from going on."""
+    """Return the ending that the leg recorded, with the last output of a process that caused it."""
     kind: str = ending
     event_kind = ""
     if ending in ("setup_failed", "crash"):
@@ -149,9 +151,9 @@ def _own_reason(record: Record, ending: Ending) -> Note:
 
 
 def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
-    """The units that had begun and have no result, by their start: one of them may be to blame.
+    """Return the units that started and have no result, by start time: any may be the culprit.
 
-    A unit with several cases is open until its process ends or the next one of it begins.
+    A unit with several cases runs until its process ends or starts the next unit.
     """
     ended_processes = {line.process for line in record.process_ends}
     reported = {
@@ -161,33 +163,33 @@ def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
     for line in record.starts:
         key = UnitKey(line.suite, line.variant, line.unit)
         last[key] = (line.process or 0, line.at_s or 0.0)
-    found = [
+    running = [
         (at_s, key)
         for key, (process, at_s) in last.items()
         if process not in ended_processes and (process, key) not in reported
     ]
-    return tuple(key for _, key in sorted(found))
+    return tuple(key for _, key in sorted(running))
 
 
 def memory_trend(record: Record | None) -> Note | None:
     """Return the fall of free memory until the record ends; None if there is none.
 
-    The machine's headroom fell below what the leg itself calls low, and to less than half of the
-    most that was seen.
+    Memory falls if the last headroom is below the first threshold of the leg's guard rail, and less
+    than half of the largest headroom.
     """
     if record is None:
         return None
-    seen = [
+    samples = [
         (line.at_s, left)
         for line in record.samples
         if (left := line.available_bytes if line.headroom_bytes is None else line.headroom_bytes)
         is not None
     ]
-    if not seen:
+    if not samples:
         return None
     memory = record.header.runner.memory_bytes if record.header is not None else None
-    at_s, left = max(seen)
-    most_at_s, most = max(seen, key=lambda pair: pair[1])
+    at_s, left = max(samples)
+    most_at_s, most = max(samples, key=lambda pair: pair[1])
     if left >= memory_thresholds(memory or 0)[0] or left >= LOW_HEADROOM_RATIO * most:
         return None
     facts = {"most_bytes": most, "most_at_s": most_at_s, "left_bytes": left, "at_s": at_s}
@@ -195,32 +197,32 @@ def memory_trend(record: Record | None) -> Note | None:
 
 
 def _record_evidence(record: Record | None) -> tuple[Note, ...]:
-    """Return its memory and its last signals, at most three, the newest last."""
+    """Return the fall of memory, and the last three signals and memory events in order of time."""
     if record is None:
         return ()
     events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
     events.sort(key=lambda line: line.at_s or 0.0)
-    seen = [
+    notes = [
         Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
         for line in events[-3:]
     ]
     trend = memory_trend(record)
-    return (*([trend] if trend else ()), *seen)
+    return (*([trend] if trend else ()), *notes)
 
 
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:
-    """A leg that did not end by itself, with all that is known of why.
+    """Return the end of a leg with all evidence, unless the leg ended by itself.
 
     Args:
-        end: by its record alone; one without a problem is returned as it is.
-        facts: None where GitHub was not asked.
+        end: the end by the record alone; without a problem it is returned unchanged.
+        facts: None if GitHub was not asked.
     """
     if end.problem is None:
         return end
     culprits = in_flight_units(record) if record is not None else ()
     own = replace(end, evidence=_record_evidence(record), culprits=culprits)
-    asked = failed_allocation(facts.log) if facts is not None else None
-    own = replace(own, evidence=(*own.evidence, *([asked] if asked else ())))
+    request = failed_allocation(facts.log) if facts is not None else None
+    own = replace(own, evidence=(*own.evidence, *([request] if request else ())))
     if end.ending not in ENDED_BY_REQUEST or facts is None:
         return own
     death = diagnose(facts, record)
@@ -231,11 +233,11 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
 
 
 def _distinct(evidence: Iterable[Note]) -> tuple[Note, ...]:
-    found: list[Note] = []
+    distinct: list[Note] = []
     for note in evidence:
-        if note not in found:
-            found.append(note)
-    return tuple(found)
+        if note not in distinct:
+            distinct.append(note)
+    return tuple(distinct)
 
 
 def _diagnosis(
@@ -244,13 +246,13 @@ def _diagnosis(
     kind: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> LegEnd:
-    """Its cause is of the kind, else the ending itself."""
+    """Return an end whose cause has the kind, by default the ending."""
     cause = Note(kind or ending, facts or {})
     return LegEnd(ending, cause=cause, evidence=evidence)
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
-    """Return whether the end of the log can be spared: its job's conclusion alone is not enough."""
+    """Return whether the log is not needed; the conclusion of the job alone is not enough."""
     texts = facts.annotations or ()
     match = first_match(texts) or first_match(facts.of_run, run_wide=True)
     if match is not None or _refused_artifact(facts, record) is not None:
@@ -259,57 +261,61 @@ def is_explained(facts: JobEvidence, record: Record | None) -> bool:
 
 
 def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
-    """The ending of a leg that did not end by itself, its cause, and what shows it."""
+    """Return ending, cause and evidence of a leg that did not end by itself, by the first rule."""
     job = facts.job
     if job is None:
         return _diagnosis("never_started", kind="no_job", facts={"name": facts.name})
-    seen = job_line(job, facts.limit_s)
+    job_evidence = job_line(job, facts.limit_s)
     if job.status == "completed" and job.conclusion not in CONCLUSIONS:
         return _diagnosis(
-            "unknown", seen, kind="conclusion_unknown", facts={"conclusion": f"{job.conclusion}"}
+            "unknown",
+            job_evidence,
+            kind="conclusion_unknown",
+            facts={"conclusion": f"{job.conclusion}"},
         )
     for rule in (_logged, _never_started, _cancelled, _setup_failed, _killed):
-        found = rule(facts, job, record)
-        if found is not None:
-            return replace(found, evidence=_distinct((*found.evidence, seen)))
-    return _unknown(facts, job, seen, record)
+        end = rule(facts, job, record)
+        if end is not None:
+            return replace(end, evidence=_distinct((*end.evidence, job_evidence)))
+    return _unknown(facts, job, job_evidence, record)
 
 
 def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
+    """Rule of the texts in annotations and log; some texts in a log need a second witness."""
     witnesses = _corroborations(facts, job, record)
-    found = first_match(facts.annotations or (), facts.log, corroborated=witnesses)
-    if found is None:
+    match = first_match(facts.annotations or (), facts.log, corroborated=witnesses)
+    if match is None:
         return None
-    pattern, evidence = found
-    witness = witnesses.get(pattern.ending) if evidence.kind == "log" else None
-    seen = (evidence, *([witness] if witness else ()))
+    pattern, text = match
+    witness = witnesses.get(pattern.ending) if text.kind == "log" else None
+    evidence = (text, *([witness] if witness else ()))
     if pattern.cause == "job_limit":
-        return replace(_at_limit(facts), evidence=seen)
-    return _diagnosis(pattern.ending, *seen, kind=pattern.cause)
+        return replace(_at_limit(facts), evidence=evidence)
+    return _diagnosis(pattern.ending, *evidence, kind=pattern.cause)
 
 
 def _corroborations(
     facts: JobEvidence, job: Job, record: Record | None
 ) -> dict[Ending, Note | None]:
-    """Return witnesses of endings whose text may be a test's print; None: the text's own mark."""
+    """Return by ending the second witness of texts that a test may print; None: the text itself."""
     if job.conclusion != "failure":
         return {}
-    found: dict[Ending, Note | None] = {}
+    witnesses: dict[Ending, Note | None] = {}
     code = exit_code(facts.annotations or (), facts.log)
     trend = memory_trend(record)
     if code is not None and code[0] in KILLED_CODES:
-        found["out_of_memory"] = code[1]
+        witnesses["out_of_memory"] = code[1]
     elif trend is not None:
-        found["out_of_memory"] = trend
+        witnesses["out_of_memory"] = trend
     if DISK_OF_RUNNER.search(facts.log):
-        found["disk_full"] = None
+        witnesses["disk_full"] = None
     elif (
         record is not None
         and record.end is None
         and (code is None or code[0] not in _EXPLAINED_EXIT_CODES)
     ):
-        found["disk_full"] = Note("stops")
-    return found
+        witnesses["disk_full"] = Note("stops")
+    return witnesses
 
 
 def _never_started(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
@@ -317,8 +323,8 @@ def _never_started(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | 
         return None
     if job.status not in WAITING and job.conclusion != "skipped":
         return None
-    facts = {"conclusion": conclusion_of(job)}
-    return _diagnosis("never_started", kind="not_executed", facts=facts)
+    conclusion = {"conclusion": conclusion_of(job)}
+    return _diagnosis("never_started", kind="not_executed", facts=conclusion)
 
 
 def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
@@ -351,12 +357,12 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | N
     before = bool(tests) and failed.number < tests[0].number
     if not before and failed.name not in RUNNER_STEPS:
         return None
-    seen = Note("step", {"name": failed.name, "conclusion": failed.conclusion})
-    return _diagnosis("setup_failed", seen, kind="step_failed", facts={"step": failed.name})
+    evidence = Note("step", {"name": failed.name, "conclusion": failed.conclusion})
+    return _diagnosis("setup_failed", evidence, kind="step_failed", facts={"step": failed.name})
 
 
 def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
-    """Exit codes of kills prove nothing alone: memory that ran out is the second witness."""
+    """Rule of exit codes of a kill, which need samples of falling memory as second witness."""
     code = exit_code(facts.annotations or (), facts.log)
     trend = memory_trend(record)
     if code is None or code[0] not in KILLED_CODES or not trend or job.conclusion != "failure":
@@ -365,22 +371,17 @@ def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
 
 
 def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, Note] | None:
-    """The artifact that was refused for its name, where that can have been the record's own.
+    """Return the artifact that was refused for its name if it may have held the record.
 
-    A record that was cut was uploaded.
+    A truncated record was uploaded, so no artifact of it was refused.
     """
     if record is not None and record.end is None:
         return None
     return refused_artifact(facts.annotations or (), facts.log)
 
 
-def has_refused_artifact(end: LegEnd) -> bool:
-    """Return whether an artifact was refused for its name, and nothing else is known of the end."""
-    return end.cause is not None and end.cause.kind == "artifact_name"
-
-
 def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | None) -> LegEnd:
-    """Quote the evidence; no ending is made of it."""
+    """Return an unknown ending with the texts that may help a person."""
     refused = _refused_artifact(facts, record)
     if refused is not None:
         name, evidence = refused
@@ -394,7 +395,7 @@ def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | 
         for step in job.steps
         if step.conclusion not in ("success", "skipped", None)
     ]
-    match = first_match((), facts.log)  # without a witness, else it had decided
+    match = first_match((), facts.log)  # a text without its second witness
     seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
     cause: Note | None = None
     if job.status != "completed":
@@ -410,10 +411,10 @@ Consistency = Literal["agrees", "open", "contradicts", "unknown"]
 
 
 def consistency(job: Job, *, failed: bool) -> Consistency:
-    """Compare a job with a leg whose record says it ended by itself.
+    """Compare a job with its leg, whose record has a regular end.
 
     Args:
-        failed: the record says why a step fails.
+        failed: the record explains a failed step.
     """
     if job.status == "in_progress":
         return "open"  # the list is later than `needs`
@@ -426,12 +427,12 @@ def consistency(job: Job, *, failed: bool) -> Consistency:
 
 
 def conclusion_of(job: Job) -> str:
-    """GitHub's word for how a job ended, else for where it is."""
+    """Return GitHub's conclusion of a completed job, else its status."""
     return f"{job.conclusion if job.status == 'completed' else job.status}"[:40]
 
 
 def job_line(job: Job, limit_s: float | None) -> Note:
-    """Return the facts that GitHub lists of a job."""
+    """Return the facts of a job as evidence."""
     wall_s = job.wall_s if job.steps else None
     facts = {
         "name": job.name,

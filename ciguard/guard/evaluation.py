@@ -1,4 +1,4 @@
-"""A run that `guard` or `report` is asked to judge: the options that name it, and its verdict."""
+"""One judgement as guard, report and export share it: options -> run, policy, GitHub -> verdict."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.config.suites import configured_suites
 from ciguard.errors import InputError
+from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import NeededJob, RunFacts, decode_needs, query_jobs, select_of_run
-from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import Questions, RunContext, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import WITHOUT_HISTORY
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ciguard.history.stores import LoadedHistory
     from ciguard.model import Plan, Record
 
-MAX_COMPARED: Final = 100  # files: each may be a request
+MAX_COMPARED: Final = 100  # files with lost cases; each may cost a request
 _OPTIONS: Final = (
     click.option("--plan", metavar="FILE|DIR", help="Plan of the run, or its folder."),
     click.option("--records", metavar="DIR", help="Folder of the records."),
@@ -72,7 +72,7 @@ class RunOptions(Sources):
     history: str | None
 
     def needed_jobs(self, invocation: Invocation) -> tuple[NeededJob, ...] | None:
-        """The jobs of --needs; None without it."""
+        """Return the jobs that --needs lists; None without the option."""
         if self.needs is None:
             return None
         return decode_needs(*local.read_argument(invocation.folder, "--needs", self.needs))
@@ -92,11 +92,11 @@ def run_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 class PastRuns:
-    """The history, read once, on demand. One out of reach does not hide the verdict.
+    """The history, read once, on demand; an unreachable history does not stop the evaluation.
 
     Args:
         load: reads the history at a location.
-        location: of the history that the judged tree names.
+        location: that of the history which the judged tree names.
     """
 
     def __init__(self, load: Callable[[str], LoadedHistory], location: str) -> None:
@@ -104,42 +104,42 @@ class PastRuns:
 
     @cached_property
     def loaded(self) -> LoadedHistory:
-        """The history; else why not, which is shown at once."""
+        """The history, or the problem of reading it, which `load` reports."""
         return self._load(self.location)
 
     def at(self, location: str) -> History | None:
-        """The history of that place, which is another one where a proposal changes it."""
-        found = self.loaded if location == self.location else self._load(location)
-        return found.history
+        """Return the history at a location; the base may name another one than `location`."""
+        loaded = self.loaded if location == self.location else self._load(location)
+        return loaded.history
 
 
 def past_runs_of(invocation: Invocation, location: str | None, *, github: bool = False) -> PastRuns:
-    """The history that a command reads.
+    """Return the history that a command reads, on demand.
 
     Args:
-        location: as the command line says; None leaves it to the configuration.
+        location: that of the command line; None leaves the location to the configuration.
         github: show a problem as an annotation of the run.
     """
 
     def load(location: str) -> LoadedHistory:
-        # Imported here: it needs numpy, and most runs are guarded without past ones.
+        # Imported here: the module needs numpy, and most runs are guarded without a history.
         from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
-        found = load_or_explain(location, invocation.folder, invocation.environ, WITHOUT_HISTORY)
-        if found.problem and github and not found.is_new:
-            console.workflow_command(annotation("warning", found.problem, title="ciguard report"))
-        elif found.problem:
-            console.err(f"warning: {found.problem}")
-        return found
+        loaded = load_or_explain(location, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        if loaded.problem and github and not loaded.is_new:
+            console.workflow_command(annotation("warning", loaded.problem, title="ciguard report"))
+        elif loaded.problem:
+            console.err(f"warning: {loaded.problem}")
+        return loaded
 
     return PastRuns(load, location if location is not None else invocation.config().history.store)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A verdict and what it was made of, the plan with the units that exist.
+    """A verdict and its inputs.
 
-    `platform` is None where GitHub was not asked.
+    `plan` has the units that exist; `platform` is None if GitHub was not asked.
     """
 
     plan: Plan
@@ -155,10 +155,10 @@ class EvaluationOptions:
 
     Attributes:
         ignore_base_failures: ignore tests that also fail on the base.
-        history: where past runs are, as the caller orders; None leaves it to the policy.
+        history: location of the past runs; None leaves the location to the policy.
         from_results: the results are files of the user's own jobs.
-        plan_path: of the plan in the repository; "" where it is none of its files.
-        count: ask the past runs for the number of tests of the base, where the plan has none.
+        plan_path: path of the plan in the repository; "" if the plan is not one of its files.
+        count: take the number of tests of the base from the past runs if the plan has none.
     """
 
     ignore_base_failures: bool = False
@@ -185,26 +185,26 @@ def evaluate(
     context: RunContext,
     inputs: RunInputs,
     jobs: tuple[NeededJob, ...] | None,
-    past: PastRuns,
+    past_runs: PastRuns,
     options: EvaluationOptions,
 ) -> Evaluation:
-    """Judge a run by the policy that holds for it.
+    """Judge a run by the policy that applies to the run.
 
     Raises:
         InputError: there is no plan.
     """
-    plan, arrived = inputs.plan, inputs.read_inputs
+    plan, uploads = inputs.plan, inputs.read_inputs
     if isinstance(plan, InputError):
         raise plan
-    if arrived.missing:
-        context.warn(arrived.missing)
-    imported = records_from_files(plan, arrived.results)
-    records = (*arrived.records, *imported.records)
+    if uploads.missing:
+        context.warn(uploads.missing)
+    imported = records_from_files(plan, uploads.results)
+    records = (*uploads.records, *imported.records)
     platform = query_jobs(plan, records, inputs.subject_run, foreign=options.from_results)
     policy = effective_policy(
         context,
         options.ignore_base_failures,
-        past.at,
+        past_runs.at,
         location=options.history,
         questions=Questions(
             suites=plan.suites if options.count else None,
@@ -213,7 +213,7 @@ def evaluate(
             if options.count
             else (),
         ),
-        # A static one may be old: what exists is listed by its jobs.
+        # A static plan may be old: its jobs list the tests that exist.
         plan_path="" if plan.is_static else options.plan_path,
     )
     verdict = prove(
@@ -224,7 +224,7 @@ def evaluate(
         platform=platform,
         policy=policy,
         extra_findings=(
-            *check_unread_files(arrived.problems),
+            *check_unread_files(uploads.problems),
             *check_unknown_shards(plan, imported.unknown_shards),
             *_check_cases(context, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
@@ -235,9 +235,9 @@ def evaluate(
 def _check_cases(
     context: RunContext, plan: Plan, policy: Policy, selected: Callable[[], Selection]
 ) -> Iterator[Finding]:
-    """Cases of the base's runs that this run has not.
+    """Find the cases that the base's runs had and this run has not.
 
-    Their files are compared with those that the base's run tested, as far as both can be had.
+    Each file is compared with the version that the base's run tested, if both can be read.
     """
     if not policy.base_cases:
         return
@@ -250,26 +250,25 @@ def _check_cases(
             by_commit[loss.base.run.sha].append(loss.file)
     changed: dict[str, bool] = {}
     for commit, names in by_commit.items():
-        commits = (commit, tested)
-        changed |= changed_files(context.files, commits, names)
+        changed |= changed_files(context.files, (commit, tested), names)
     yield from case_loss_findings(losses, changed, policy.base_cases, policy.max_drop)
 
 
 def _tested_commit(records: Iterable[Record], run: ActionsRun | None) -> str:
-    """Return the commit of the records; "" where it is not known."""
-    found = {record.header.tested_sha for record in records if record.header is not None} - {None}
-    if not found and run is not None:
-        found = {run.tested_sha}
-    return next(iter(found)) or "" if len(found) == 1 else ""
+    """Return the commit that the records are of, else that of the run; "" if it is not known."""
+    commits = {record.header.tested_sha for record in records if record.header is not None} - {None}
+    if not commits and run is not None:
+        commits = {run.tested_sha}
+    return next(iter(commits)) or "" if len(commits) == 1 else ""
 
 
-def write_annotations(
-    invocation: Invocation, plan: Plan, verdict: Verdict, more: Mapping[str, str]
+def write_annotations_and_outputs(
+    invocation: Invocation, plan: Plan, verdict: Verdict, outputs: Mapping[str, str]
 ) -> None:
-    """Annotate the run, and set the outputs of the step: those of the verdict, and more."""
-    for one in annotations_of(verdict, plan.suites):
+    """Annotate the run, and set the outputs of the step: those of the verdict, and `outputs`."""
+    for item in annotations_of(verdict, plan.suites):
         # The runner reads commands from both streams; stdout stays the answer.
         console.workflow_command(
-            annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
+            annotation(item.level, item.message, file=item.file, line=item.line, title=item.title)
         )
-    local.append_output(invocation.environ, step_outputs({**outputs_of(verdict), **more}))
+    local.append_output(invocation.environ, step_outputs({**outputs_of(verdict), **outputs}))

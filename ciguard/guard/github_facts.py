@@ -1,9 +1,9 @@
-"""GitHub's facts of a run, in the fewest calls: one list of jobs, two calls for a dead leg.
+"""GitHub's facts of a run: the job of each shard, and contradictions of jobs and records.
 
-Also which job is which shard, in which attempt it ran last, and where GitHub's word on a job and
-its leg's record do not agree. In `toJSON(needs)` a matrix is one job. `continue-on-error` shows as
-success, a skipped or cancelled leg may show as either: so it can only make a verdict worse, never
-better. Pure but for the `Source` that it is handed.
+A run costs one call for its jobs, and two calls for each dead leg (job of a shard that did not end
+well). `toJSON(needs)` has a matrix as one job, with success also for `continue-on-error`, and
+either result for a skipped or cancelled leg: so `needs` can only make a verdict worse.
+Pure but for the `RunApi` that the caller passes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ciguard.guard.diagnosis import (
     conclusion_of,
     consistency,
     diagnose,
-    has_refused_artifact,
     is_explained,
     job_line,
     leg_end,
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The jobs that plan, of `init` and of a workflow with the actions: no test explains their failure.
+# Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
-MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
-LEGS: Final = "legs"  # the job of the legs that `init` writes: their failed tests explain it
+MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
+LEGS: Final = "legs"  # the matrix job of `init`: failed tests explain its failure
 
 
 class EvaluatedRun(Protocol):
-    """The run that is judged; `source` is None where there is no token to ask it with."""
+    """The judged run; `source` is None without a token."""
 
     @property
     def run_id(self) -> int: ...
@@ -61,7 +60,7 @@ class EvaluatedRun(Protocol):
 
 
 class RunApi(Protocol):
-    """One run on GitHub; every method may raise RemoteError."""
+    """The API of one run on GitHub; every method may raise RemoteError."""
 
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs of all attempts."""
@@ -70,7 +69,7 @@ class RunApi(Protocol):
         """Return the annotations of a job."""
 
     def log_end(self, job: Job) -> str:
-        """The last lines of its log."""
+        """Return the last lines of the log of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,12 @@ class RunFacts:
     """The facts that GitHub gave of a run.
 
     Attributes:
-        run_id, run_attempt: of the run that is judged, now.
-        legs: by shard, of those whose job is known, and of those that have none.
-        ambiguous: by shard, jobs of which one is its own, and it is unknown which.
-        unknown: why the jobs are not known; None where they are.
-        head_shas: commits that the run is of, by its event and its jobs.
-        replanned: the job that planned anew in an attempt without legs, and did not end well.
+        run_id, run_attempt: id and current attempt of the judged run.
+        legs: by shard, the facts of its job, also if the run has no such job.
+        ambiguous: by shard, several jobs with its name.
+        unknown: the reason why the jobs are not known; None if they are.
+        head_shas: commits of the run, by its event and its jobs.
+        replanned: the planning job that failed in a later attempt than that of the last leg.
     """
 
     run_id: int | None = None
@@ -96,7 +95,7 @@ class RunFacts:
 
     @property
     def attempts(self) -> dict[str, int]:
-        """In which attempt each leg ran last, where that is known."""
+        """By shard, the attempt in which its job ran last, if that is known."""
         return {
             shard: facts.job.run_attempt
             for shard, facts in self.legs.items()
@@ -105,13 +104,13 @@ class RunFacts:
 
     @property
     def job_pages(self) -> dict[str, str]:
-        """By shard, the address of its job's page."""
+        """By shard, the address of the page of its job."""
         return {shard: facts.job.url for shard, facts in self.legs.items() if facts.job is not None}
 
 
 def select_of_run(plan: Plan, records: Iterable[Record], platform: RunFacts | None) -> Selection:
-    """Sort out the records, by what GitHub says of the run; None where it was not asked."""
-    # Which run is judged is known also where GitHub says nothing of its jobs.
+    """Select the records that count, by GitHub's facts of the run; None: GitHub was not asked."""
+    # The ids of the run are known even if GitHub refused to list its jobs.
     known = platform if platform is not None else RunFacts()
     return select(plan, records, known.attempts, known.run_id, known.head_shas)
 
@@ -123,14 +122,14 @@ def query_jobs(
     *,
     foreign: bool = False,
 ) -> RunFacts | None:
-    """Ask about the run, and about each leg that is dead or whose job contradicts its record.
+    """Ask GitHub for the jobs, and for the causes of dead legs and of contradicted records.
 
-    A refusal is no end: what is not known is said, and the legs are judged by the rest.
+    If GitHub refuses, the facts name the reason, and the legs are judged by the records alone.
 
     Args:
-        evaluated_run: None outside of a run: then GitHub is not asked, and nothing is missed.
-        foreign: the jobs are the user's own. Where the plan does not name them they are guessed by
-            the keys of the shards, and where that fails nothing is missed either.
+        evaluated_run: None outside of a run: GitHub is not asked, and the answer is None.
+        foreign: the jobs are the user's own. If the plan does not name these jobs, their names are
+            guessed by the keys of the shards; the answer is None if no name fits.
     """
     is_guess = foreign and not any(shard.job for shard in plan.shards)
     if evaluated_run is None or (is_guess and evaluated_run.source is None):
@@ -160,21 +159,21 @@ def query_jobs(
         for shard in plan.shards
         if len(matched[shard.key]) <= 1 and (matched[shard.key] or not is_guess)
     }
-    twins = {shard: found for shard, found in matched.items() if len(found) > 1}
+    ambiguous = {shard: candidates for shard, candidates in matched.items() if len(candidates) > 1}
     planning = None if foreign else replanned(plan, matched, jobs)
-    known = replace(empty, legs=legs, ambiguous=twins, replanned=planning)
+    known = replace(empty, legs=legs, ambiguous=ambiguous, replanned=planning)
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_query_dead_legs(legs, dead, evaluated_run.source)})
 
 
 def _limit_s(plan: Plan, shard: Shard, *, foreign: bool) -> float | None:
-    """The limit of a shard's job, where the plan knows it."""
+    """Return the time limit of a shard's job in seconds; None if the plan has none."""
     minutes = shard.timeout_minutes if shard.job else None if foreign else plan.job_minutes
     return None if minutes is None else 60.0 * minutes
 
 
 def _unmatched(plan: Plan, jobs: int) -> Note:
-    """Explain that no job is that of a shard: by the names in the matrix of the plan."""
+    """Return the reason why no job fits a shard: the name that the plan expects."""
     first = next(iter(plan.shards), None)
     if first is not None and plan.combination(first) is not None:
         return Note("jobs_without_shard", {"shard": first.key, "jobs": jobs})
@@ -183,9 +182,9 @@ def _unmatched(plan: Plan, jobs: int) -> Note:
 
 
 def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:
-    """Shards about which more must be known, with what they left."""
+    """Return the shards whose job needs a diagnosis, with their record if there is one."""
     newest = select_of_run(plan, records, platform).newest
-    found: dict[str, Record | None] = {}
+    dead: dict[str, Record | None] = {}
     for shard in plan.shards:
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)
         if facts is None or facts.job is None:
@@ -193,76 +192,75 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
         if record is None and is_idle(shard, facts):
             continue
         if record is None or leg_end(record).problem is not None:
-            found[shard.key] = record
+            dead[shard.key] = record
             continue
         if consistency(facts.job, failed=False) != "contradicts":
-            continue  # of nearly all legs, whose results need not be gone through for this
+            continue  # of nearly all legs: `read_leg` would go through all their results
         if not explains_failure(read_leg(shard, record)):
-            found[shard.key] = record
-    return found
+            dead[shard.key] = record
+    return dead
 
 
 def _query_dead_legs(
     legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
 ) -> dict[str, JobEvidence]:
-    """The facts of the dead legs, annotations first: they often spare the log."""
+    """Return the facts of dead legs; annotations come first, as they often make logs needless."""
     refused: dict[str, Note] = {}
-    found: dict[str, JobEvidence] = {}
+    answers: dict[str, JobEvidence] = {}
     for number, shard in enumerate(dead):
         facts, job = legs[shard], legs[shard].job
         if number >= MAX_QUERIED_LEGS or job is None:
             limit = Note("not_queried", {"limit": MAX_QUERIED_LEGS})
-            found[shard] = replace(facts, not_fetched=(limit,))
+            answers[shard] = replace(facts, not_fetched=(limit,))
         else:
             annotations, errors = _ask(source.annotations, job, "annotations", refused)
-            found[shard] = replace(facts, annotations=annotations, not_fetched=errors)
-    of_run = _run_wide_texts(found.values())
+            answers[shard] = replace(facts, annotations=annotations, not_fetched=errors)
+    of_run = _run_wide_texts(answers.values())
     for number, (shard, record) in enumerate(dead.items()):
-        facts, job = found[shard], found[shard].job
+        facts, job = answers[shard], answers[shard].job
         if job is None:
             continue
         if job.conclusion == "cancelled":
-            facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
+            facts = answers[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
         if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
             log, errors = _ask(source.log_end, job, "log", refused)
             not_fetched = (*facts.not_fetched, *errors)
-            found[shard] = replace(facts, log=log or "", not_fetched=not_fetched)
-    return found
+            answers[shard] = replace(facts, log=log or "", not_fetched=not_fetched)
+    return answers
 
 
 def _ask(
-    request: Callable[[Job], T], job: Job, what: str, refused: dict[str, Note]
+    request: Callable[[Job], T], job: Job, resource: str, refused: dict[str, Note]
 ) -> tuple[T | None, tuple[Note, ...]]:
-    """The answer, or why there is none; what was refused for good is not asked again."""
-    if what in refused:
-        return None, (refused[what],)
+    """Return the answer or the error; a resource that was refused for good is not asked again."""
+    if resource in refused:
+        return None, (refused[resource],)
     try:
         return request(job), ()
     except RemoteError as error:
-        reason = Note("not_fetched", {"what": what, "error": error.what[:200]})
+        reason = Note("not_fetched", {"what": resource, "error": error.what[:200]})
         if error.is_lasting:
-            refused[what] = reason
+            refused[resource] = reason
         return None, (reason,)
 
 
 def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]]:
-    """By attempt, a text that is said of one job and true of all that were cancelled with it."""
-    found: dict[int, tuple[str, ...]] = {}
+    """Return by attempt the text on one job that applies to all jobs cancelled with it."""
+    texts: dict[int, tuple[str, ...]] = {}
     for facts in queried:
         match = first_match(facts.annotations or (), run_wide=True)
         if facts.job is not None and match is not None:
-            found[facts.job.run_attempt] = (match[1].facts["text"],)
-    return found
+            texts[facts.job.run_attempt] = (match[1].facts["text"],)
+    return texts
 
 
 def match_jobs(
     plan: Plan, records: Iterable[Record], jobs: Sequence[Job]
 ) -> dict[str, tuple[Job, ...]]:
-    """The job of each shard in the attempt in which it ran last.
+    """Find the job of each shard in the attempt in which the job ran last.
 
     Returns:
-        For each shard one; none where no job has its name; several where it is unknown which of
-        them is meant.
+        for each shard one job; none if no job has its name; several if the name is ambiguous.
     """
     by_name: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -272,25 +270,25 @@ def match_jobs(
         header = record.header
         if header is not None and header.plan_id == plan.id and header.job:
             recorded[header.shard].add(header.job)
-    found: dict[str, tuple[Job, ...]] = {}
+    matched: dict[str, tuple[Job, ...]] = {}
     for shard in plan.shards:
         names = _names(plan.job_name(shard), by_name)
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
         if not names and plan.combination(shard) is not None:
             names = sorted(name for name in by_name if ends_with(name, shard.key))
-        found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
-    return found
+        matched[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
+    return matched
 
 
 def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, ...]]:
-    """Match jobs that their owner names: after the plan, or with the shard's key.
+    """Find the job of each shard among jobs of the user's own: by the plan's name, else by the key.
 
-    A name that begins otherwise than the plan says, and a key, must fit the name of one job alone.
+    A key, or the plan's name as the end of a longer name, must fit the name of exactly one job.
     """
     by_name: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         by_name[job.name].append(job)
-    found: dict[str, tuple[Job, ...]] = {}
+    matched: dict[str, tuple[Job, ...]] = {}
     for shard in plan.shards:
         names = _names(shard.job or shard.key, by_name)
         if shard.job and not names:
@@ -299,24 +297,24 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
         elif not shard.job:
             names = names or [name for name in by_name if name.endswith(f" ({shard.key})")]
             names = names if len(names) == 1 else []
-        found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
-    return found
+        matched[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
+    return matched
 
 
 def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
     """Return the name itself; else the names of jobs of called workflows that end with it."""
     if name in by_name:
         return [name]
-    return sorted(one for one in by_name if one.endswith(f" / {name}"))
+    return sorted(full_name for full_name in by_name if full_name.endswith(f" / {name}"))
 
 
 def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:
-    """The job that plans, where it ran after all legs and did not end well; else None.
+    """Return the planning job if it failed in a later attempt than that of all legs; else None.
 
-    "Re-run all jobs" plans anew. Where that fails no leg has a job in that attempt, and what the
-    attempt before left must not be taken for the run.
+    "Re-run all jobs" plans again. If the planning job then fails, no leg has a job in that attempt,
+    and the records of the attempt before must not count for the run.
     """
-    ran = [job for found in matched.values() for job in found]
+    ran = [job for of_shard in matched.values() for job in of_shard]
     begins = {
         job.name.removesuffix(plan.job_name(shard))
         for shard in plan.shards
@@ -331,7 +329,7 @@ def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[J
 
 @dataclass(frozen=True, slots=True)
 class NeededJob:
-    """A job that this one needed; `result` in GitHub's words."""
+    """A job that the guarding job needs; `result` is GitHub's word."""
 
     name: str
     result: str
@@ -341,17 +339,17 @@ def decode_needs(text: str | bytes, source: str = "--needs") -> tuple[NeededJob,
     """Read `toJSON(needs)`.
 
     Raises:
-        InputError: it is no JSON object of objects.
+        InputError: the text is not a JSON object of objects.
     """
     fix = 'pass GitHub\'s own: NEEDS: ${{ toJSON(needs) }} in env, then --needs "$NEEDS"'
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {error}", where=source, fix=fix) from None
-    if not isinstance(found, dict):
-        raise InputError(f"expected an object, found {found!r:.60}", where=source, fix=fix)
+    if not isinstance(document, dict):
+        raise InputError(f"expected an object, found {document!r:.60}", where=source, fix=fix)
     jobs = []
-    for name, job in sorted(found.items()):
+    for name, job in sorted(document.items()):
         if not isinstance(job, dict):
             what = f"expected an object with a result, found {job!r:.60}"
             raise InputError(what, where=f"{source}: {name}", fix=fix)
@@ -366,19 +364,19 @@ def check_needs(
     is_excused: bool = False,
     names: AbstractSet[str] = frozenset(),
 ) -> Iterator[Finding]:
-    """Judge the jobs.
+    """Find the needed jobs that did not succeed.
 
     Args:
-        is_explained: the records hold a reason for a job to fail.
-        is_excused: and that reason does not fail the run.
-        names: as the records call the job of their legs.
+        is_explained: the records have a reason for the failure of a job.
+        is_excused: that reason does not fail the run.
+        names: names of the matrix job by the records.
     """
     if not jobs:
         yield Finding("needs_empty")
     legs = {job.name for job in jobs} & {LEGS, *names}
     red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
-        legs = red  # it is unknown which one it is, and no other needs an excuse
+        legs = red  # the only failed job is taken for that of the legs
     for job in jobs:
         if job.result == "success":
             continue
@@ -393,7 +391,7 @@ def check_needs(
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:
-    """Find legs that ended by themselves, and whose jobs GitHub shows otherwise or not at all."""
+    """Find legs that ended by themselves although their job failed, or is unknown to GitHub."""
     if platform.unknown is not None:
         yield Finding("jobs_unknown", cause=platform.unknown)
         yield from _attempts_unknown(legs, platform.run_attempt)
@@ -412,9 +410,9 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
     failed = explains_failure(leg)
     evidence = platform.legs.get(shard)
     if evidence is None:
-        twins = platform.ambiguous.get(shard, ())
-        if twins:  # else its job was only guessed, and no job has the name
-            yield _ambiguous(shard, twins, _attempt(leg), failed=failed)
+        candidates = platform.ambiguous.get(shard, ())
+        if candidates:  # else its job was only guessed, and no job has the name
+            yield _ambiguous(shard, candidates, _attempt(leg), failed=failed)
         return
     job = evidence.job
     if job is None:
@@ -429,21 +427,22 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
         yield Finding("conclusion_unknown", shard, facts=facts, evidence=seen)
     elif agreement == "contradicts":
         death = diagnose(evidence, leg.record)
-        is_named = death.ending != "unknown" or has_refused_artifact(death)
-        cause = death.cause if is_named else None
+        cause = death.cause
+        if death.ending == "unknown" and cause is not None and cause.kind != "artifact_name":
+            cause = None
         yield Finding("job_contradicts", shard, (), facts, cause, evidence=death.evidence)
 
 
 def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
-    """Judge several jobs of one name: one that ended otherwise than the record may be the shard's.
+    """Judge several jobs of one name, one of which is the shard's: may it contradict the record?
 
-    So it may where one ran again after the record was written, or none in the record's attempt. One
-    of an older attempt is a caller's that was not run again.
+    It may if the result of a job differs from the record, if a job ran in a later attempt than the
+    record's, or if none ran in that attempt. A job of an older attempt belongs to another caller.
     """
     ran = {job.run_attempt for job in jobs}
     bad = [job for job in jobs if consistency(job, failed=failed) in ("contradicts", "unknown")]
     bad = bad or [job for job in jobs if job.run_attempt > (attempt or 1) or attempt not in ran]
-    seen = tuple(job_line(one, None) for one in bad[:3])
+    seen = tuple(job_line(job, None) for job in bad[:3])
     level: Level = "incomplete" if bad else "warning"
     return Finding(
         "job_ambiguous", shard, facts={"attempt": attempt}, evidence=seen, stated_level=level
@@ -451,9 +450,9 @@ def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: 
 
 
 def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Finding]:
-    """After a re-run, a leg's older record counts only if the leg did not run again.
+    """Find records of an older attempt, which count only if their leg did not run again.
 
-    Result files that are just there are those that were downloaded for this attempt.
+    Result files without an attempt were downloaded for this attempt.
     """
     legs = [leg for leg in legs if leg.record is None or not is_undated(leg.record)]
     if not legs:
@@ -469,6 +468,6 @@ def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Fi
 
 
 def _attempt(leg: LegResult) -> int | None:
-    """Return the attempt of its record; one written outside of GitHub Actions is a first."""
+    """Return the attempt of a leg's record; 1 for a record written outside of GitHub Actions."""
     header = leg.record.header if leg.record is not None else None
     return (header.run_attempt or 1) if header is not None else None

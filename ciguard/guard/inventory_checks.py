@@ -1,5 +1,7 @@
-"""Findings about the tests that exist: planned, in a static plan, in each combination, in no shard,
-and as many as on the base. A combination is a suite and variant. Pure.
+"""Findings about the inventory: tests that exist and are not planned, or fewer than on the base.
+
+Also about static plans that are older than the configuration, and about the combinations (suite and
+variant) of a matrix. Pure.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
 
-# From records, and no business of the file.
+# Measured by records, not part of the configuration.
 OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s", "teardown_s"})
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
-    """Check the inventory of the plan; `planned` are the plan's units."""
+    """Check the inventory of the plan, whose units are `planned`."""
     inventory = plan.inventory
     if not planned:
         yield Finding("nothing_planned")
@@ -56,11 +58,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
-    """Compare a static plan with the configuration of now.
-
-    Args:
-        suites: as configured now.
-    """
+    """Compare a static plan with the suites of the current configuration."""
     for name, suite in sorted(suites.items()):
         known = plan.suites.get(name)
         variants = [""] if known is None else sorted(suite.variants.keys() - known.variants.keys())
@@ -82,7 +80,7 @@ def _changed_keys(suite: Suite, known: Suite) -> list[str]:
         and getattr(suite, field.name) != getattr(known, field.name)
     ]
     both = suite.variants.keys() & known.variants.keys()
-    if any(suite.variants[one] != known.variants[one] for one in both):
+    if any(suite.variants[name] != known.variants[name] for name in both):
         changed.append("variant")
     return changed
 
@@ -90,7 +88,7 @@ def _changed_keys(suite: Suite, known: Suite) -> list[str]:
 def check_nothing_ran(
     final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey], policy: Policy
 ) -> Iterator[Finding]:
-    """Name each suite and variant whose every unit was skipped: nothing is proved of it."""
+    """Find suites and variants whose units were all skipped: nothing is proved about them."""
     ran: dict[tuple[str, str], bool] = {}
     for key in planned:
         if not ran.get(key[:2]):
@@ -98,7 +96,7 @@ def check_nothing_ran(
             ran[key[:2]] = end is None or any(
                 case.outcome != "skipped" or case.is_expected_failure for case in end.cases
             )
-    for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
+    for suite_key in sorted(suite_key for suite_key, has_run in ran.items() if not has_run):
         units = tuple(sorted(key for key in planned if key[:2] == suite_key))
         facts = {"suite": suite_key[0], "variant": suite_key[1]}
         level: Level = "warning" if policy.empty == "pass" else "incomplete"
@@ -106,21 +104,21 @@ def check_nothing_ran(
 
 
 def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Combinations of a job's matrix whose shards were not run by the same commands."""
+    """Find combinations of a matrix whose shards ran different commands."""
     scripts: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for leg in legs:
         header = leg.record.header if leg.record is not None else None
         if header is not None and plan.combination(leg.shard) is not None:
             scripts[leg.shard.suite_key][header.script or ""].append(leg.shard.key)
-    for (_, variant), found in scripts.items():
-        if len(found) > 1:
-            shards = " / ".join(", ".join(keys) for keys in found.values())
+    for (_, variant), shards_by_script in scripts.items():
+        if len(shards_by_script) > 1:
+            shards = " / ".join(", ".join(keys) for keys in shards_by_script.values())
             facts = {"combination": variant, "shards": shards}
             yield Finding("different_scripts", facts=facts)
 
 
 def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Find combinations of which the units are not known."""
+    """Find combinations whose units are not known, by the listings of their jobs."""
     for disagreement in listed.disagreements:
         facts = {
             "combination": disagreement.variant or None,
@@ -129,8 +127,7 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
             "first": disagreement.units[0].unit if disagreement.units else None,
         }
         yield Finding("different_listings", units=disagreement.units, facts=facts)
-    kinds = (("nothing_listed", listed.empty), ("listing_short", listed.short))
-    for kind, suite_keys in kinds:
+    for kind, suite_keys in (("nothing_listed", listed.empty), ("listing_short", listed.short)):
         for suite, variant in suite_keys:
             facts = {"suite": suite or None, "variant": variant or None}
             yield Finding(kind, facts=facts)
@@ -140,30 +137,33 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
 
 
 def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
-    """Combinations with too few of the base's units, and those that the plan no longer has.
+    """Find combinations with too few of the base's units, and those that the plan no longer has.
 
-    Who drops an entry of a matrix does so in a diff that is reviewed: that is told, and is no loss.
-    A combination that is still there, and empty, always is one. Of many the one that lost the
-    largest share stands in front.
+    A combination that is no longer in the matrix gives a warning: the change is in a reviewed diff.
+    A combination in the matrix without units is always a loss. The combination that lost the
+    largest share comes first.
     """
     base, source = plan.inventory.base_units, plan.inventory.base_source
     if policy.base_plan is not None:
-        # The proposal's own file says what it likes; orphans are known tests, too.
-        known = _known(policy.base_plan)
-        base, source = count_units(known), f"plan of {policy.commit[:10]}"
+        # The counts in the proposal's own plan may be edited; orphans are known tests, too.
+        base_keys = {unit.key for shard in policy.base_plan.shards for unit in shard.units}
+        base_keys |= _orphans(policy.base_plan)
+        base, source = count_units(base_keys), f"plan of {policy.commit[:10]}"
         planned = planned | _orphans(plan)
-        yield from _tests_gone(known - planned, policy)
+        if gone_keys := tuple(sorted(base_keys - planned)):
+            names = {"source": policy.commit[:10], "tests": tuple(key.unit for key in gone_keys)}
+            yield Finding("base_tests_gone", units=gone_keys, facts=names)
     elif not base and policy.base_units is not None:
         base, source = policy.base_units
     now = Counter(key[:2] for key in planned) if base else {}
     gone: list[str] = []
     fewer: list[tuple[float, str, int, int]] = []
-    for one in base:
-        count, name = now[one.suite, one.variant], " ".join(filter(None, (one.suite, one.variant)))
-        if one.suite not in plan.suites or one.variant not in plan.suites[one.suite].variants:
+    for old in base:
+        count, name = now[old.suite, old.variant], " ".join(filter(None, (old.suite, old.variant)))
+        if old.suite not in plan.suites or old.variant not in plan.suites[old.suite].variants:
             gone.append(name or '""')
-        elif lost_too_many(one.units, count, policy.max_drop):
-            fewer.append((count / one.units, name, count, one.units))
+        elif lost_too_many(old.units, count, policy.max_drop):
+            fewer.append((count / old.units, name, count, old.units))
     if fewer:
         (left_ratio, name, count, before), *others = sorted(fewer)
         accepted = policy.min_units is not None and len(planned) >= policy.min_units
@@ -177,42 +177,31 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
             "planned": len(planned),
             "min_units": policy.min_units,
         }
-        if accepted:
-            yield Finding("fewer_units_accepted", facts=facts)
-        else:
-            yield Finding("fewer_units", facts=facts)
+        yield Finding("fewer_units_accepted" if accepted else "fewer_units", facts=facts)
     if gone:
         facts = {"count": len(gone), "combinations": tuple(gone), "source": source}
         yield Finding("combination_gone", facts=facts)
-
-
-def _known(plan: Plan) -> AbstractSet[UnitKey]:
-    return {unit.key for shard in plan.shards for unit in shard.units} | _orphans(plan)
 
 
 def _orphans(plan: Plan) -> AbstractSet[UnitKey]:
     return {orphan.key for orphan in plan.inventory.orphans}
 
 
-def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]:
-    if gone:
-        units = tuple(sorted(gone))
-        facts = {"source": policy.commit[:10], "tests": tuple(key.unit for key in units)}
-        yield Finding("base_tests_gone", units=units, facts=facts)
-
-
 def lost_too_many(before: int, now: int, max_drop: float) -> bool:
-    """Return whether a combination lost too many; it may lose one where any: 1 % of 50 is none."""
-    # What 0.07 * 100 is more than 7 by must not count as an eighth.
+    """Return whether a combination lost too many units.
+
+    The allowed share is rounded up (1 % of 50 units allow one); losing all units is too many.
+    """
+    # 0.07 * 100 is a little more than 7, and must not allow an eighth unit.
     allowed = math.ceil(round(max_drop * before, 6))
     return now < before and (not now or before - now > allowed)
 
 
 def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Finding]:
-    """More than the policy acknowledges make the run incomplete.
+    """Find tests in no shard (orphans); more than the policy acknowledges make the run incomplete.
 
-    Which of them are the new ones is not known by their number: those that ran last are named, with
-    the shard in which they did. Without past runs all are examples.
+    A number does not show which orphans are new: those that ran last are named, with their shard.
+    Without past runs all orphans are named.
     """
     count, accepted = len(orphans), policy.orphans
     if not count:
@@ -221,20 +210,20 @@ def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Findi
         facts = {"count": count, "accepted": accepted, "fewer": count if count < accepted else None}
         yield Finding("orphans_accepted", facts=facts)
         return
-    ran = _newest(policy.last_shards, count - accepted)
-    keys = () if ran else tuple(orphan.key for orphan in orphans)
+    newest = _newest(policy.last_shards, count - accepted)
+    keys = () if newest else tuple(orphan.key for orphan in orphans)
     facts = {"count": count, "accepted": accepted or None}
     yield Finding("orphans", units=keys, facts=facts)
     by_shard: dict[tuple[str, int], list[UnitKey]] = defaultdict(list)
-    for key in sorted(ran):
-        by_shard[ran[key].shard, ran[key].run_id].append(key)
+    for key in sorted(newest):
+        by_shard[newest[key].shard, newest[key].run_id].append(key)
     for (shard, run_id), units in sorted(by_shard.items()):
         names = {"run_id": run_id, "tests": tuple(key.unit for key in units)}
         yield Finding("orphans_lost", shard, tuple(units), names)
 
 
 def _newest(last: Mapping[UnitKey, LastShard], count: int) -> Mapping[UnitKey, LastShard]:
-    """So many of those that ran last; more where some of one run would be left out."""
-    positions = sorted((one.position for one in last.values()), reverse=True)
+    """Return the `count` tests that ran last, and all others that ran last in the same run."""
+    positions = sorted((shard.position for shard in last.values()), reverse=True)
     least = positions[:count][-1] if positions else 0
-    return {key: one for key, one in last.items() if one.position >= least}
+    return {key: shard for key, shard in last.items() if shard.position >= least}

@@ -1,32 +1,25 @@
-"""A verdict for programs: JSON (schema 1), step outputs, annotations beside the code. Pure."""
+"""A verdict as JSON for programs (schema 1; docs/reference/json.md describes the keys). Pure."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.view import FailedTest, describe_result, group_by_test, how
-from ciguard.guard.wording import finding_message, headline
-from ciguard.model import Result, Suite, UnitKey, repository_path
-from ciguard.render.notes import MAX_NAMED, Note, name_some
-from ciguard.text import one_line, unit_name
+from ciguard.guard.wording import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
+    from ciguard.model import Result, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
+    from ciguard.render.notes import Note
 
 SCHEMA: Final = 1
-SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
-_CHARS: Final = 400  # of a test's message; GitHub takes 64 KB, too much to read in a margin
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """Every key is there; null is what is not known."""
+    """Return the verdict with all keys; the value of an unknown fact is null."""
     return {
         "schema": SCHEMA,
         "verdict": verdict.state,
@@ -43,20 +36,20 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
         "failures": [_failure(failure) for failure in verdict.failures],
-        "quarantined": [_excused(one) for one in verdict.quarantined],
-        "failing_on_base": [_excused(one) for one in verdict.failing_on_base],
+        "quarantined": [_excused(failure) for failure in verdict.quarantined],
+        "failing_on_base": [_excused(failure) for failure in verdict.failing_on_base],
         "failure_groups": [_failure_group(group) for group in verdict.failure_groups],
         "hotspots": [asdict(hotspot) for hotspot in verdict.hotspots],
-        "flaky": [_flaky(one) for one in verdict.flaky],
-        "passed_after_oom": [_flaky(one) for one in verdict.passed_after_oom],
+        "flaky": [_flaky(unit) for unit in verdict.flaky],
+        "passed_after_oom": [_flaky(unit) for unit in verdict.passed_after_oom],
         "missing": [
             {
-                **_key(one.key),
-                "shard": one.shard,
-                "planned_shard": one.planned_shard or one.shard,
-                "reason": _reason(one.reason),
+                **_key(unit.key),
+                "shard": unit.shard,
+                "planned_shard": unit.planned_shard or unit.shard,
+                "reason": _reason(unit.reason),
             }
-            for one in verdict.missing
+            for unit in verdict.missing
         ],
         "findings": [_finding(finding) for finding in verdict.findings],
         "moved": _moved(verdict.moved) if verdict.moved is not None else None,
@@ -64,7 +57,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _moved(moved: MovedUnits) -> dict[str, Any]:
-    """Return the sums of the moves, as a whole and by shard."""
+    """Return the sums over the tests that moved between shards: of the run, and by shard."""
     names = ("units", "ran_twice", "shards", "makespan_s", "static_makespan_s")
     costs = ("requests", "waited_s", "starts_s")
     totals = {name: getattr(moved, name) for name in (*names, *costs)}
@@ -76,7 +69,7 @@ def _key(key: UnitKey) -> dict[str, str]:
 
 
 def result(case_result: Result) -> dict[str, Any]:
-    """A result in the record's words."""
+    """Return a result with the words that the record uses."""
     return {
         **_key(case_result.key.unit_key),
         "case": case_result.case or case_result.unit,
@@ -89,16 +82,16 @@ def result(case_result: Result) -> dict[str, Any]:
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
-    asked = allocation_of(failure.result)
+    request = allocation_of(failure.result)
     return {
         "shard": failure.shard,
         **result(failure.result),
-        "failed_allocation": dict(asked.facts) if asked is not None else None,
+        "failed_allocation": dict(request.facts) if request is not None else None,
     }
 
 
-def _flaky(one: Flaky) -> dict[str, Any]:
-    return {**_key(one.key), "shard": one.shard, "first": result(one.first)}
+def _flaky(unit: Flaky) -> dict[str, Any]:
+    return {**_key(unit.key), "shard": unit.shard, "first": result(unit.first)}
 
 
 def _excused(excused: Excused) -> dict[str, Any]:
@@ -146,12 +139,12 @@ def _leg(leg: Leg) -> dict[str, Any]:
 
 
 def _machine(use: MachineUse) -> dict[str, Any]:
-    """`units` are those that ran at a moment, as far as the record says."""
-    found = asdict(use)
-    for moment in found.values():
+    """Return the use of a leg's machine; `units` are those that ran at the moment, if known."""
+    moments = asdict(use)
+    for moment in moments.values():
         if moment and "units" in moment:
             moment["units"] = [key._asdict() for key in moment["units"]]
-    return found
+    return moments
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -162,105 +155,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "shard": finding.shard or None,
         "units": [_key(key) for key in finding.units],
         "cause": _reason(finding.cause) if finding.cause is not None else None,
-        "evidence": [{**_reason(one), "url": one.url or None} for one in finding.evidence],
+        "evidence": [{**_reason(note), "url": note.url or None} for note in finding.evidence],
         "culprits": [_key(key) for key in finding.culprits],
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A message at a place, or at none; `file` is relative to the repository's root."""
-
-    level: Literal["error", "warning"]
-    message: str
-    title: str = ""
-    file: str = ""
-    line: int | None = None
-
-
-def annotations_of(
-    verdict: Verdict, suites: Mapping[str, Suite], most: int = SHOWN
-) -> tuple[Annotation, ...]:
-    """At most so many errors, first what makes it incomplete, and at most as many warnings.
-
-    Where the failures are too many, one for each cause of them, the largest first.
-
-    Args:
-        suites: of the plan, by name.
-    """
-    errors = [_of_finding(one, "error") for one in verdict.findings if one.level != "warning"]
-    failed = group_by_test(verdict.failures, lambda one: how(one.result))
-    if len(errors) + len(failed) > most:
-        errors += [_of_cause(cause, suites) for cause in verdict.failure_groups]
-    else:
-        errors += [_of_failure(test, suites) for test in failed]
-    if len(errors) > most:
-        hidden = len(errors) - most + 1
-        errors[most - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
-    warnings = [_of_finding(one, "warning") for one in verdict.findings if one.level == "warning"]
-    return (*errors, *warnings[:most])
-
-
-def _of_finding(finding: Finding, level: Literal["error", "warning"]) -> Annotation:
-    text = "\n".join([one_line(finding_message(finding), 1000), *_name_units(finding.units)])
-    return Annotation(level, text, finding.kind.replace("_", " "))
-
-
-def _of_failure(test: FailedTest, suites: Mapping[str, Suite]) -> Annotation:
-    result = test.first.result
-    title = unit_name(test.key.unit_key, 120)
-    shards = list(dict.fromkeys(one.shard for one in test.failures))
-    named = f"{'shard' if len(shards) == 1 else 'shards'} {name_some(shards)}"
-    place = ", ".join(filter(None, (test.combinations(suites), named)))
-    return _at_place(result, f"{describe_result(result, _CHARS)} ({place})", title, suites)
-
-
-def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
-    """At the first of its failures that knows a place."""
-    failed = group_by_test(cause.failures, lambda _: "")
-    if len(failed) == 1:
-        return _of_failure(failed[0], suites)
-    placed = next((one for one in cause.failures if one.result.file), cause.failures[0]).result
-    units = tuple(dict.fromkeys(test.key.unit_key for test in failed))
-    text = "\n".join([describe_result(placed, _CHARS), *_name_units(units)])
-    return _at_place(placed, text, summary_line(cause, 120), suites)
-
-
-def _at_place(result: Result, text: str, title: str, suites: Mapping[str, Suite]) -> Annotation:
-    file = repository_path(suites, result.suite, result.file)
-    return Annotation("error", text, title, file or "", result.line)
-
-
-def _name_units(keys: Sequence[UnitKey]) -> list[str]:
-    """The first few, and how many more."""
-    shown = [unit_name(key) for key in keys[:MAX_NAMED]]
-    more = len(keys) - len(shown)
-    return [*shown, f"and {more:,} more"] if more else shown
-
-
-def outputs_of(verdict: Verdict) -> dict[str, str]:
-    """The step's outputs by name; numbers of results are empty where there is no result."""
-    failed = {failure.result.key.unit_key for failure in verdict.failures}
-    has_results = any(verdict.counts.values())
-    counts = {
-        "failed": len(failed),
-        "flaky": len(verdict.flaky),
-        "quarantined": len(verdict.quarantined),
-        "failing_on_base": len(verdict.failing_on_base),
-    }
-    return {
-        "verdict": verdict.state,
-        "complete": "false" if verdict.state == "incomplete" else "true",
-        "headline": headline(verdict),
-        "planned": str(verdict.planned),
-        "executed": str(verdict.with_result),
-        "new": "" if verdict.new is None else str(verdict.new),
-        "gone": "" if verdict.gone is None else str(verdict.gone),
-        "missing": str(verdict.planned - verdict.with_result),
-        **{name: str(count) if has_results else "" for name, count in counts.items()},
-    }
-
-
-def outputs_without_verdict(headline: str) -> dict[str, str]:
-    """The step's outputs where nothing could be judged: no number, as nothing was counted."""
-    return {"verdict": "incomplete", "complete": "false", "headline": headline}

@@ -1,9 +1,9 @@
-"""One planned shard and all that its record says: its row, and what is wrong with it. Pure.
+"""One leg, the execution of a planned shard: its row in the verdict, and its faults. Pure.
 
-Ends of processes that no result explains are findings too, and so is a record that no leg can have
-written. A leg announces each process and says how it ended; it gives no unit to two processes at
-once, and executes again only what may be. A record that says otherwise was changed after the leg,
-or is two records; what its results are worth is not known then.
+Faults are also ends of processes that no result explains, and contradictions in a record. A leg
+announces each process and records its end, gives no unit to two processes at once, and repeats only
+units that may be repeated. A record that differs was changed after the leg, or is two records; its
+results prove nothing.
 """
 
 from __future__ import annotations
@@ -51,26 +51,29 @@ if TYPE_CHECKING:
         Shard,
     )
 
-# Events in which a leg says why a unit got no result.
+# Events with the reason why a unit has no result.
 MISSING_EVENTS: Final[tuple[str, ...]] = (
     *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
 )
-# And in which it says why a process ended with another exit code than 0.
+# Events that explain an exit code other than 0 of a process.
 EXPLAINING_EVENTS: Final = frozenset(
     {"recycled", "unexplained_exit", "exit_in_files", "collection_error", *MISSING_EVENTS}
 )
 
-CLOCK_S: Final = 60.0  # a clock may be set meanwhile
-# How a process ends that was not stopped and that did not report its end.
+CLOCK_S: Final = 60.0  # tolerance between the clocks of file times and job times
+# Endings of a process that was not stopped, and did not end by itself.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
-NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, and kills its tests
+REAPER_CHECK_S: Final = 0.5  # within it a leg notices a killed reaper, and kills the tests
 
 
 @dataclass(frozen=True, slots=True)
 class LegResult:
-    """One planned shard with all that its record says.
+    """One planned shard with the facts of its record.
 
-    `missing_reasons` are the leg's events on units without a result, `row` is that of the verdict.
+    Attributes:
+        planned: the units that the leg had to run.
+        row: the leg in the verdict.
+        missing_reasons: the leg's events on units without a result.
     """
 
     shard: Shard
@@ -89,8 +92,13 @@ def read_leg(
     facts: JobEvidence | None = None,
     closing: AbstractSet[str] = frozenset(),
 ) -> LegResult:
-    """Read a shard's record; None where there is none. `facts`: what GitHub says of its job;
-    `closing`: suites whose programs say when a unit is over.
+    """Read the record of a shard.
+
+    Args:
+        record: None if no record of the shard counts.
+        rejected_record: the reason why an uploaded record does not count.
+        facts: GitHub's facts of the job; None if GitHub was not asked.
+        closing: suites whose programs report the end of a unit.
     """
     planned = frozenset(unit.key for unit in shard.units)
     if record is not None:
@@ -100,7 +108,7 @@ def read_leg(
     else:
         end = LegEnd("unknown", Note("no_record"))
     if record is not None and facts is not None and facts.is_stopped:
-        # A result file is whole whenever it was written: its job alone tells of its end.
+        # A result file is complete at any time: only the job shows that it was stopped.
         is_ended = not is_from_result_files(record) or end.problem is not None
         end = end if is_ended else LegEnd("unknown", diagnose(facts, record).cause)
     end = with_diagnosis(end, record, facts)
@@ -119,9 +127,9 @@ def read_leg(
 
 
 def _without_record(end: LegEnd, rejected_record: Note | None) -> LegEnd:
-    """Name why a leg has no record: the one in its place was rejected, or its job hit the limit."""
+    """Return the end of a leg without record: was one rejected, or did the job exceed its limit?"""
     if rejected_record is not None and rejected_record.kind == "only_other_plans":
-        end = replace(end, problem=Note("no_record_of_plan"))  # one finding says it for all
+        end = replace(end, problem=Note("no_record_of_plan"))  # one finding has the cause for all
     elif rejected_record is not None:
         end = replace(end, cause=rejected_record)
     if end.cause is not None and end.cause.kind == "job_limit":
@@ -136,7 +144,7 @@ def _row(
     units: Mapping[UnitKey, UnitResult],
     planned: AbstractSet[UnitKey],
 ) -> Leg:
-    """Return a leg's row in the verdict: the units that ended in this leg, apart from others."""
+    """Return a leg's row in the verdict, by the units that ran in this leg."""
     known = any(unit.has_history for unit in shard.units)
     header = record.header if record is not None else None
     outcomes = Counter(
@@ -158,7 +166,7 @@ def _row(
         ending=end.ending,
         planned=len(planned),
         with_result=sum(units[key].is_over for key in planned & units.keys()),
-        # Without history the plan takes all units for equal: such a wall time predicts nothing.
+        # Without history the plan counts all units as equal, and its wall time predicts nothing.
         predicted_wall_s=shard.predicted.wall_s if known else None,
         predicted_peak_bytes=shard.predicted.peak_bytes,
         wall_s=record.wall_s if record is not None else None,
@@ -178,14 +186,14 @@ def _row(
 
 
 def _started_at(record: Record | None) -> datetime | None:
-    """Return its start; None of a leg that went on: its times count from the start of the first."""
+    """Return the start of a leg; None for a resumed leg, whose times count from the first leg."""
     if record is None or any(event.kind == "resumed" for event in record.events):
         return None
     return record.started_at
 
 
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
-    """Return the leg's reasons of units without a result; of several processes the last."""
+    """Return the events on units without a result; of several processes the last event."""
     return {
         UnitKey(event.suite, event.variant, event.unit): event
         for event in record.events
@@ -194,9 +202,9 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
 
 
 def is_idle(shard: Shard, facts: JobEvidence | None) -> bool:
-    """Return whether a shard without a record owes none: it has no test, and its job ended well.
+    """Return whether a shard needs no record: it has no test, and its job ended well.
 
-    Only of a matrix written by hand: jobs of our own list what exists.
+    Only in a hand-written matrix: jobs of ciguard's own list the existing tests in a record.
     """
     if shard.units or not shard.job:
         return False
@@ -222,7 +230,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     """Find the faults of a leg.
 
     Args:
-        lost: its planned units without a final result.
+        lost: planned units of the leg without a final result.
     """
     shard, record, end = leg.shard.key, leg.record, leg.end
     if end.problem is not None:
@@ -242,8 +250,8 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     in_parts = any(event.kind == "resumed" for event in record.events)
     if record.copies and not in_parts:
         yield Finding("duplicate_record", shard, facts={"sources": record.copies})
-    if absent := [one.detail for one in record.events if one.kind == "unreadable_metric"]:
-        facts = {"first": absent[0], "more": len(absent) - 1 or None}
+    if metrics := [event.detail for event in record.events if event.kind == "unreadable_metric"]:
+        facts = {"first": metrics[0], "more": len(metrics) - 1 or None}
         yield Finding("unreadable_metric", shard, facts=facts)
     yield from process_findings(record, shard, ended_by_itself=leg.end.problem is None)
 
@@ -251,15 +259,15 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
 def cached_results(
     legs: Iterable[LegResult], jobs: Mapping[str, JobEvidence], policy: Policy
 ) -> Iterator[Finding]:
-    """Name the result files that are older than their job: out of a build cache, nothing ran."""
+    """Find result files that are older than their job: they come from a cache, nothing ran."""
     for leg in legs:
         job = jobs[leg.shard.key].job if leg.shard.key in jobs else None
-        began = leg.row.started_at or (job.started_at if job is not None else None)
+        start = leg.row.started_at or (job.started_at if job is not None else None)
         events = leg.record.events if leg.record is not None else ()
-        if began is None or any(event.kind == "resumed" for event in events):
-            continue  # a leg that resumed another one has files of both
-        first_s = began.timestamp() - CLOCK_S
-        files = [one.detail for one in events if one.facts.get("latest_s", first_s) < first_s]
+        if start is None or any(event.kind == "resumed" for event in events):
+            continue  # a leg that resumed an earlier one has files of both
+        first_s = start.timestamp() - CLOCK_S
+        files = [line.detail for line in events if line.facts.get("latest_s", first_s) < first_s]
         if files:
             level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
             named = {"files": sorted(files), "count": len(files)}
@@ -267,7 +275,7 @@ def cached_results(
 
 
 def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
-    """Units without a result in a leg that ended by itself, apart by what to do about them."""
+    """Find units without a result in a leg that ended by itself, one finding for each reason."""
     by_kind: dict[str, list[UnitKey]] = defaultdict(list)
     for key in lost:
         event = leg.missing_reasons.get(key)
@@ -276,45 +284,50 @@ def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Find
         yield Finding(kind, leg.shard.key, tuple(units))
 
 
-def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
+def _count_bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
     return sum(count for outcome, count in counts.items() if outcome in BAD_OUTCOMES)
 
 
-def _ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
+def _count_ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
     return sum(count for outcome, count in counts.items() if outcome != "skipped")
 
 
 def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Finding]:
-    """Find lines that no leg writes that ended by itself."""
-    found = [] if leg.end.problem is not None else list(contradictions(record, tries))
-    if found:
-        facts = {"count": len(found) if len(found) > 1 else None}
-        yield Finding("contradictory", leg.shard.key, facts=facts, cause=found[0])
+    """Find contradictions in the record of a leg that ended by itself."""
+    notes = [] if leg.end.problem is not None else list(contradictions(record, tries))
+    if notes:
+        facts = {"count": len(notes) if len(notes) > 1 else None}
+        yield Finding("contradictory", leg.shard.key, facts=facts, cause=notes[0])
 
 
 def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:
     """Compare the last line of a leg with the lines before it.
 
     Args:
-        is_explained: what the leg recorded says why it is incomplete.
+        is_explained: the record explains why the leg is incomplete.
     """
     shard, end = leg.shard.key, record.end
     if end is None or end.ending != "completed":
         return
     if end.exit_code == ExitCode.INCOMPLETE and not is_explained:
         yield Finding("end_incomplete", shard)
-    # What result files say comes on top of what the leg counted.
+    # The leg does not count the results of result files.
     filed = any(event.kind == FILE for event in record.events)
     counted, found = sum(end.counts.values()), sum(leg.row.counts.values())
-    counts = bool(end.counts or record.processes)  # as every leg of ours does
+    has_counts = bool(end.counts or record.processes)  # true for records of `ciguard run`
     pairs = (
-        ("result", counted, found, counts and counted < found and not filed),
-        ("bad result", _bad(end.counts), _bad(leg.row.counts), False),
-        ("executed test", 0 if filed else _ran(end.counts), _ran(leg.row.counts), False),
+        ("result", counted, found, has_counts and counted < found and not filed),
+        ("bad result", _count_bad(end.counts), _count_bad(leg.row.counts), False),
+        (
+            "executed test",
+            0 if filed else _count_ran(end.counts),
+            _count_ran(leg.row.counts),
+            False,
+        ),
     )
-    for what, counted, found, is_short in pairs:
+    for noun, counted, found, is_short in pairs:
         if counted > found or is_short:
-            facts = {"what": what, "counted": counted, "found": found}
+            facts = {"what": noun, "counted": counted, "found": found}
             yield Finding("lines_missing", shard, facts=facts)
             break
     good = all(unit.status == "good" for unit in leg.units.values())
@@ -324,9 +337,9 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The begin of the last step of a leg: processes up to this number are those of others.
+    """The begin of the last step of a resumed leg, after its last checkpoint.
 
-    What went before may have been lost with its runner at any line.
+    Processes up to this number are of earlier steps, whose lines may be lost from any point on.
     """
 
     process: int = 0
@@ -337,8 +350,8 @@ def contradictions(record: Record, tries: int) -> Iterator[Note]:
     """Find lines that a leg that ended by itself cannot have written.
 
     Args:
-        record: of which no file is known to be damaged.
-        tries: executions that the plan gives a unit that fails.
+        record: a record without known damage.
+        tries: number of executions that the plan allows a failing unit.
     """
     if is_from_result_files(record):
         return
@@ -357,10 +370,10 @@ def contradictions(record: Record, tries: int) -> Iterator[Note]:
 
 
 def _processes(record: Record, step: _Step) -> Iterator[Note]:
-    """Check that each process is announced once and ends once, and no other has lines."""
+    """Check that each process with lines has exactly one start and one end."""
     started, ended = _by_process(record.processes), _by_process(record.process_ends)
-    named = {line.process for line in record.starts} | {line.process for line in record.results}
-    own = {one for one in named if one is not None and one > step.process}
+    active = {line.process for line in record.starts} | {line.process for line in record.results}
+    own = {number for number in active if number is not None and number > step.process}
     for number in sorted(own | started.keys() | ended.keys()):
         begins, ends = len(started[number]), len(ended[number])
         if max(begins, ends) > 1 or (number > step.process and min(begins, ends) == 0):
@@ -370,16 +383,16 @@ def _processes(record: Record, step: _Step) -> Iterator[Note]:
 def _by_process(
     lines: Iterable[ProcessLine | ProcessEndLine],
 ) -> dict[int, list[ProcessLine | ProcessEndLine]]:
-    """The lines of each process that differ: what was written twice was said once."""
-    found: dict[int, list[ProcessLine | ProcessEndLine]] = defaultdict(list)
+    """Return the distinct lines of each process: a line that was written twice counts once."""
+    distinct: dict[int, list[ProcessLine | ProcessEndLine]] = defaultdict(list)
     for line in lines:
-        if line not in found[line.process]:
-            found[line.process].append(line)
-    return found
+        if line not in distinct[line.process]:
+            distinct[line.process].append(line)
+    return distinct
 
 
 def _ends(record: Record, step: _Step) -> Iterator[Note]:
-    """A process that went wrong has a victim, or a word of the leg on why it has none."""
+    """Check that each bad end of a process has a bad result, or an event that explains the end."""
     failed = [line for line in record.results if line.outcome in BAD_OUTCOMES]
     bad = {line.process for line in failed}
     died = {line.process for line in failed if line.outcome == "died"}
@@ -400,7 +413,7 @@ def _ends(record: Record, step: _Step) -> Iterator[Note]:
 
 
 def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
-    """A unit gets another process when that before has ended, and one that fails if it may."""
+    """Check that a unit is repeated only after its process ended, and a failed one if allowed."""
     if len(record.processes) <= 1:
         return
     by_unit: dict[UnitKey, dict[int, bool]] = defaultdict(dict)
@@ -415,137 +428,139 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
             bad = result.outcome in ("failed", "errored")
             failed[result.process] = failed.get(result.process, False) or bad
     started_at = {line.process: line.at_s for line in record.processes}
-    over = {line.process: line for line in record.process_ends}
-    side_by_side: list[UnitKey] = []
-    too_often: list[UnitKey] = []
+    ends = {line.process: line for line in record.process_ends}
+    concurrent: list[UnitKey] = []
+    repeated: list[UnitKey] = []
     for key, failed in by_unit.items():
         numbers = sorted(failed)
         for before, number in pairwise(numbers):
-            end, at_s = over.get(before), started_at.get(number)
+            end, at_s = ends.get(before), started_at.get(number)
             if number <= step.process or end is None:
                 continue
             if at_s is not None and end.at_s is not None and at_s < end.at_s:
-                side_by_side.append(key)
+                concurrent.append(key)
             elif failed[before] and end.ending == "completed" and tries <= 1:
-                too_often.append(key)
-    kinds: tuple[tuple[str, list[UnitKey]], ...] = (
-        ("concurrent_units", side_by_side),
-        ("too_many_tries", too_often),
-    )
-    for kind, units in kinds:
+                repeated.append(key)
+    for kind, units in (("concurrent_units", concurrent), ("too_many_tries", repeated)):
         if units:
             yield Note(kind, {"count": len(set(units)), "unit": min(units).unit})
 
 
 def unexplained(record: Record | None) -> list[EventLine]:
-    """The ends that the leg itself could not explain, each once."""
+    """Return one event for each process whose end the leg could not explain."""
     events = record.events if record is not None else ()
-    found = {one.process: one for one in events if one.kind == "unexplained_exit"}
-    return list(found.values())
+    by_process = {event.process: event for event in events if event.kind == "unexplained_exit"}
+    return list(by_process.values())
 
 
 def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> Iterator[Finding]:
-    """Ends that fail the run, or that a person should know of.
+    """Find ends of processes that fail the run, or give a warning.
 
     Args:
-        ended_by_itself: the leg did; else its own end is what is told.
+        ended_by_itself: the leg ended by itself; else the finding of its end covers its processes.
     """
-    red = {one.process: one for one in unexplained(record)}
-    untold = dict(red)
+    red = {event.process: event for event in unexplained(record)}
+    remaining = dict(red)
     for event in record.events:
         kind = event.reason if event.kind == "after_tests" else event.kind
         if kind not in ("no_exit", "threads_left", "reaper_killed"):
             continue
-        why = None if kind == "threads_left" else untold.pop(event.process, None)
-        facts = {
-            "process": event.process,
-            "after_s": event.facts.get("wall_s"),
-            "threads": event.detail,
-        }
+        exit_event = None if kind == "threads_left" else remaining.pop(event.process, None)
+        after_s = event.facts.get("wall_s")
+        facts = {"process": event.process, "after_s": after_s, "threads": event.detail}
         units = _units_at_end(record, event.process) if kind == "reaper_killed" else ()
-        level: Level = "warning" if why is None else "failed"
+        level: Level = "warning" if exit_event is None else "failed"
         yield Finding(kind, shard, facts=facts, culprits=units, stated_level=level)
-    for event in untold.values():
+    for event in remaining.values():
         yield Finding("unexplained_exit", shard, facts=_exit_facts(record, event))
     if ended_by_itself:
-        killed = {one.process for one in record.events if one.kind == "reaper_killed"}
+        killed = {event.process for event in record.events if event.kind == "reaper_killed"}
         yield from _died_between_tests(record, shard, killed | red.keys())
-    beside: dict[UnitKey, list[UnitKey]] = defaultdict(list)
+    bystanders: dict[UnitKey, list[UnitKey]] = defaultdict(list)
     for (_, key), culprit in sorted(find_bystanders(record.results).items()):
-        beside[culprit].append(key)
-    for culprit, keys in beside.items():
+        bystanders[culprit].append(key)
+    for culprit, keys in bystanders.items():
         facts = {"culprit": unit_name(culprit)}
         yield Finding("ran_beside", shard, tuple(keys), facts)
 
 
 def time_after_tests(record: Record) -> Note | None:
-    """Return the time between a leg's last test and its end, and why; None for a short time."""
-    events = [one for one in record.events if one.kind == "after_tests"]
+    """Return the time from a leg's last test to its end, with the reason; None for a short time."""
+    events = [event for event in record.events if event.kind == "after_tests"]
     if not events:
         return None
-    event = max(events, key=lambda one: one.at_s or 0.0)
-    after_s = (event.at_s or 0.0) - max((one.at_s or 0.0 for one in record.results), default=0.0)
-    if after_s < AFTER_TESTS_S:  # others were still at their tests
+    event = max(events, key=lambda line: line.at_s or 0.0)
+    last_test_s = max((line.at_s or 0.0 for line in record.results), default=0.0)
+    after_s = (event.at_s or 0.0) - last_test_s
+    if after_s < AFTER_TESTS_S:  # other processes were still running tests
         return None
     return Note(event.reason or "", {"after_s": after_s})
 
 
 def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
-    """Return the exit of an event's process, and the last line of the output that it quotes."""
-    codes = {one.process: one.exit_code for one in record.process_ends}
+    """Return the exit code of an event's process, and the last line of the quoted output."""
+    codes = {line.process: line.exit_code for line in record.process_ends}
     output = last_line(event.detail.partition("\n")[2])
     return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
 
 
 def _units_at_end(record: Record, process: int | None) -> tuple[UnitKey, ...]:
-    """The units that ran when a process ended, or until just before, the last to begin first.
+    """Return the units that ran at the end of a process or just before, the latest start first.
 
-    The one that killed its parent may have passed since.
+    The unit that killed its parent process may have passed before the leg noticed.
     """
     starts = {
-        UnitKey(one.suite, one.variant, one.unit): one.at_s or 0.0
-        for one in record.starts
-        if one.process == process
+        UnitKey(line.suite, line.variant, line.unit): line.at_s or 0.0
+        for line in record.starts
+        if line.process == process
     }
-    results = [one for one in record.results if one.process == process and one.outcome != "died"]
-    ends = {one.key.unit_key: one.at_s or 0.0 for one in results}
+    ends = {
+        line.key.unit_key: line.at_s or 0.0
+        for line in record.results
+        if line.process == process and line.outcome != "died"
+    }
     last_s = max([*starts.values(), *ends.values()], default=0.0)
-    near = (key for key in starts if ends.get(key, last_s) >= last_s - NOTICED_S)
+    near = (key for key in starts if ends.get(key, last_s) >= last_s - REAPER_CHECK_S)
     return tuple(sorted(near, key=lambda key: starts[key], reverse=True))
 
 
 def _died_between_tests(
-    record: Record, shard: str, told: AbstractSet[int | None]
+    record: Record, shard: str, reported: AbstractSet[int | None]
 ) -> Iterator[Finding]:
-    """Processes that died between units: what they left passed in another one, or nothing was left.
+    """Find processes that died between units.
 
-    Where nothing was left no failed result of theirs is the reason, so that none excuses them.
+    If units were left, they ran in another process: a warning. If none was left, no failed result
+    is the reason of the death, so that no quarantine excuses it: the run fails.
 
     Args:
-        told: processes of which another finding tells.
+        reported: processes that have another finding.
     """
-    died = [one for one in record.process_ends if one.ending in ENDED_UNREQUESTED]
+    died = [line for line in record.process_ends if line.ending in ENDED_UNREQUESTED]
     if not died:
         return
-    found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
-    outputs = {one.process: one for one in record.events if one.kind == "last_output"}
-    given = _units_given(record)
-    ran = {(one.process, one.key.unit_key) for one in record.results}
-    done = Counter(process for process, _ in ran)
+    # The leg runs the units left alone to find the one whose process dies.
+    has_culprit = any(line.outcome == "died" for line in record.results)
+    outputs = {event.process: event for event in record.events if event.kind == "last_output"}
+    assigned = _count_assigned(record)
+    finished = Counter(
+        process for process, _ in {(line.process, line.key.unit_key) for line in record.results}
+    )
     for end in died:
-        left = done[end.process] < given.get(end.process, 0)
-        if end.process in outputs.keys() - told and not (left and found):
+        has_left = finished[end.process] < assigned.get(end.process, 0)
+        if end.process in outputs.keys() - reported and not (has_left and has_culprit):
             facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
-            level: Level = "warning" if left else "failed"
+            level: Level = "warning" if has_left else "failed"
             yield Finding("died_between_tests", shard, facts=facts, stated_level=level)
 
 
-def _units_given(record: Record) -> Mapping[int, float]:
-    """Count the units that each process was to run; one that never came to list them had some."""
-    assigned = {
-        one.process: one.facts.get("units", 0.0) for one in record.events if one.kind == "assigned"
+def _count_assigned(record: Record) -> Mapping[int, float]:
+    """Count the units that each process had to run; 1 if it died before it listed its units."""
+    listed = {
+        event.process: event.facts.get("units", 0.0)
+        for event in record.events
+        if event.kind == "assigned"
     }
     return {
-        one.process: assigned.get(one.process, 1) if one.reason == "listing" else one.units
-        for one in record.processes
+        line.process: listed.get(line.process, 1) if line.reason == "listing" else line.units
+        for line in record.processes
     }

@@ -1,14 +1,13 @@
 """Texts of GitHub, its runner, the system and allocators on a job or test that died. Pure.
 
-The texts are rows of the one table of log patterns. A test can print each of them too: they only
-explain a leg that is dead anyway, and never make a verdict better.
+The patterns are rows of `logs/pattern_table.py`. A test can print each of these texts: so a text
+only explains a leg that died anyway, and never makes a verdict better.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -20,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ciguard.model import Ending, Result
+
 ARTIFACT_NAME: Final = re.compile(
     next(row.pattern for row in TABLE if row.name == "actions.artifact_name")
 )
-ERROR_MARK: Final = "##[error]"  # of the runner, where a line of a log begins
-# What the runner says of a step's process; alone it proves nothing.
+ERROR_MARK: Final = "##[error]"  # the runner begins an error line of a log with it
+# The runner's text on the process of a step; the text alone decides no ending.
 EXIT_CODE: Final = re.compile(
     r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
 )
@@ -42,13 +42,13 @@ _ROWS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class EndingPattern:
-    """A text that tells an ending.
+    """A text that names an ending.
 
     Attributes:
-        in_log: it is looked for in a log too.
-        needs_corroboration: in a log it is as likely a test's own print, and proves nothing alone.
-        run_wide: it is said of one job and true of all that were cancelled with it.
-        cause: what it says, where that is more than the ending.
+        in_log: the text is also searched in a log.
+        needs_corroboration: in a log, the text needs a second witness: tests often print it.
+        run_wide: the text on one job applies to all jobs that were cancelled with it.
+        cause: kind of the cause, if the text names more than the ending.
     """
 
     ending: Ending
@@ -60,7 +60,7 @@ class EndingPattern:
 
 
 def _any_of(*names: str) -> str:
-    """Join the patterns of the rows of these names in one, without named groups."""
+    """Join the patterns of the named rows, without named groups."""
     rows = [row.pattern for row in TABLE if row.name in names]
     return "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in rows)
 
@@ -74,10 +74,10 @@ def _ending(
     return EndingPattern(row.ending, pattern, in_log, in_log and row.inconclusive, run_wide, cause)
 
 
-# By the runner itself, which marks what it calls an error.
+# Only in a line that the runner marks as an error.
 DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{_any_of('disk.full')}")
 
-# The first that is said wins: a job that was superseded at its limit was superseded.
+# The first pattern with a match decides: a job that was superseded at its limit was superseded.
 PATTERNS: Final = (
     _ending("actions.superseded", run_wide=True),
     _ending("actions.job_timeout", cause="job_limit"),
@@ -98,12 +98,11 @@ def first_match(
     run_wide: bool = False,
     corroborated: Collection[Ending] | None = None,
 ) -> tuple[EndingPattern, Note] | None:
-    """The text that decides, and its line.
+    """Return the pattern that decides, and the matching line.
 
     Args:
-        run_wide: only those that are true of every job that was cancelled.
-        corroborated: endings that something else shows too, of texts that prove nothing alone; None
-            takes those without.
+        run_wide: only texts that apply to all jobs that were cancelled with one.
+        corroborated: endings that have a second witness; None: no text needs one.
     """
     annotated, logged = _lines(annotations, log)
     for pattern in PATTERNS:
@@ -121,21 +120,23 @@ def first_match(
 
 
 def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Note] | None:
-    """The last exit code that the runner names, with its line."""
+    """Return the last exit code that the runner names, with its line."""
     annotated, logged = _lines(annotations, log)
-    found = [
-        (match, one) for one in annotated + logged if (match := EXIT_CODE.search(one.facts["text"]))
+    matches = [
+        (match, line)
+        for line in annotated + logged
+        if (match := EXIT_CODE.search(line.facts["text"]))
     ]
-    if not found:
+    if not matches:
         return None
-    match, evidence = found[-1]
+    match, evidence = matches[-1]
     return int(match[1] or match[2]), evidence
 
 
 def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, Note] | None:
-    """The name of an artifact that was not uploaded for it, and the line that says so.
+    """Return the name of an artifact whose upload was refused for its name, with the line.
 
-    In a log only where the runner calls it an error: a test can print such a line, too.
+    Of a log only lines count that the runner marks as an error: a test can print the same text.
     """
     errors = [line for line in log.splitlines() if ERROR_MARK in line[:_MARK_CHARS]]
     for evidence in chain(*_lines(annotations, "\n".join(errors))):
@@ -145,7 +146,7 @@ def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, No
 
 
 def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]]:
-    """Line by line, without a log's times and marks of an error, none too long to be quoted."""
+    """Return the lines as evidence, cut to a length, without the times and error marks of a log."""
     annotated = [line for text in annotations for line in text.splitlines()]
     logged = [_MARKS.sub("", line) for line in log.splitlines()]
     return (
@@ -155,19 +156,19 @@ def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]
 
 
 def failed_allocation(text: str) -> Note | None:
-    """The first request that a text says has failed; None where it says no number.
+    """Return the first failed request of memory in a text; None if the text has no number.
 
-    Allocators print it twice: once with the device, once as the exception's exact number.
+    Allocators print a request twice: with the device, and as the exact number of the exception.
 
     Returns:
-        Its facts are `requested_bytes`, and `device`: `GPU_2_bfc` or `GPU 0`; "" of the machine's
-        own memory, or where it is not said.
+        a note with `requested_bytes`, and `device`: `GPU_2_bfc` or `GPU 0`; "" for the memory of
+        the machine, or if the text names no device.
     """
     first: tuple[int, str] | None = None
-    for found in _allocations(text):
-        first = first or found
-        if found[1] and found[0] == first[0]:
-            first = found
+    for request in _allocations(text):
+        first = first or request
+        if request[1] and request[0] == first[0]:
+            first = request
             break
     if first is None:
         return None
@@ -175,29 +176,24 @@ def failed_allocation(text: str) -> Note | None:
 
 
 def allocation_of(result: Result) -> Note | None:
-    """Return the request of a test that ran out of memory; None where its message has none."""
+    """Return the failed request of a test that ran out of memory, by its message; None without."""
     return failed_allocation(result.message or "") if result.ran_out_of_memory else None
 
 
 def _allocations(text: str) -> Iterator[tuple[int, str]]:
-    """Bytes and device of each request, in the order of the lines."""
+    """Yield bytes and device of each request, in the order of the lines."""
     for line in text.splitlines():
         for row in _ROWS:
             if not any(trigger in line for trigger in row.triggers):
                 continue
-            match = _compiled(row.pattern).search(line)
-            for one in row.values(match.groupdict(), Place()) if match else ():
-                if isinstance(one, LogValue) and one.unit == "B":
-                    yield round(one.value), _device(one)
+            match = re.search(row.pattern, line)
+            for value in row.values(match.groupdict(), Place()) if match else ():
+                if isinstance(value, LogValue) and value.unit == "B":
+                    yield round(value.value), _device(value)
 
 
 def _device(value: LogValue) -> str:
-    found = next(((one.name, one.value) for one in value.key if one.name in _DEVICE_KEYS), None)
-    if found is None:
+    device = next((part for part in value.key if part.name in _DEVICE_KEYS), None)
+    if device is None:
         return ""
-    return f"GPU {found[1]}" if found[0] == "gpu" else found[1]
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+    return f"GPU {device.value}" if device.name == "gpu" else device.value

@@ -1,4 +1,4 @@
-"""Tests that moved between shards, as all verbs show them: values -> blocks and geometry. Pure."""
+"""The section on tests that moved between shards: sentence, table, chart of schedules. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ciguard.model.moved_units import MovedUnits, ShardMoves
     from ciguard.render.links import Links
 
-MAX_PAIRS: Final = 40  # shards in a chart; of more, those that would have taken longest
+MAX_PAIRS: Final = 40  # shards in a chart; of more, the longest ones
 BAR_X: Final = 96.0
 BAR_ROOM: Final = 600.0
 PAIR_HEIGHT: Final = 30.0
@@ -23,7 +23,7 @@ LABEL: Final = 12  # characters of a shard's key
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a bar; `kind` is its class in the page's style."""
+    """A piece of a bar; `kind` is its CSS class in the page."""
 
     kind: str
     x: float
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The bar of a shard, above its bar without moves; no `static_width`: unknown."""
+    """The bar of a shard above its bar without moves, whose width is None if it is unknown."""
 
     label: str
     title: str
@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All of them; `omitted` counts what has no room."""
+    """The pairs of bars of a chart; `omitted` counts the shards without room."""
 
     pairs: tuple[Pair, ...]
     height: float
@@ -52,7 +52,7 @@ class Pairs:
 
 
 def moved_text(moved: MovedUnits) -> str:
-    """ "120 tests moved between 14 shards: slowest shard 3 min 05 s, without moves 4 min"."""
+    """Word the moves: "120 tests moved between 14 shards; slowest shard 3 min 05 s"."""
     text = f"{count_of(moved.units, 'test')} moved between {count_of(moved.shards, 'shard')}"
     if moved.makespan_s is None:
         return text
@@ -77,7 +77,7 @@ def cost_text(moved: MovedUnits) -> str:
 
 
 def moved_section(moved: MovedUnits | None, links: Links, *, drop: int) -> Section:
-    """The line, the table and, on a page, both schedules; empty where nothing moved."""
+    """Return the sentence, the table and, on a page, both schedules; empty if no test moved."""
     if moved is None or not moved.units:
         return Section("moved", ())
     columns = (
@@ -87,14 +87,16 @@ def moved_section(moved: MovedUnits | None, links: Links, *, drop: int) -> Secti
         Column("process starts", "right", 4),
     )
     table = Table(columns, tuple(_row(leg, links) for leg in moved.legs), "shard")
-    how = (
+    explanation = (
         "Without moves: the wall time of the shard with the tests that the plan gives it, each as "
         "long as where it ran, and without waits and further process starts."
     )
     blocks = (
         Paragraph(f"{moved_text(moved)}."),
         Chart("schedules", schedule_chart(moved.legs)),
-        Details("Moved tests by shard", (table, Paragraph(cost_text(moved)), Paragraph(how))),
+        Details(
+            "Moved tests by shard", (table, Paragraph(cost_text(moved)), Paragraph(explanation))
+        ),
     )
     return Section("moved", blocks, "Moved tests", (moved.units, "moved test"), drop)
 
@@ -115,7 +117,7 @@ def _units(count: int, wall_s: float | None) -> str:
 
 
 def schedule_chart(legs: Sequence[ShardMoves]) -> Pairs:
-    """Both schedules, the shard first that would have taken longest."""
+    """Draw the schedules with and without moves, the shard with the longest bar first."""
     known = sorted(legs, key=lambda leg: (-_longest_s(leg), leg.shard))
     scale = BAR_ROOM / (max(map(_longest_s, known), default=0.0) or 1.0)
     shown = known[:MAX_PAIRS]
@@ -124,12 +126,12 @@ def schedule_chart(legs: Sequence[ShardMoves]) -> Pairs:
         Pair(
             label=label,
             title=_title(leg),
-            y=at * PAIR_HEIGHT,
+            y=index * PAIR_HEIGHT,
             parts=tuple(_parts(leg, scale)),
             static_width=None if leg.static_s is None else round(leg.static_s * scale, 1),
             value_label=f"{duration(leg.wall_s)} / {duration(leg.static_s)}",
         )
-        for at, (label, leg) in enumerate(zip(labels, shown, strict=True))
+        for index, (label, leg) in enumerate(zip(labels, shown, strict=True))
     )
     return Pairs(pairs, len(pairs) * PAIR_HEIGHT, len(known) - len(shown))
 
@@ -140,7 +142,7 @@ def _longest_s(leg: ShardMoves) -> float:
 
 
 def _parts(leg: ShardMoves, scale: float) -> Iterator[Part]:
-    """Its own part, its own blocks, blocks of others, and what is no test."""
+    """Return the parts of a bar: own tests, own blocks, blocks of other shards, and no test."""
     x = BAR_X
     spans: list[tuple[str, float]] = [
         ("own", leg.own_s),
@@ -148,7 +150,7 @@ def _parts(leg: ShardMoves, scale: float) -> Iterator[Part]:
         ("others-block", leg.in_s or 0.0),
     ]
     ran_s = sum(value_s for _, value_s in spans)
-    # Tests that ran beside each other may take more than the job; then nothing is left.
+    # Concurrent tests may take more time in sum than the job; then the rest is 0.
     for kind, value_s in (*spans, ("rest", max(0.0, (leg.wall_s or 0.0) - ran_s))):
         width = round(value_s * scale, 1)
         if width > 0:

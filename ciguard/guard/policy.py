@@ -1,8 +1,7 @@
-"""The context and policy by which a run is judged: a proposal by its base's, the rest by its own.
+"""The policy by which a run is judged: that of the base for a pull request, else the run's own.
 
-A command makes the context of its folder and environment, a service of GitHub's facts of the run.
-Where the base's cannot be read the strictest one holds, which no policy of the base could be harder
-than; what passes under it would have passed.
+If the policy of the base cannot be read, the strictest policy applies: a run that passes it would
+pass any other. A command makes the `RunContext` of folder and environment, a service of GitHub.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from ciguard.history.query import BaseQuery, KnownFailure
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
-# What of the configuration could make a red run green: all of these sections; and of suites that
-# both have all but these keys, which say how long a test may take, and where.
+# Sections that could make a red run green; so could each key of a suite but the harmless ones,
+# which set the time limits and the runner of its tests.
 _POLICY_SECTIONS: Final = ("policy", "guard", "history")
 MAX_PLAN_BYTES: Final = 1 << 28  # about 210 bytes a test
 _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
@@ -45,11 +44,11 @@ class RunContext:
 
     Attributes:
         run: the workflow run that is judged, or that judges it; None outside of GitHub Actions.
-        config: of the tree that is judged.
+        config: that of the judged tree.
         environ: variables that set keys of the base's configuration as well.
-        today: on which quarantines end.
-        warn: is handed what keeps no verdict away, as one line.
-        is_remote: it is judged from outside of the repository's own jobs.
+        today: the date that decides which quarantines have ended.
+        warn: shows a problem that does not prevent a verdict, as one line.
+        is_remote: the run is judged from outside of the repository's own jobs.
     """
 
     run: ActionsRun | None
@@ -62,14 +61,14 @@ class RunContext:
 
     @property
     def is_from_fork(self) -> bool:
-        """The judged run is another repository's own claim."""
+        """The judged run belongs to another repository, which controls what the run states."""
         if self.run is None:
             return False
         return self.run.is_subject_from_fork or (self.is_remote and self.run.is_fork)
 
 
 def context_of(invocation: Invocation) -> RunContext:
-    """Return the context of the command.
+    """Return the context of a command in its folder and environment.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -95,13 +94,12 @@ class _PolicyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions to past runs beside known failures; runs are read only for a question.
+    """The questions to the history beside known failures; the history is read only for a question.
 
     Attributes:
-        suites: of the plan, for the units of the base: a plan that says nothing of them would hide
-            how many are gone.
-        orphans: of the plan; if they are too many, for their shards.
-        with_cases: units that may hold several cases, for those of the base.
+        suites: suites whose number of units on the base is asked; None: not asked.
+        orphans: tests in no shard; if they are too many, their last shards are asked.
+        with_cases: units that may hold several cases, whose cases on the base are asked.
     """
 
     suites: Mapping[str, Suite] | None = None
@@ -118,49 +116,49 @@ def effective_policy(
     questions: Questions | None = None,
     plan_path: str = "",
 ) -> Policy:
-    """Read what holds for a run; outside of GitHub Actions, the folder's own.
+    """Return the policy of a run; outside of GitHub Actions, that of the folder.
 
     Args:
-        ignore_base_failures: the command line asks for it; the configuration may as well.
-        history: gives the past runs that lie at a place, on demand.
-        location: where that is, as the command line says; None leaves it to the configuration, of a
-            proposal to that of its base.
-        questions: what else the past runs are asked.
-        plan_path: of the plan below the folder, where it may be a file of the repository: that of
-            the base says which tests a proposal may not lose.
+        ignore_base_failures: set by the command line; the configuration may set it as well.
+        history: reads the past runs at a location, on demand.
+        location: that of the command line; None leaves the location to the applied configuration.
+        questions: further questions to the past runs.
+        plan_path: path of the plan below the folder if it may be a file of the repository: the
+            version of the base lists tests that a proposal may not lose.
     """
     run = context.run
     own = _PolicyFiles(context.config, _own_quarantine(context))
-    found = [
+    findings = [
         Finding("quarantine", facts={"problem": problem}) for problem in own.quarantine.problems
     ]
-    law = own
+    applied = own
     strict: Policy | None = None
     if run is not None and run.is_unmerged:
         try:
-            law = _base(context, run)
+            applied = _base(context, run)
         except CiguardError as error:
-            strict = _strictest(error, found)
-    where = location if location is not None else law.config.history.store
-    edited = law is not own and run is not None and _changes_history_file(context, run, law, where)
-    past = (lambda _: None) if edited else history
+            strict = _strictest(error, findings)
+    is_base = applied is not own
+    store = location if location is not None else applied.config.history.store
+    is_edited = is_base and run is not None and _changes_history_file(context, run, applied, store)
+    load = (lambda _: None) if is_edited else history
     asked = questions if questions is not None else Questions()
     if strict is not None:
-        return _with_answers(strict, asked, run, lambda: past(where))
-    if run is not None and law is not own:
-        found += _fixed_on_base(law, own)
-        changes = [*_changes(law, own), *([where] if edited else ())]
+        return _with_answers(strict, asked, run, lambda: load(store))
+    if run is not None and is_base:
+        findings += _fixed_on_base(applied, own)
+        changes = [*_changes(applied, own), *([store] if is_edited else ())]
         if changes:
             event = "merge_group" if run.pull_request is None else "pull_request"
             facts = {"event": event, "keys": changes}
-            found.append(Finding("policy_changed", facts=facts))
-    base_plan, problems = _base_plan(context, law.commit, plan_path)
-    found += problems
+            findings.append(Finding("policy_changed", facts=facts))
+    base_plan, problems = _base_plan(context, applied.commit, plan_path)
+    findings += problems
     known: Mapping[CaseKey, KnownFailure] = {}
-    if ignore_base_failures or law.config.guard.ignore_base_failures:
-        known, findings = _base_failures(run, past(where))
-        found += findings
-    config = law.config
+    if ignore_base_failures or applied.config.guard.ignore_base_failures:
+        known, problems = _base_failures(run, load(store))
+        findings += problems
+    config = applied.config
     policy = Policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
@@ -168,32 +166,32 @@ def effective_policy(
         empty=config.guard.empty,
         cached_results=config.guard.cached_results,
         base_plan=base_plan,
-        quarantine=law.quarantine.entries,
+        quarantine=applied.quarantine.entries,
         base_failures=known,
-        findings=tuple(found),
+        findings=tuple(findings),
         fail_on=config.policy.fail_on,
-        source="base" if law.commit else "checkout",
-        commit=law.commit,
+        source="base" if applied.commit else "checkout",
+        commit=applied.commit,
         footer=config.report.footer,
         comment_by=config.report.by,
     )
-    return _with_answers(policy, asked, run, lambda: past(where))
+    return _with_answers(policy, asked, run, lambda: load(store))
 
 
 def _with_answers(
     policy: Policy,
     questions: Questions,
     run: ActionsRun | None,
-    past: Callable[[], History | None],
+    load: Callable[[], History | None],
 ) -> Policy:
-    """Return the policy with the answers of past runs, which are read only for a question."""
+    """Return the policy with the answers of the history, which is read only for a question."""
     suites = questions.suites if run is not None else None
     orphans = questions.orphans if len(questions.orphans) > policy.orphans else ()
     units = questions.with_cases
-    history = past() if suites is not None or orphans or units else None
+    history = load() if suites is not None or orphans or units else None
     if history is None:
         return policy
-    # It imports numpy, which takes as long as to prove 20,000 units: on demand.
+    # On demand: importing numpy takes as long as judging 20,000 units.
     from ciguard.history import query  # noqa: PLC0415
 
     base = _base_query(run)
@@ -207,7 +205,7 @@ def _with_answers(
 
 
 def quarantine_of(context: RunContext) -> Quarantine:
-    """The quarantine that holds for a run; nothing where the base's cannot be read."""
+    """Return the quarantine of a run; empty if that of the base cannot be read."""
     if context.run is None or not context.run.is_unmerged:
         return _own_quarantine(context)
     try:
@@ -217,7 +215,7 @@ def quarantine_of(context: RunContext) -> Quarantine:
 
 
 def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
-    """No quarantine, no failure ignored, no unit fewer; each finding of the comparison fails."""
+    """Return the policy that excuses no failure and no missing unit, with all of `fail_on`."""
     facts = {"error": error.what, "advice": error.fix}
     finding = Finding("policy_unread", facts=facts)
     return Policy(
@@ -233,7 +231,7 @@ def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
     """Read the files of the base commit.
 
     Raises:
-        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
+        CiguardError: the commit is unknown or unreadable, or its configuration has mistakes.
     """
     merged = context.files.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
     commit = merged or run.base_sha
@@ -246,24 +244,24 @@ def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
 
 
 def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None, list[Finding]]:
-    """The plan as the base commit has it, and why it could not be read."""
+    """Return the plan of the base commit, and a finding if it could not be read."""
     if not commit or not path:
         return None, []
     try:
         content = context.files.by_git(commit, path, MAX_PLAN_BYTES)
-        where = f"{commit[:10]}:{path}"
-        return (plan_file.decode(content, where) if content is not None else None), []
+        source = f"{commit[:10]}:{path}"
+        return (plan_file.decode(content, source) if content is not None else None), []
     except CiguardError as error:
         return None, [Finding("base_plan_unread", facts={"error": error.what})]
 
 
 def _changes_history_file(
-    context: RunContext, run: ActionsRun, law: _PolicyFiles, where: str
+    context: RunContext, run: ActionsRun, base: _PolicyFiles, store: str
 ) -> bool:
-    """Return whether a proposal changes the file of past runs: it would judge itself by it."""
-    if where.startswith("branch:") or "://" in where or run.tested_sha is None:
+    """Return whether a proposal changes the history file by which it would be judged."""
+    if store.startswith("branch:") or "://" in store or run.tested_sha is None:
         return False
-    return context.files.is_edited(where, law.commit, run.tested_sha)
+    return context.files.is_edited(store, base.commit, run.tested_sha)
 
 
 def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
@@ -276,27 +274,27 @@ def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
 
 
 def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
-    """Find the mistakes of the base alone: a change that repairs them must be able to merge."""
-    for what in base.quarantine.problems:
-        if what not in own.quarantine.problems:
-            facts = {"place": "base", "problem": what}
+    """Find the mistakes that only the base has; a change that repairs them may merge: a warning."""
+    for problem in base.quarantine.problems:
+        if problem not in own.quarantine.problems:
+            facts = {"place": "base", "problem": problem}
             yield Finding("quarantine", facts=facts, stated_level="warning")
 
 
 def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
-    """Keys that differ between the base's law and what is proposed."""
+    """Return the keys whose values differ between the base's policy and the proposed one."""
     before, now = base.quarantine, own.quarantine
     if quarantine_codec.is_changed(before.entries, now.entries) or before.problems != now.problems:
         yield quarantine_codec.FILE
     for section in _POLICY_SECTIONS:
-        was, is_ = getattr(base.config, section), getattr(own.config, section)
-        for name in type(was).model_fields:
-            if getattr(was, name) != getattr(is_, name):
+        old, new = getattr(base.config, section), getattr(own.config, section)
+        for name in type(old).model_fields:
+            if getattr(old, name) != getattr(new, name):
                 yield f"{section}.{name}"
     for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
-        was, is_ = base.config.suite[suite], own.config.suite[suite]
+        old, new = base.config.suite[suite], own.config.suite[suite]
         for name, info in SuiteConfig.model_fields.items():
-            if name not in _HARMLESS_SUITE_KEYS and getattr(was, name) != getattr(is_, name):
+            if name not in _HARMLESS_SUITE_KEYS and getattr(old, name) != getattr(new, name):
                 key = info.alias or name
                 yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
 
@@ -315,9 +313,9 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
 def _base_failures(
     run: ActionsRun | None, history: History | None
 ) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
-    """Return the failures of the base, and a finding where none can be ignored."""
+    """Return the failures of the base, and a finding if the base has no run to compare with."""
     if run is not None and not run.is_subject_unmerged:
-        return {}, []  # on the base itself, its own failures count
+        return {}, []  # a run of the base: its failures count
     if history is not None:
         from ciguard.history.query import known_failures  # noqa: PLC0415
 

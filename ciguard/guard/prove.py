@@ -1,7 +1,7 @@
-"""Planned units against recorded results: exactly one final outcome each, or it is named. Pure.
+"""The proof that each planned unit has exactly one final result: plan + records -> verdict. Pure.
 
-The expected legs come from the plan, never from what arrived: no job can detect its own absence.
-Failures that the quarantine or the base excuses do not count.
+The expected legs (executions of shards by jobs) come from the plan, never from the records: no job
+can detect its own absence. Failures that the quarantine or the base excuses do not count.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ciguard.model.attempts import Status, UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
-# One value for all units that it is true of: of many lost shards there are 100,000.
+# One value each for all units with this reason: lost shards may have 100,000 units.
 _NO_RECORD: Final = Note("shard_without_record")
 _UNFINISHED: Final = Note("unfinished")
 _NOT_STARTED: Final = Note("not_started")
@@ -62,11 +62,11 @@ _EXECUTION: Final[Mapping[str, str]] = {
     "focus": "tests_focused",
     "filter": "tests_filtered",
 }
-# Reasons that no leg of this attempt is to blame for.
+# Reasons for missing units of a moved block that are not faults of the shard that lacks them.
 UNCLAIMED: Final[tuple[str, ...]] = ("not_claimed_again", "claim_without_record")
-# Of a unit that moved the worst last: what did not finish in one leg may have in the other.
+# The worst last, for a unit that moved: one leg may finish it after another leg did not.
 MOVED_STATUSES: Final[tuple[Status, ...]] = ("unfinished", "good", "bad")
-MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
+MAX_UNREAD: Final = 20  # findings; further files are counted in one more
 
 
 def prove(
@@ -82,13 +82,13 @@ def prove(
     """Judge a run.
 
     Args:
-        plan: the contract.
-        records: all that arrived, of any plan, run and attempt, in any order.
-        needs: what GitHub says of the jobs before this one, where it was asked.
-        configured: the suites as they are now, for a static plan: others cannot be older.
-        platform: what GitHub says of the jobs of the legs, where it was asked.
-        policy: what it is judged by beside the plan.
-        extra_findings: what was found where the records come from.
+        plan: the contract of the run.
+        records: all uploaded records, of any plan, run and attempt, in any order.
+        needs: the results of the jobs before this one by GitHub; None: not asked.
+        configured: the suites of the configuration, for a static plan; other plans are never old.
+        platform: GitHub's facts of the jobs of the legs; None: not asked.
+        policy: the rules beside the plan.
+        extra_findings: findings of the reader of the records.
 
     Returns:
         The same verdict for any order of the records. O(results).
@@ -102,33 +102,30 @@ def prove(
     planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
     final, doubled = _final_results(legs, moved_shards(blocks))
     missing = with_moves(tuple(_missing(legs, final)), blocks)
-    lost = _lost_by_shard(missing)
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
     causes = group_failures(failures)
-    found = [
+    findings = [
         *extra_findings,
         *selection.findings,
         *policy.findings,
         *check_inventory(plan, policy, planned),
-        *(
-            finding
-            for leg in legs
-            for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan)
-        ),
+        *_legs_findings(legs, missing, plan),
         *unclaimed_findings(missing),
         *_misplaced(legs, planned, doubled, final),
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
         *(check_stale_plan(plan, configured) if configured is not None else ()),
         *(check_jobs(legs, platform) if platform is not None else ()),
+        *stale_entries(policy.quarantine, final, planned),
+        *check_execution(plan, legs),
+        *check_nothing_ran(final, planned, policy),
+        *cached_results(legs, facts.legs, policy),
     ]
-    found += [*stale_entries(policy.quarantine, final, planned), *check_execution(plan, legs)]
-    found += [*check_nothing_ran(final, planned, policy), *cached_results(legs, facts.legs, policy)]
     if needs is not None:
-        found.extend(_needs_findings(needs, legs, excusals, found))
-    findings = tuple(sorted(found, key=_order))
-    flaky_units = tuple(_flaky(legs, final, selection, _movable(plan)))
+        findings.extend(_needs_findings(needs, legs, excusals, findings))
+    findings.sort(key=_order)
+    flaky = tuple(_flaky(legs, final, selection, _movable(plan)))
     return Verdict(
         plan=plan,
         planned=len(planned),
@@ -137,10 +134,10 @@ def prove(
         with_result=len(planned) - len({unit.key for unit in missing}),
         legs=tuple(leg.row for leg in legs),
         failures=failures,
-        flaky=tuple(flaky for flaky in flaky_units if not flaky.ran_out_of_memory),
-        passed_after_oom=tuple(flaky for flaky in flaky_units if flaky.ran_out_of_memory),
+        flaky=tuple(unit for unit in flaky if not unit.first.ran_out_of_memory),
+        passed_after_oom=tuple(unit for unit in flaky if unit.first.ran_out_of_memory),
         missing=missing,
-        findings=findings,
+        findings=tuple(findings),
         quarantined=excusals.quarantined,
         failing_on_base=excusals.failing_on_base,
         failure_groups=causes,
@@ -152,19 +149,19 @@ def prove(
 def _needs_findings(
     needs: Sequence[NeededJob],
     legs: Sequence[LegResult],
-    weighed: Excusals,
+    excusals: Excusals,
     findings: Sequence[Finding],
 ) -> Iterator[Finding]:
     """Judge the jobs before this one by the findings of the records."""
-    excused = bool(weighed.quarantined or weighed.failing_on_base)
-    explained = excused or bool(weighed.failures) or any(exited_with_failures(leg) for leg in legs)
-    red = bool(weighed.failures) or any(finding.level == "failed" for finding in findings)
+    excused = bool(excusals.quarantined or excusals.failing_on_base)
+    explained = bool(excusals.failures) or excused or any(map(exited_with_failures, legs))
+    red = bool(excusals.failures) or any(finding.level == "failed" for finding in findings)
     names = {_job(leg) for leg in legs}
     return check_needs(needs, is_explained=explained, is_excused=excused and not red, names=names)
 
 
 def _job(leg: LegResult) -> str:
-    """The job of a matrix as `needs` calls it, as far as the record of a leg tells."""
+    """Return the name of a matrix job as `needs` has it, by the record of a leg; "" if unknown."""
     header = leg.record.header if leg.record is not None else None
     return (header.job or "").partition(" (")[0] if header is not None else ""
 
@@ -190,20 +187,20 @@ def _order(finding: Finding) -> tuple[int, str, str, str]:
 def _final_results(
     legs: Iterable[LegResult], moved: Mapping[UnitKey, AbstractSet[str]]
 ) -> tuple[dict[UnitKey, UnitResult], set[UnitKey]]:
-    """The result of each unit, and the units that ran in several legs without a reason.
+    """Return the result of each unit, and the units that ran in several legs without a reason.
 
-    Of several results the worst counts: a pass elsewhere cannot hide it. The first of equals.
+    The worst of several results counts, of equal ones the first: no pass hides a failure.
 
     Args:
-        moved: legs that may have run a unit of a block that moved. Of such a unit an execution that
-            did not finish says nothing: another leg's verdict counts. That cannot hide a death, as
-            the leg in which it happened is itself incomplete.
+        moved: by unit of a block that moved, the legs that may have run the unit. If one of them
+            did not finish the unit, the result of another leg counts. That cannot hide a death:
+            the leg in which the unit died is itself incomplete.
     """
     final: dict[UnitKey, UnitResult] = {}
     doubled: set[UnitKey] = set()
     for leg in legs:
-        again = final.keys() & leg.units.keys()
-        earlier = {key: final[key] for key in again}
+        repeated = final.keys() & leg.units.keys()
+        earlier = {key: final[key] for key in repeated}
         final.update(leg.units)
         for key, result in earlier.items():
             of_both = (result.status, final[key].status)
@@ -225,22 +222,27 @@ def _final_results(
 
 def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> Iterator[Missing]:
     for leg in legs:
-        lost = [key for key in leg.planned if (end := final.get(key)) is None or not end.is_over]
-        begun = last_starts(leg.record.starts) if lost and leg.record is not None else {}
-        for key in sorted(lost):
-            reason = _missing_reason(leg, key, final.get(key), has_begun=key in begun)
+        keys = [key for key in leg.planned if (end := final.get(key)) is None or not end.is_over]
+        started = last_starts(leg.record.starts) if keys and leg.record is not None else {}
+        for key in sorted(keys):
+            reason = _missing_reason(leg, key, final.get(key), is_started=key in started)
             yield Missing(key, leg.shard.key, reason)
 
 
-def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]:
-    return {
-        shard: tuple(one.key for one in found if one.reason.kind not in UNCLAIMED)
-        for shard, found in groupby(missing, key=lambda unit: unit.shard)
+def _legs_findings(
+    legs: Iterable[LegResult], missing: Sequence[Missing], plan: Plan
+) -> Iterator[Finding]:
+    """Find the faults of all legs, of which each lacks the results of its own missing units."""
+    by_shard = {
+        shard: tuple(unit.key for unit in units if unit.reason.kind not in UNCLAIMED)
+        for shard, units in groupby(missing, key=lambda unit: unit.shard)
     }
+    for leg in legs:
+        yield from leg_findings(leg, by_shard.get(leg.shard.key, ()), plan)
 
 
 def _missing_reason(
-    leg: LegResult, key: UnitKey, end: UnitResult | None, *, has_begun: bool
+    leg: LegResult, key: UnitKey, end: UnitResult | None, *, is_started: bool
 ) -> Note:
     if leg.record is None:
         return _NO_RECORD
@@ -249,7 +251,7 @@ def _missing_reason(
         if stopped is None:
             return Note("last_try_unfinished")
         return Note("stopped", {"ending": stopped.ending})
-    if has_begun:
+    if is_started:
         return _UNFINISHED
     if key in leg.missing_reasons:
         event = leg.missing_reasons[key]
@@ -262,7 +264,7 @@ def _missing_reason(
 
 
 def _failures(legs: Iterable[LegResult]) -> Iterator[Failure]:
-    found = [
+    failures = [
         Failure(leg.shard.key, case)
         for leg in legs
         for end in leg.units.values()
@@ -270,7 +272,7 @@ def _failures(legs: Iterable[LegResult]) -> Iterator[Failure]:
         for case in end.cases
         if classify_result(case) == "bad"
     ]
-    yield from sorted(found, key=lambda failure: (failure.shard, failure.result.key))
+    yield from sorted(failures, key=lambda failure: (failure.shard, failure.result.key))
 
 
 def _flaky(
@@ -279,9 +281,9 @@ def _flaky(
     selection: Selection,
     movable: AbstractSet[UnitKey],
 ) -> Iterator[Flaky]:
-    """Units that went wrong first and right in the end, in this attempt or an earlier one.
+    """Find units that failed first and passed in the end, in this attempt or an earlier one.
 
-    Those of a block may have gone wrong in another shard.
+    A unit of a movable block may have failed in another shard.
     """
     before: dict[tuple[str, UnitKey], UnitResult] = {
         (shard, key): end
@@ -291,18 +293,18 @@ def _flaky(
         if end.status == "bad"
     }
     elsewhere = {key: end for (_, key), end in before.items() if key in movable}
-    found = []
+    flaky = []
     for leg in legs:
         for key, end in leg.units.items():
-            past = before.get((leg.shard.key, key), elsewhere.get(key)) if before else None
+            earlier = before.get((leg.shard.key, key), elsewhere.get(key)) if before else None
             failures = end.failures
-            if past is not None:
-                bad = tuple(case for case in past.cases if classify_result(case) == "bad")
+            if earlier is not None:
+                bad = tuple(case for case in earlier.cases if classify_result(case) == "bad")
                 failures = bad + failures
             if failures and final[key].status == "good":
                 first = min(failures, key=lambda failure: failure.ran_out_of_memory)
-                found.append(Flaky(key, leg.shard.key, first))
-    yield from sorted(found, key=lambda one: (one.shard, one.key))
+                flaky.append(Flaky(key, leg.shard.key, first))
+    yield from sorted(flaky, key=lambda unit: (unit.shard, unit.key))
 
 
 def _movable(plan: Plan) -> AbstractSet[UnitKey]:
@@ -315,24 +317,24 @@ def _misplaced(
     doubled: AbstractSet[UnitKey],
     final: Mapping[UnitKey, UnitResult],
 ) -> Iterator[Finding]:
-    """Results where the plan has none, or the other way round."""
+    """Find results of unplanned units, and of units in another or several shards."""
     yield from _missing_in_own_shard(legs, final)
     for leg in legs:
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
             yield Finding("unplanned", leg.shard.key, unplanned)
-    # Those that were planned so are told of with the plan.
+    # Units that were planned in several shards have a finding of the plan (`duplicate_unit`).
     counts = Counter(key for leg in legs for key in leg.planned & doubled)
-    if found := tuple(sorted(key for key in doubled if counts[key] <= 1)):
-        yield Finding("ran_in_several_shards", units=found)
+    if keys := tuple(sorted(key for key in doubled if counts[key] <= 1)):
+        yield Finding("ran_in_several_shards", units=keys)
 
 
 def _missing_in_own_shard(
     legs: Sequence[LegResult], final: Mapping[UnitKey, UnitResult]
 ) -> Iterator[Finding]:
-    """Tests of a hand-written matrix that a shard did not run, and another shard did.
+    """Find tests of a hand-written matrix that their shard did not run, and another shard did.
 
-    Each job of it has to do what its filter says; without this, one may run nothing at all.
+    Each job has to run what its filter selects; without this rule a job could run no test at all.
     """
     for leg in legs:
         if not leg.shard.job or leg.record is None:
@@ -346,7 +348,7 @@ def _missing_in_own_shard(
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Name the dry runs, focus and filters that the tested processes reported, each once."""
+    """Find the dry runs, focus and filters that the test processes reported, each once."""
     shards: Counter[tuple[str, str]] = Counter()
     for record in (leg.record for leg in legs if leg.record is not None):
         foreign = unplanned_settings(record.events, plan.suites)
@@ -359,14 +361,14 @@ def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
         filters = {event.detail for event in reported if event.reason == "filter"}
         planned = filters.difference(foreign.get("filter", ()))
         shards.update(("filter_planned", setting) for setting in planned)
-    for kind, found in groupby(sorted(shards), key=itemgetter(0)):
-        settings = [setting for _, setting in found]
+    for kind, pairs in groupby(sorted(shards), key=itemgetter(0)):
+        settings = [setting for _, setting in pairs]
         count = max(shards[kind, setting] for setting in settings)
         yield Finding(kind, facts={"settings": settings, "count": count})
 
 
 def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Result files of shards that are not in the plan, by shard: one might hold a failure."""
+    """Find result files of unplanned shards, by shard: such a file might hold a failure."""
     for shard, paths in files.items():
         facts = {"theirs": shard, "count": len(paths), "paths": list(paths)}
         shards = [shard.key for shard in plan.shards]
@@ -379,19 +381,19 @@ def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
     Args:
         problems: each as "where: why", in any order.
     """
-    found = [
+    findings = [
         Finding("unread_file", facts={"problem": problem})
         for problem in sorted(problems)[:MAX_UNREAD]
     ]
     if len(problems) > MAX_UNREAD:
         count = len(problems) - MAX_UNREAD
-        found.append(Finding("unread_files", facts={"count": count}))
-    return tuple(found)
+        findings.append(Finding("unread_files", facts={"count": count}))
+    return tuple(findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Excusals:
-    """Failures that count, and those that do not, each in the order in which they came."""
+    """The failures that count, and the excused ones, each in their order before."""
 
     failures: tuple[Failure, ...]
     quarantined: tuple[Excused, ...] = ()
@@ -399,7 +401,7 @@ class Excusals:
 
 
 def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
-    """Tell failures apart. A unit without a result is none: nothing excuses that."""
+    """Separate the failures that count from those that quarantine or base excuse."""
     counting, quarantined, ignored = [], [], []
     for failure in failures:
         key = failure.result.key
@@ -419,18 +421,18 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
 
 
 def _same_failure(before: Outcome, now: Outcome) -> bool:
-    """A test that died where it failed on the base is worse than there, and counts."""
+    """Return whether two outcomes are alike: a test that failed on the base and died now counts."""
     return before == now or {before, now} == {"failed", "errored"}
 
 
 def stale_entries(
     entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
 ) -> Iterator[Finding]:
-    """Entries whose tests passed, and those that mean nothing any more.
+    """Find entries of the quarantine whose tests all passed, and entries without any test.
 
     Args:
-        final: how units ended.
-        planned: planned units, with or without an end.
+        final: result of each unit that has one.
+        planned: the planned units.
     """
     keys = sorted({*planned, *final}) if entries else ()
     for entry in entries:
@@ -443,38 +445,38 @@ def stale_entries(
 
 
 def _passed(end: UnitResult | None) -> bool:
-    """Return whether a unit passed at once. One that was skipped has shown nothing."""
+    """Return whether a unit passed in its first try; a skipped unit did not."""
     if end is None or end.status != "good" or end.failures:
         return False
     return any(case.outcome == "passed" for case in end.cases)
 
 
 def moved_shards(blocks: Iterable[MovedBlock]) -> Mapping[UnitKey, frozenset[str]]:
-    """By unit of a block that a leg claimed, the legs that may have run it."""
+    """Return by unit of a claimed block the legs that may have run the unit."""
     return {unit.key: block.shards for block in blocks if block.claimers for unit in block.units}
 
 
 def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tuple[Missing, ...]:
-    """Return the missing units with the shard of the plan, where a block of theirs moved.
+    """Return the missing units, those of a moved block with the shard of the plan.
 
-    A leg that gave a block away owes nothing of it; the leg that claimed it does, and so does one
-    that has it by the record of the owner and left none itself. Where no record claims it, its
-    units are missing all the same: that another leg runs them is no result.
+    A block is a group of tests of a plan that an idle leg may claim. The leg that claimed a block
+    owes its units, and so does a leg that has the block by the owner's record and left no record
+    itself; the owner owes none of them. If no record claims the block, its units are missing, too.
     """
     if not missing or not blocks:
         return tuple(missing)
     home = {unit.key: block for block in blocks for unit in block.units}
     unclaimed = {block.name: _unclaimed(block) for block in blocks}
-    found = []
+    placed = []
     for unit in missing:
         block = home.get(unit.key)
         if block is None:
-            found.append(unit)
+            placed.append(unit)
             continue
         reason = unclaimed[block.name] or unit.reason
         planned = block.owner if block.owner != unit.shard else ""
-        found.append(replace(unit, reason=reason, planned_shard=planned))
-    return tuple(found)
+        placed.append(replace(unit, reason=reason, planned_shard=planned))
+    return tuple(placed)
 
 
 def _unclaimed(block: MovedBlock) -> Note | None:
@@ -489,11 +491,11 @@ def _unclaimed(block: MovedBlock) -> Note | None:
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
-    """One finding for each shard and reason, with its facts."""
-    found: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
+    """Find units of unclaimed blocks, one finding for each shard and reason with equal facts."""
+    groups: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
     for unit in missing:
         if unit.reason.kind in UNCLAIMED:
-            found[unit.shard, unit.reason.kind, f"{unit.reason.facts}"].append(unit)
-    for (shard, kind, _), of_shard in sorted(found.items()):
-        units = tuple(one.key for one in of_shard)
-        yield Finding(kind, shard, units, of_shard[0].reason.facts)
+            groups[unit.shard, unit.reason.kind, f"{unit.reason.facts}"].append(unit)
+    for (shard, kind, _), units in sorted(groups.items()):
+        keys = tuple(unit.key for unit in units)
+        yield Finding(kind, shard, keys, units[0].reason.facts)

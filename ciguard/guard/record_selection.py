@@ -1,7 +1,7 @@
-"""The records that belong to this plan and this attempt, of all that arrived. Pure.
+"""The selection of the records that count: those of this plan and run, one for each shard. Pure.
 
-A record's identity is its shard line: what is not of this plan, commit and repository is named
-and never counted.
+A record's identity is its shard line. A record of another plan, commit or repository is named in a
+finding and never counts; of the others that of the attempt in which the job ran last counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`newest` is the record that counts for each shard, `earlier` those of older attempts.
+    """The records of a run by shard.
 
-    `rejected` says of shards without a record why one that was found in its place does not count.
+    Attributes:
+        newest: the record that counts.
+        earlier: the records of older attempts.
+        rejected: for shards without a record, the reason why an uploaded one does not count.
     """
 
     newest: Mapping[str, Record]
@@ -36,7 +39,7 @@ class Selection:
 
 
 class _Foreign(NamedTuple):
-    """A record that does not count, by the shard that it is of, and why."""
+    """A record that does not count: the shard that it names, and the reason."""
 
     shard: str
     reason: Note
@@ -49,24 +52,24 @@ def select(
     run_id: int | None = None,
     head_shas: AbstractSet[str] = frozenset(),
 ) -> Selection:
-    """Sort out the records.
+    """Select the record that counts of each shard.
 
-    After "re-run failed jobs" the legs that were not run again have a record of an earlier attempt
-    only. Where the attempt in which a leg ran last is unknown, its newest record counts.
+    After "Re-run failed jobs" a leg that did not run again has only a record of an earlier attempt.
+    If the last attempt of a leg is unknown, its newest record counts.
 
     Args:
-        attempts: by shard, in which it ran last; only a record of that attempt counts, for one
-            that ran again and left nothing is dead.
-        run_id: that is judged; None for the newest of which there is a record.
-        head_shas: commits of the run by GitHub; none where they are unknown.
+        attempts: by shard, the attempt in which it ran last. Only a record of that attempt counts:
+            a leg that ran again and left no record died.
+        run_id: id of the judged run; None: the newest run of the records.
+        head_shas: commits of the run by GitHub; empty if they are unknown.
     """
     foreign: list[_Foreign] = []
     matching: list[tuple[ShardLine, Record]] = []
     keys = {shard.key for shard in plan.shards}
-    unnamed: list[Record] = []
+    without_header: list[Record] = []
     for record in records:
         if record.header is None:
-            unnamed.append(record)
+            without_header.append(record)
             continue
         mismatch = _mismatch(plan, keys, record, head_shas)
         if mismatch is not None:
@@ -85,28 +88,30 @@ def select(
             foreign.append(_Foreign(header.shard, mismatch))
             continue
         by_shard.setdefault(header.shard, []).append((header.run_attempt or 0, record))
-    for found in by_shard.values():
-        found.sort(key=lambda pair: pair[0])
+    for attempts_of_shard in by_shard.values():
+        attempts_of_shard.sort(key=lambda pair: pair[0])
     older = _split_other_attempts(by_shard, attempts or {})
     foreign.extend(_Foreign(shard, reason) for shard, (reason, _) in older.items())
-    counting = {shard: (plan.id, newest_run, found[-1][0]) for shard, found in by_shard.items()}
+    counting = {shard: (plan.id, newest_run, pairs[-1][0]) for shard, pairs in by_shard.items()}
     rejected, findings = _split_foreign(keys - by_shard.keys(), foreign, any_of_ours=bool(matching))
     earlier = {
-        shard: tuple(record for _, record in found[:-1]) for shard, found in by_shard.items()
+        shard: tuple(record for _, record in pairs[:-1]) for shard, pairs in by_shard.items()
     }
     return Selection(
-        newest={shard: found[-1][1] for shard, found in by_shard.items()},
+        newest={shard: pairs[-1][1] for shard, pairs in by_shard.items()},
         earlier={**earlier, **{shard: records_ for shard, (_, records_) in older.items()}},
         rejected=rejected,
-        findings=(*findings, *(_unnamed(one, counting, keys) for one in unnamed)),
+        findings=(
+            *findings,
+            *(_check_headless(record, counting, keys) for record in without_header),
+        ),
     )
 
 
 def is_undated(record: Record) -> bool:
-    """Return whether it was made of result files, and nothing tells of which attempt they are.
+    """Return whether a record was made of result files whose run attempt is unknown.
 
-    Result files are always those of the run that is judged, and these of the attempt in which the
-    job ran last.
+    Result files always belong to the judged run, these to the attempt in which their job ran last.
     """
     header = record.header
     return header is not None and header.run_attempt is None and is_from_result_files(record)
@@ -115,51 +120,52 @@ def is_undated(record: Record) -> bool:
 def _split_other_attempts(
     by_shard: dict[str, list[tuple[int, Record]]], attempts: Mapping[str, int]
 ) -> dict[str, tuple[Note, tuple[Record, ...]]]:
-    """Take out the shards whose record of the attempt in which they ran last is missing."""
-    taken: dict[str, tuple[Note, tuple[Record, ...]]] = {}
+    """Remove and return the shards without a record of the attempt in which they ran last."""
+    removed: dict[str, tuple[Note, tuple[Record, ...]]] = {}
     for shard, ran_last in attempts.items():
-        found = by_shard.get(shard, [])
-        # One of a later attempt than its job had is no better than an older one.
-        if found and found[-1][0] != ran_last:
+        pairs = by_shard.get(shard, [])
+        # A record of a later attempt than its job had counts no more than an older one.
+        if pairs and pairs[-1][0] != ran_last:
             del by_shard[shard]
-            facts = {"theirs": found[-1][0], "ours": ran_last}
-            records = tuple(record for _, record in found)
-            taken[shard] = (Note("other_attempt", facts), records)
-    return taken
+            facts = {"theirs": pairs[-1][0], "ours": ran_last}
+            records = tuple(record for _, record in pairs)
+            removed[shard] = (Note("other_attempt", facts), records)
+    return removed
 
 
 def _split_foreign(
     absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
 ) -> tuple[dict[str, Note], list[Finding]]:
-    """Make a foreign record the cause of a shard without one, and a warning elsewhere.
+    """Make a foreign record the cause of a shard without a record, else a warning.
 
-    Where all are of another plan that is one cause, and nothing need be done for any one shard.
+    If all records are of another plan, one finding names that cause for all shards.
     """
-    other_plans = [one for one in foreign if one.reason.kind == "other_plan"]
+    other_plans = [record for record in foreign if record.reason.kind == "other_plan"]
     if other_plans and not any_of_ours:
         facts = {**other_plans[0].reason.facts, "more": len(other_plans) - 1 or None}
         cause = Note("only_other_plans", facts)
-        rest = [_warning(one) for one in foreign if one not in other_plans]
+        rest = [_warning(record) for record in foreign if record not in other_plans]
         first = Finding(cause.kind, facts=facts)
         return dict.fromkeys(absent, cause), [first, *rest]
-    rejected = {one.shard: one for one in foreign if one.shard in absent}
-    warnings = [_warning(one) for one in foreign if one not in rejected.values()]
-    return {shard: one.reason for shard, one in rejected.items()}, warnings
+    rejected = {record.shard: record for record in foreign if record.shard in absent}
+    warnings = [_warning(record) for record in foreign if record not in rejected.values()]
+    return {shard: record.reason for shard, record in rejected.items()}, warnings
 
 
 def _warning(foreign: _Foreign) -> Finding:
     return Finding(foreign.reason.kind, foreign.shard, facts=foreign.reason.facts)
 
 
-def _unnamed(
+def _check_headless(
     record: Record, counting: Mapping[str, tuple[str, int, int]], keys: AbstractSet[str]
 ) -> Finding:
-    """A record without its shard line might hold a failure, unless a later attempt's counts.
+    """Judge a record without a shard line, which might hold a failure.
 
-    Nor does a leg's own file without a byte, alone in its folder, hold any where each leg has one.
+    It cannot if the record of a later attempt counts, or if it is only an empty file of a leg, and
+    each shard has a record.
 
     Args:
-        counting: by shard, of which plan, run and attempt the record is that counts.
+        counting: by shard, plan, run and attempt of the record that counts.
     """
     claims = record.partial_header
     if claims is not None and claims.shard in counting:
@@ -171,7 +177,7 @@ def _unnamed(
     if record.results or record.starts or record.processes or not record.damage:
         return Finding("no_shard_line", facts={"files": [record.source]})
     empty = record.empty_files
-    is_harmless = all(one.endswith(OWN_FILE) for one in empty) and counting.keys() == keys
+    is_harmless = all(name.endswith(OWN_FILE) for name in empty) and counting.keys() == keys
     if len(empty) == len(record.damage) and is_harmless:
         return Finding("empty_record_file", facts={"files": empty})
     return Finding("no_shard_line", facts={"files": record.damage})
@@ -180,8 +186,8 @@ def _unnamed(
 def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
     """Return whether GitHub names another commit of the run than the record.
 
-    A run of `pull_request_target` and the like is of the base branch, and its legs say the pull
-    request's commit.
+    For `pull_request_target` and the like GitHub names a commit of the base branch, and the records
+    name that of the pull request: such a record is accepted.
     """
     if not head_shas or header.head_sha is None or header.head_sha in head_shas:
         return False

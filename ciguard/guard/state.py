@@ -18,8 +18,8 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
     "failed": ExitCode.TESTS_FAILED,
     "incomplete": ExitCode.INCOMPLETE,
 }
-# A kind that is in no row makes a run incomplete. Some findings have another level by the policy or
-# their facts (`Finding.stated_level`).
+# Each kind that is in no row makes a run incomplete. The policy or the facts of a finding may state
+# another level (`Finding.stated_level`).
 _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     "failed": (
         "failure_missing", "job_failed", "quarantine", "unexplained_exit",
@@ -47,9 +47,9 @@ def decide_state(levels: AbstractSet[Level], *, is_missing: bool, is_failed: boo
     """Decide the state: incomplete outranks failed outranks passed.
 
     Args:
-        levels: of all findings.
+        levels: those of all findings.
         is_missing: a planned unit has no result.
-        is_failed: a failure counts.
+        is_failed: a test failed, and neither quarantine nor base excuses the failure.
     """
     if is_missing or "incomplete" in levels:
         return "incomplete"

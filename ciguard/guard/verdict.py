@@ -1,6 +1,6 @@
-"""The values of a proof, as `guard` prints and `report` renders them. Pure.
+"""The values of a judgement: the policy that goes in, the verdict with its findings that comes out.
 
-In a pull request the policy is the base's: the judged change does not write the law.
+Pure. The policy of a pull request is that of its base: a change does not decide how it is judged.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     from ciguard.model.moved_units import MovedUnits
     from ciguard.render.notes import Note
 
-# How cases are counted: an expected failure is skipped by its outcome, but it ran.
+# The classes of counted cases. An expected failure has the outcome skipped, but ran.
 COUNTED: Final = (*OUTCOMES, "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a person should know; all but warnings decide the state.
+    """One fact that the verdict names; all findings but warnings decide the state.
 
-    `cause` is the reason for it, where that is known. Of a leg that died, `evidence` shows why, and
-    the `culprits` had begun when it did. `stated_level`: where the policy or the facts decide, and
-    not the kind alone.
+    Attributes:
+        shard: key of the shard; "" if the finding is about the run.
+        cause: the reason for the finding, if it is known.
+        evidence: what shows why a leg died.
+        culprits: units that were running when a leg died.
+        stated_level: the level if the policy or the facts decide it, and not the kind alone.
     """
 
     kind: str
@@ -53,18 +56,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A planned shard and what its record says.
+    """A leg, the execution of one planned shard by a job: the facts of its record.
 
-    `planned` counts the units that it was to run in the end, with those that moved to it.
-    `recorded` is False where there is no record; then at most its ending is known. `with_result`
-    counts planned units with a final result, `counts` final cases by outcome. `bad` are those that
-    went wrong: what was stopped with its leg died, and is none of them. `endings` are those that
-    went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
-    cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
-    of the job's own step ran the tests. `memory_bytes` is the size of its runner.
-    `after_tests`: the time from its last test to its end, if that was long, and why.
-    `seeds`: of random orders, by process, as words for the framework's command line.
-    `started_at` is by the clock of the runner; None also if the leg resumed an earlier one.
+    Attributes:
+        recorded: there is a record; without one at most the ending is known.
+        planned: number of units of the shard in the end, with those that moved to it.
+        with_result: number of planned units with a final result.
+        predicted_wall_s, predicted_peak_bytes: None if the plan had no history of any unit.
+        wall_s: a lower bound if the record was cut.
+        counts: final cases by outcome.
+        bad: number of final cases that went wrong; those that were stopped with the leg are none.
+        endings: bad cases with another ending than "completed", by ending.
+        has_script: the commands of the job's own step ran the tests.
+        memory_bytes: memory of the runner.
+        after_tests: a long time between the last test and the end, with its reason.
+        seeds: by process, the seed of a random order, as words for the framework's command line.
+        started_at: by the clock of the runner; None also if the leg resumed an earlier one.
     """
 
     shard: str
@@ -91,7 +98,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A case whose final result is bad; a unit that died is one, with how."""
+    """A case whose final result is bad; a unit that died counts as one case."""
 
     shard: str
     result: Result
@@ -99,19 +106,19 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Excused(Failure):
-    """A failure that does not fail the run, and why."""
+    """A failure that does not fail the run, with the reason."""
 
     reason: Note
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures that have one root, as far as their messages tell.
+    """Failures with one cause, by their messages.
 
     Attributes:
-        kind: the exception's short name, or how the tests ended.
-        frame: that is to blame, "" where none is known.
-        message: the first line of a message; what differs between them is a mark.
+        kind: the exception's short name, or the ending of the tests.
+        frame: function or file that raised the exception; "" if it is not known.
+        message: the first line of the messages; a placeholder stands for each differing part.
         failures: by shard, then key; at least one.
     """
 
@@ -122,13 +129,13 @@ class FailureGroup:
 
     @property
     def shards(self) -> int:
-        """The number of shards that it is in."""
+        """The number of shards with such a failure."""
         return len({failure.shard for failure in self.failures})
 
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A class, file or other group of the framework's units, and its bad cases."""
+    """A class, file or other group of the framework's units, with the counts of its bad cases."""
 
     name: str
     timeouts: int = 0
@@ -143,32 +150,27 @@ class Hotspot:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of bad cases."""
         return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Flaky:
-    """A unit that went wrong first and right in its last try.
+    """A unit that failed first and passed in its last try.
 
-    `first` is its first result for which not memory is to blame, if there is any.
+    `first` is its first bad result with another cause than memory; without one, the first of all.
     """
 
     key: UnitKey
     shard: str
     first: Result
 
-    @property
-    def ran_out_of_memory(self) -> bool:
-        """Memory ran out in its first result."""
-        return self.first.ran_out_of_memory
-
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A planned unit without a final result, and why.
+    """A planned unit without a final result, with the reason.
 
-    `shard` is the one that was to run it; `planned_shard` that of the plan, where it moved.
+    `shard` had to run the unit; `planned_shard` is that of the plan if the unit moved, else "".
     """
 
     key: UnitKey
@@ -179,19 +181,21 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer. `planned` counts units, `ended` those with a final result.
+    """The answer of guard about one run.
 
     Attributes:
-        plan: as it was judged, with the units that exist.
+        plan: the judged plan, with the units that exist.
+        planned: number of planned units.
+        with_result: number of planned units with a final result.
         legs: one for each shard of the plan, in its order.
-        failures, flaky, passed_after_oom, missing: by shard, then key; passed after out of memory
-            are those that only memory kept from passing at once.
-        quarantined, failing_on_base: bad cases that are not among the failures, in the same order.
-        failure_groups, hotspots: of the failures, the largest first.
-        findings: what makes it incomplete first, then what makes it fail, then warnings.
-        new, gone: units that exist and were not planned, and the reverse; None where they were
-            listed before they were planned.
-        moved: what ran in another shard than planned; None of a plan whose units stay.
+        failures, flaky, passed_after_oom, missing: by shard, then key. `passed_after_oom` are units
+            that failed first only because memory ran out.
+        quarantined, failing_on_base: excused failures, not among `failures`, in the same order.
+        failure_groups, hotspots: the causes and places of the failures, the largest first.
+        findings: those that make the run incomplete, then those that make it fail, then warnings.
+        new, gone: numbers of units that exist and were not planned, and the reverse; None if the
+            tests were listed before they were planned.
+        moved: the tests that ran in another shard than planned; None if units of the plan stay.
     """
 
     plan: Plan
@@ -218,7 +222,7 @@ class Verdict:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Final cases by outcome."""
+        """Numbers of final cases by outcome, over all legs."""
         counts: Counter[str] = Counter()
         for leg in self.legs:
             counts.update(leg.counts)
@@ -226,11 +230,11 @@ class Verdict:
 
     @property
     def endings(self) -> Mapping[Ending, int]:
-        """Final cases that went wrong otherwise than by a failure, by how, over all legs."""
-        found: Counter[Ending] = Counter()
+        """Bad final cases with another ending than "completed", by ending, over all legs."""
+        counts: Counter[Ending] = Counter()
         for leg in self.legs:
-            found.update(leg.endings)
-        return {ending: found[ending] for ending in ENDINGS if found[ending]}
+            counts.update(leg.endings)
+        return {ending: counts[ending] for ending in ENDINGS if counts[ending]}
 
     @property
     def exit_code(self) -> ExitCode:
@@ -238,7 +242,7 @@ class Verdict:
         return EXIT_CODE[self.state]
 
 
-PolicySource = Literal["checkout", "base", "strictest"]  # the last where the base's is unreadable
+PolicySource = Literal["checkout", "base", "strictest"]  # the last: that of the base is unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,23 +250,23 @@ class Policy:
     """The rules that a run is judged by.
 
     Attributes:
-        max_drop: share of the base's units of a suite and variant that may be gone; deleting a few
-            tests is daily work.
-        min_units: the acknowledged number of all units.
+        max_drop: share of the base's units of a suite and variant that may be gone without a
+            finding: deleting a few tests is daily work.
+        min_units: the acknowledged number of all units; None: none is acknowledged.
         orphans: the acknowledged number of tests in no shard.
-        cached_results: whether result files of before the run make it incomplete.
-        last_shards: where the history has orphans, the shard in which each ran last.
+        cached_results: "fail": result files that are older than the run make it incomplete.
+        last_shards: by test in no shard, the shard in which it ran last, if the history has it.
         base_cases: cases of the base's last runs, of units that may hold several.
-        quarantine: entries that hold today.
-        empty: level of a suite of which every test was skipped.
-        base_failures: cases that fail on the base too, where those are ignored.
-        base_units: units of the base and where that is known from, for a plan that does not say.
-        base_plan: the base's version of a plan that lies in the repository.
-        findings: what is wrong with the policy itself, or that the pull request changes it.
+        quarantine: entries that apply today.
+        empty: effect of a suite whose tests were all skipped.
+        base_failures: cases that also fail on the base, if these are ignored.
+        base_units: numbers of units of the base and their source, for a plan without them.
+        base_plan: the base's version of a plan that is a file of the repository.
+        findings: mistakes in the policy itself, and its changes by the pull request.
         fail_on: findings of the comparison that fail the run.
-        source, commit: where it is from; the commit is the base's.
+        source, commit: origin of the policy; the commit is that of the base, else "".
         footer: Markdown at the end of a report.
-        comment_by: who comments: the workflow's job, or the service.
+        comment_by: author of comments: the workflow's job, or the service.
     """
 
     max_drop: float = 0.01

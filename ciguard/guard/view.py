@@ -1,4 +1,4 @@
-"""A verdict as blocks, for `ciguard guard` and a report. Pure."""
+"""The sections of a verdict as blocks of a document, for `ciguard guard` and a report. Pure."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
 
-MANY: Final = 10  # failures from which on their causes are shown first
+MANY: Final = 10  # failed tests; of more, the causes are shown first
 MAX_HOTSPOTS: Final = 10
 MAX_FRAMES: Final = 8  # of a stack
-MAX_COMMANDS: Final = 5  # shards with a command
+MAX_COMMANDS: Final = 5  # shards with a command that reproduces their first failure
 NAME_WIDTH: Final = 120
-# Columns of a table of shards that are shown where a test ended so.
+# Columns of the table of shards, by the endings that they count; shown if any test ended so.
 ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
     "timeouts": ("timeout",),
     "out of memory": MEMORY_ENDINGS,
@@ -59,7 +59,7 @@ _FRAME: Final = re.compile(r'^\s*File "([^"\n]+)", line (\d+),? in (.+)$', re.MU
 
 
 def document(verdict: Verdict) -> tuple[Block, ...]:
-    """The whole verdict, its sentence first."""
+    """Return the headline and all sections of a verdict."""
     return (Headline(headline(verdict), verdict.state), *sections(verdict))
 
 
@@ -69,16 +69,20 @@ def sections(
     changes: Mapping[CaseKey, str] | None = None,
     charts: Sequence[Block] = (),
 ) -> tuple[Section, ...]:
-    """All that is below the headline, in order.
+    """Return all sections below the headline, in order.
 
     Args:
-        changes: what is new about a failure, where the run was compared with another one.
-        charts: what is shown above the table of shards.
+        changes: by failed case, the words for its change against the run of the comparison.
+        charts: blocks above the table of shards.
     """
     changes = changes or {}
     failed = group_by_test(
-        verdict.failures, lambda one: f"{how(one.result)} {_change(one.result.key, changes)}"
+        verdict.failures,
+        lambda failure: f"{failure_kind(failure.result)} {_change(failure.result.key, changes)}",
     )
+    machines = [
+        ShardMachine(leg.shard, leg.machine, leg.wall_s, leg.memory_bytes) for leg in verdict.legs
+    ]
     is_grouped = len(failed) > MANY and len(verdict.failure_groups) < len(failed)
     return (
         _findings(verdict),
@@ -93,56 +97,56 @@ def sections(
         _commands(verdict, links),
         _legs(verdict, links, charts),
         moved_section(verdict.moved, links, drop=15),
-        _machines(verdict, links),
+        machine_section(machines, links),
         _warnings(verdict),
     )
 
 
 def _findings(verdict: Verdict) -> Section:
-    found = [one for one in verdict.findings if one.level != "warning"]
-    items = _finding_list(verdict, found)
-    return Section("findings", (items,), size=(len(items.items), "finding"), drop=1)
+    decisive = [finding for finding in verdict.findings if finding.level != "warning"]
+    items = _finding_items(verdict, decisive)
+    return Section("findings", (Bullets(items, "finding"),), size=(len(items), "finding"), drop=1)
 
 
 def _warnings(verdict: Verdict) -> Section:
-    found = [one for one in verdict.findings if one.level == "warning"]
-    items = _finding_list(verdict, found, "warning")
-    size_ = len(items.items)
-    title = count_of(size_, "warning")
-    return Section("warnings", (items,), title, (size_, "warning"), drop=13, folded=True)
+    warnings = [finding for finding in verdict.findings if finding.level == "warning"]
+    items = _finding_items(verdict, warnings)
+    title = count_of(len(items), "warning")
+    blocks = (Bullets(items, "warning"),)
+    return Section("warnings", blocks, title, (len(items), "warning"), drop=13, folded=True)
 
 
-def _finding_list(verdict: Verdict, found: Sequence[Finding], noun: str = "finding") -> Bullets:
+def _finding_items(verdict: Verdict, findings: Sequence[Finding]) -> tuple[Item, ...]:
     reasons = _missing_reasons(verdict)
-    merged = _merge_shards(found)
-    return Bullets(tuple(_finding(one, shards, reasons) for one, shards in merged), noun)
+    merged = _merge_shards(findings)
+    return tuple(_finding(finding, shards, reasons) for finding, shards in merged)
 
 
-def _merge_shards(found: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
-    """Findings with the shards that they are true of: those that differ in nothing else are one."""
+def _merge_shards(findings: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
+    """Merge findings that differ only in their shard and units; return each with its shards."""
     groups: dict[object, list[Finding]] = {}
-    for number, one in enumerate(found):
-        is_alone = not one.shard or one.evidence or one.culprits
-        words = finding_message(replace(one, shard="")), finding_fix(one)
-        groups.setdefault(number if is_alone else words, []).append(one)
+    for number, finding in enumerate(findings):
+        is_alone = not finding.shard or finding.evidence or finding.culprits
+        words = finding_message(replace(finding, shard="")), finding_fix(finding)
+        groups.setdefault(number if is_alone else words, []).append(finding)
     return [
         (
-            replace(group[0], units=tuple(unit for one in group for unit in one.units)),
-            [one.shard for one in group],
+            replace(group[0], units=tuple(unit for finding in group for unit in finding.units)),
+            [finding.shard for finding in group],
         )
         for group in groups.values()
     ]
 
 
 def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
-    """Word why units have no result. Most share one reason, so each is put into words once."""
+    """Word why units have no result. Most share one reason, so each reason is worded once."""
     texts: dict[tuple[int, str], str] = {}
-    for one in verdict.missing:
-        place = id(one.reason), one.planned_shard
-        if place not in texts:
-            moved = f", claimed by shard {one.shard} from shard {one.planned_shard}"
-            texts[place] = note_text(one.reason) + moved * bool(one.planned_shard)
-    return {one.key: texts[id(one.reason), one.planned_shard] for one in verdict.missing}
+    for unit in verdict.missing:
+        reason_key = id(unit.reason), unit.planned_shard
+        if reason_key not in texts:
+            moved = f", claimed by shard {unit.shard} from shard {unit.planned_shard}"
+            texts[reason_key] = note_text(unit.reason) + moved * bool(unit.planned_shard)
+    return {unit.key: texts[id(unit.reason), unit.planned_shard] for unit in verdict.missing}
 
 
 def _finding(finding: Finding, shards: Sequence[str], reasons: Mapping[UnitKey, str]) -> Item:
@@ -153,20 +157,20 @@ def _finding(finding: Finding, shards: Sequence[str], reasons: Mapping[UnitKey, 
 
 
 def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]:
-    for seen in finding.evidence:
-        text = Link(Code(note_text(seen), 300), seen.url)
-        yield Item((f"{seen.kind.replace('_', ' ')}: ", text))
+    for note in finding.evidence:
+        text = Link(Code(note_text(note), 300), note.url)
+        yield Item((f"{note.kind.replace('_', ' ')}: ", text))
     if finding.culprits:
-        one = len(finding.culprits) == 1
-        what = "the test that was running: " if one else "tests that were running: "
-        yield Item((what, *_names(finding.culprits)))
+        is_single = len(finding.culprits) == 1
+        label = "the test that was running: " if is_single else "tests that were running: "
+        yield Item((label, *_names(finding.culprits)))
     explained = finding.shard and finding.kind not in ("no_record", "no_record_of_plan")
     pairs = sorted((reasons.get(key, "") if explained else "", key) for key in finding.units)
-    for reason, found in groupby(pairs, key=lambda pair: pair[0]):
-        keys = [key for _, key in found]
-        because = f"{count_of(len(keys), 'test')}, {reason}: " if reason else ""
-        many = f"{count_of(len(keys), 'test')}: " if len(keys) > MAX_NAMED else ""
-        yield Item((because or many, *_names(keys)))
+    for reason, group in groupby(pairs, key=lambda pair: pair[0]):
+        keys = [key for _, key in group]
+        with_reason = f"{count_of(len(keys), 'test')}, {reason}: " if reason else ""
+        count = f"{count_of(len(keys), 'test')}: " if len(keys) > MAX_NAMED else ""
+        yield Item((with_reason or count, *_names(keys)))
 
 
 def _names(keys: Sequence[UnitKey]) -> tuple[Span, ...]:
@@ -176,16 +180,16 @@ def _names(keys: Sequence[UnitKey]) -> tuple[Span, ...]:
 
 
 def _groups(verdict: Verdict, links: Links) -> Section:
-    """Failures by what caused them."""
+    """Return the table of the causes of failures, with count, shards and first test."""
     rows: list[Row] = []
     for cause in verdict.failure_groups:
-        place: tuple[Span, ...] = (" in ", Code(cause.frame)) if cause.frame else ()
-        said: tuple[Span, ...] = (": ", Code(cause.message)) if cause.message else ()
+        frame: tuple[Span, ...] = (" in ", Code(cause.frame)) if cause.frame else ()
+        message: tuple[Span, ...] = (": ", Code(cause.message)) if cause.message else ()
         first = cause.failures[0].result
         count = Cell(f"{len(cause.failures):,}", len(cause.failures))
         shards = Cell(f"{cause.shards:,}", cause.shards)
-        cells = ((Code(cause.kind), *place, *said), count, shards, _test(first, links))
-        rows.append(cells)
+        test = Link(identifier(case_name(first.key)), links.line(first))
+        rows.append(((Code(cause.kind), *frame, *message), count, shards, test))
     counts = (Column("tests", "right"), Column("shards", "right"))
     columns = (Column("cause"), *counts, Column("first", drop=1))
     title = f"{count_of(len(verdict.failures), 'failure')}, {count_of(len(rows), 'cause')}"
@@ -195,13 +199,13 @@ def _groups(verdict: Verdict, links: Links) -> Section:
 
 
 def _hotspots(verdict: Verdict) -> Section:
-    """The classes or files that fail most, where there is anything to choose from."""
-    found = verdict.hotspots if len(verdict.hotspots) < len(verdict.failures) else ()
-    names = distinct_lines([one.name for one in found], NAME_WIDTH)
+    """Return the table of the classes or files that fail most; empty if each has one failure."""
+    hotspots = verdict.hotspots if len(verdict.hotspots) < len(verdict.failures) else ()
+    names = distinct_lines([hotspot.name for hotspot in hotspots], NAME_WIDTH)
     words = ("timeouts", "out of memory", "failures", "died")
     rows: tuple[Row, ...] = tuple(
-        (Code(name), *(Cell(f"{count:,}", count) for count in one.counts))
-        for name, one in zip(names, found, strict=True)
+        (Code(name), *(Cell(f"{count:,}", count) for count in hotspot.counts))
+        for name, hotspot in zip(names, hotspots, strict=True)
     )
     columns = (Column("class or file"), *(Column(word, "right") for word in words))
     table = Table(columns, rows, "class or file", max_rows=MAX_HOTSPOTS)
@@ -236,7 +240,7 @@ def _failures(
 
 
 def _change(key: CaseKey, changes: Mapping[CaseKey, str]) -> str:
-    """Without how often it failed before, which differs between combinations."""
+    """Return the change without the number of earlier failures: combinations differ in it."""
     return changes.get(key, "").partition(" (")[0]
 
 
@@ -252,30 +256,26 @@ def _failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span
 
 
 def _shards(test: FailedTest, links: Links) -> tuple[Span, ...]:
-    return link_shards([one.shard for one in test.failures], links)
+    return link_shards([failure.shard for failure in test.failures], links)
 
 
-def _test(result: Result, links: Links) -> Link:
-    return Link(identifier(case_name(result.key)), links.line(result))
-
-
-def how(result: Result) -> str:
-    """The word for how a test went wrong: its ending, where that says more than "failed"."""
+def failure_kind(result: Result) -> str:
+    """Return the word for how a test went wrong: its ending if that is not "completed"."""
     return (result.outcome if result.ending == "completed" else result.ending).replace("_", " ")
 
 
 def _ending(result: Result) -> str:
-    """Word how it went wrong, and its request if memory ran out."""
-    found = allocation_of(result)
-    return f"{how(result)}, {note_text(found)}" if found else how(result)
+    """Word how a test went wrong, with the failed allocation if memory ran out."""
+    request = allocation_of(result)
+    return f"{failure_kind(result)}, {note_text(request)}" if request else failure_kind(result)
 
 
 def _stacks(failed: Sequence[FailedTest]) -> Section:
     """Show the stacks of tests that hung or crashed."""
-    found = [(test.key, own_frames(test.first.result)) for test in failed]
+    stacks = [(test.key, own_frames(test.first.result)) for test in failed]
     items = tuple(
         Item(identifier(case_name(key)), tuple(Item(Code(frame)) for frame in frames))
-        for key, frames in found
+        for key, frames in stacks
         if frames
     )
     tests = "the test" if len(items) == 1 else count_of(len(items), "test")
@@ -285,9 +285,9 @@ def _stacks(failed: Sequence[FailedTest]) -> Section:
 
 
 def own_frames(result: Result) -> tuple[str, ...]:
-    """Frames of a test that did not end by itself: the newest first, the test's own file last.
+    """Return the frames of a test that did not end by itself: newest first, the test's file last.
 
-    Nothing where the message holds no stack with that file.
+    Empty if the message has no stack with that file.
     """
     if result.ending == "completed" or not result.file:
         return ()
@@ -301,42 +301,48 @@ def own_frames(result: Result) -> tuple[str, ...]:
 
 
 def _missing(verdict: Verdict, links: Links) -> Section:
-    """All tests without a result, where the findings name only some: for a page."""
-    found = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
-    reasons = _missing_reasons(verdict) if found else {}
+    """Return the table of all tests without a result if the findings name only some: for a page."""
+    missing = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
+    reasons = _missing_reasons(verdict) if missing else {}
     rows = tuple(
-        (identifier(unit_name(one.key)), Link(one.shard, links.job(one.shard)), reasons[one.key])
-        for one in found
+        (
+            identifier(unit_name(unit.key)),
+            Link(unit.shard, links.job(unit.shard)),
+            reasons[unit.key],
+        )
+        for unit in missing
     )
     columns = (Column("test"), Column("shard"), Column("why"))
     title = f"{count_of(len(rows), 'test')} without a result"
     return Section("missing", (Table(columns, rows, "test"),), title, formats=("html",))
 
 
-def _excused(word: str, verdict: Verdict, found: Sequence[Excused], links: Links) -> Section:
-    why = {one.result.key: note_text(one.reason) for one in found}
-    grouped = group_by_test(found, lambda one: f"{how(one.result)} {why[one.result.key]}")
+def _excused(word: str, verdict: Verdict, excused: Sequence[Excused], links: Links) -> Section:
+    reasons = {failure.result.key: note_text(failure.reason) for failure in excused}
+    grouped = group_by_test(
+        excused, lambda failure: f"{failure_kind(failure.result)} {reasons[failure.result.key]}"
+    )
     rows = tuple(
         (
             _failed_test(test, verdict, links),
-            how(test.first.result),
+            failure_kind(test.first.result),
             _shards(test, links),
-            why[test.first.result.key],
+            reasons[test.first.result.key],
         )
         for test in grouped
     )
     columns = (Column("test"), Column("result"), Column("shard"), Column("why"))
-    title = count_of(len(found), f"{word} failure")
+    title = count_of(len(excused), f"{word} failure")
     table = Table(columns, rows, "failure")
     return Section(word, (table,), title, (len(rows), f"{word} failure"), drop=9, folded=True)
 
 
-def _flaky(name: str, found: Sequence[Flaky], verdict: Verdict, links: Links) -> Section:
+def _flaky(name: str, units: Sequence[Flaky], verdict: Verdict, links: Links) -> Section:
     groups = group_variants(
-        found, lambda one: one.key, lambda one: fingerprint(describe_result(one.first, 180))
+        units, lambda unit: unit.key, lambda unit: fingerprint(describe_result(unit.first, 180))
     )
     items = tuple(_flaky_item(group, verdict, links) for group in groups)
-    tests = count_of(len(found), "flaky test" if name == "flaky" else "test")
+    tests = count_of(len(units), "flaky test" if name == "flaky" else "test")
     why = "failed, then passed" if name == "flaky" else "passed alone after memory ran out"
     title = f"{tests}: {why}" if name == "flaky" else f"{tests} {why}"
     blocks = (Bullets(items, "test"),)
@@ -344,21 +350,21 @@ def _flaky(name: str, found: Sequence[Flaky], verdict: Verdict, links: Links) ->
 
 
 def _flaky_item(group: Sequence[Flaky], verdict: Verdict, links: Links) -> Item:
-    one = group[0]
-    where = name_combinations([flaky.key for flaky in group], verdict.plan.suites)
-    key = one.key._replace(variant="") if where else one.key
+    first = group[0]
+    combinations = name_combinations([flaky.key for flaky in group], verdict.plan.suites)
+    key = first.key._replace(variant="") if combinations else first.key
     shards = list(dict.fromkeys(flaky.shard for flaky in group))
     return Item((
-        Link(identifier(unit_name(key)), links.line(one.first)),
-        f" {where}," * bool(where),
+        Link(identifier(unit_name(key)), links.line(first.first)),
+        f" {combinations}," * bool(combinations),
         f" in {'shard' if len(shards) == 1 else 'shards'} ",
         *link_shards(shards, links),
-        f", first {describe_result(one.first, 180)}",
+        f", first {describe_result(first.first, 180)}",
     ))  # fmt: skip
 
 
 def describe_result(result: Result, width: int) -> str:
-    """Outcome, ending where it is more than that, and the first line of the message."""
+    """Return outcome, ending if the test did not complete, and first line of the message."""
     ending = "" if result.ending == "completed" else f" ({result.ending})"
     text = f"{result.outcome}{ending}"
     first = first_line(result.message or "")
@@ -366,30 +372,8 @@ def describe_result(result: Result, width: int) -> str:
 
 
 def _commands(verdict: Verdict, links: Links) -> Section:
-    """For the shards with the first failures, a command that runs them up to that.
-
-    One is enough of a test that fails in several combinations.
-    """
-    failures = sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0)
-    found = [(one.shard, one.result.key.unit_key, one.result.process) for one in failures]
-    found += [(one.shard, one.culprits[0], None) for one in verdict.findings if one.culprits]
-    seeds = {leg.shard: leg.seeds for leg in verdict.legs}
-    # A shard runs what the plan gives it: a test that moved is executed again in its own.
-    moves = (shard for shard in verdict.plan.shards if shard.blocks and found)
-    home = {unit.key: one.key for one in moves for unit in one.units[one.own_count :]}
-    of_shard: dict[str, tuple[UnitKey, str]] = {}
-    for shard, key, process in found:
-        if shard:
-            # One that died with its leg is of its last process.
-            own = seeds.get(shard, {})
-            seed = own.get(process or max(own, default=0), "")
-            of_shard.setdefault(home.get(key, shard), (key, seed))
-    of_test = {key._replace(variant=""): shard for shard, (key, _) in reversed(of_shard.items())}
-    first = {
-        shard: (key.unit, seed)
-        for shard, (key, seed) in of_shard.items()
-        if of_test[key._replace(variant="")] == shard
-    }
+    """Return the commands that run a shard up to its first failure, for the earliest failures."""
+    first = _first_failures(verdict)
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
     scripts = {leg.shard for leg in verdict.legs if leg.has_script and leg.shard in first}
     text = (
@@ -415,6 +399,33 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
 
 
+def _first_failures(verdict: Verdict) -> dict[str, tuple[str, str]]:
+    """Return by shard the unit that failed first, and the seed of its process ("": none).
+
+    Of a test that fails in several combinations one shard is listed.
+    """
+    failures = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
+    bad = [(item.shard, item.result.key.unit_key, item.result.process) for item in failures]
+    bad += [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
+    seeds = {leg.shard: leg.seeds for leg in verdict.legs}
+    # The command runs the units of the plan: a test that moved is repeated in its planned shard.
+    movable = [shard for shard in verdict.plan.shards if shard.blocks and bad]
+    home = {unit.key: shard.key for shard in movable for unit in shard.units[shard.own_count :]}
+    by_shard: dict[str, tuple[UnitKey, str]] = {}
+    for key, unit, process in bad:
+        if key:
+            # A unit that died with its leg ran in the last process.
+            of_leg = seeds.get(key, {})
+            seed = of_leg.get(process or max(of_leg, default=0), "")
+            by_shard.setdefault(home.get(unit, key), (unit, seed))
+    by_test = {unit._replace(variant=""): key for key, (unit, _) in reversed(by_shard.items())}
+    return {
+        key: (unit.unit, seed)
+        for key, (unit, seed) in by_shard.items()
+        if by_test[unit._replace(variant="")] == key
+    }
+
+
 def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:
     words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
     words += ["--script", "script"] if has_script else [f"--args={seed}"] if seed else []
@@ -423,7 +434,7 @@ def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:
 
 
 def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
-    """The table; columns that would be empty are left out."""
+    """Return the table of shards, without the columns that would be empty."""
     ended = verdict.endings.keys()
     words = [word for word, endings in ENDINGS.items() if not ended.isdisjoint(endings)]
     has_peaks = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
@@ -439,7 +450,10 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
         *(Column(word, "right") for word in words),
     )
     rows = tuple(_leg(leg, links, words, has_peaks=has_peaks) for leg in verdict.legs)
-    counted = verdict.counts.get("skipped", 0), *(_ended(verdict.endings, word) for word in words)
+    counted = (
+        verdict.counts.get("skipped", 0),
+        *(_count_ended(verdict.endings, word) for word in words),
+    )
     total: Row = (
         *("all", "", f"{verdict.with_result:,} of {verdict.planned:,}", "", ""),
         *(("", "") if has_peaks else ()),
@@ -451,31 +465,25 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
     return Section("legs", (*charts, table), title, (len(rows), "shard"), drop=6, folded=True)
 
 
-def _ended(endings: Mapping[Ending, int], word: str) -> int:
-    return sum(endings.get(one, 0) for one in ENDINGS[word])
+def _count_ended(endings: Mapping[Ending, int], column: str) -> int:
+    return sum(endings.get(ending, 0) for ending in ENDINGS[column])
 
 
 def _leg(leg: Leg, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
-    counts = (leg.bad, leg.counts.get("skipped", 0), *(_ended(leg.endings, one) for one in words))
-    slowed = slowdown_text(leg.machine, leg.wall_s)
-    after = note_text(leg.after_tests) if leg.after_tests is not None else ""
+    ended = (_count_ended(leg.endings, word) for word in words)
+    counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
+    slowdown = slowdown_text(leg.machine, leg.wall_s)
+    after_tests = note_text(leg.after_tests) if leg.after_tests is not None else ""
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
         Cell(f"{leg.with_result:,} of {leg.planned:,}" if leg.planned else "-", leg.with_result),
-        Cell(", ".join(filter(None, (duration(leg.wall_s), slowed, after))), leg.wall_s),
+        Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, after_tests))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(size(value), value) for value in peaks),
         *(Cell(f"{value:,}", value) for value in counts),
     )
-
-
-def _machines(verdict: Verdict, links: Links) -> Section:
-    legs = [
-        ShardMachine(leg.shard, leg.machine, leg.wall_s, leg.memory_bytes) for leg in verdict.legs
-    ]
-    return machine_section(legs, links)
 
 
 def leg_ending(leg: Leg) -> str:
@@ -492,32 +500,32 @@ class FailedTest:
 
     @property
     def first(self) -> Failure:
-        """The failure that stands for all."""
+        """The failure whose message and line are shown."""
         return self.failures[0]
 
     @property
     def key(self) -> CaseKey:
-        """Its name; without a variant where there are several failures."""
+        """The key of the test; without a variant if there are several failures."""
         key = self.first.result.key
         return key if len(self.failures) == 1 else key._replace(variant="")
 
     def combinations(self, suites: Mapping[str, Suite]) -> str:
-        """ "in 2 of 15 combinations: a; b"; "" for a single failure."""
-        return name_combinations([one.result.key for one in self.failures], suites)
+        """Return "in 2 of 15 combinations: a; b"; "" for a single failure."""
+        return name_combinations([failure.result.key for failure in self.failures], suites)
 
 
 def group_by_test(
-    failures: Iterable[Failure], how: Callable[[Failure], str]
+    failures: Iterable[Failure], kind: Callable[[Failure], str]
 ) -> Sequence[FailedTest]:
-    """Failures that differ in their variant only, in the order of the first of each.
+    """Group the failures that differ in their variant only, in the order of the first of each.
 
     Args:
-        how: the words for how it failed. Failures with other words, or another message apart from
-            its numbers and paths, have another cause.
+        kind: returns the words for how a test failed. Failures with other words, or another message
+            apart from its numbers and paths, have another cause.
     """
     groups = group_variants(
         failures,
-        lambda one: one.result.key,
-        lambda one: (how(one), fingerprint(first_line(one.result.message or ""))),
+        lambda failure: failure.result.key,
+        lambda failure: (kind(failure), fingerprint(first_line(failure.result.message or ""))),
     )
     return [FailedTest(group) for group in groups]

@@ -1,4 +1,9 @@
-"""The words of a verdict: its headline, and a message for each kind of finding. Pure."""
+"""The sentences of a verdict: its headline, and message and advice of each kind of finding. Pure.
+
+`WORDS` holds the sentences as templates over the facts of a finding (render/notes.py fills them).
+Words of its keys: an *orphan* is a test in no shard of a hand-written matrix. A shard without work
+*claims* tests of another one. At a *checkpoint* a job ends its step to upload its record.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +19,10 @@ if TYPE_CHECKING:
 
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
-MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
+MAX_SHARDS_NAMED: Final = 40  # shards with the same finding; their keys are short
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
+# Parts that several sentences share; the first ones are advice.
 _RERUN: Final = "check the log of its job, then run it again"
 _MEMORY: Final = "plan with fewer processes, or give its pool more memory"
 _TIME: Final = "raise the limit, or plan more shards"
@@ -28,7 +34,7 @@ _UPDATE: Final = "update ciguard"
 _NOT_COUNTED: Final = "pass only the records of this run; this one was not counted"
 _PLAN: Final = "run `ciguard plan --static` and commit the file that it writes"
 _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
-_NOT_LEG: Final = "check what the job uploaded: `ciguard run` does not write this"
+_FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write this"
 _NO_RESULT: Final = "{units:planned test} without a result"
 _FEWER: Final = (
     "{now:test} planned[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
@@ -187,8 +193,8 @@ WORDS: Final[Mapping[str, Words]] = {
         "{count:result file} of shard {theirs!r}, which is not in the plan: {paths}",
         "let --results name the shard as the plan does ({shards}), or plan the shard",
     ),
-    "unread_file": Words("{problem}; it was not read", _NOT_LEG),
-    "unread_files": Words("{count:,} more files or artifacts were not read", _NOT_LEG),
+    "unread_file": Words("{problem}; it was not read", _FOREIGN_FILE),
+    "unread_files": Words("{count:,} more files or artifacts were not read", _FOREIGN_FILE),
     "duplicate_record": Words(
         "its record is here more than once: {sources}", "pass each record once"
     ),
@@ -400,7 +406,7 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "listing_short": Words(
         'tests that were listed are in no shard[ of suite "{suite}"][, variant "{variant}"]',
-        _NOT_LEG,
+        _FOREIGN_FILE,
     ),
     "no_listing": Words("its record does not say which tests exist", _RERUN),
     "cached_results": Words(
@@ -440,7 +446,7 @@ WORDS: Final[Mapping[str, Words]] = {
 MAX_SHARDS: Final = 3  # in the headline; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
-# Who reads the headline alone is told these too.
+# Warnings that the headline names: many readers see nothing else.
 HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
     "base_plan_unread",
     "base_tests_gone",
@@ -453,28 +459,28 @@ HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
 
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
-    """A finding in one sentence without its full stop.
+    """Word a finding in one sentence, without the full stop.
 
     Args:
-        shards: all that it is true of, where they are several.
+        shards: keys of all shards with this finding, where they are several.
     """
     text = fill(WORDS[finding.kind].message, _facts(finding))
-    place = f"shard {finding.shard}: " if finding.shard else ""
+    prefix = f"shard {finding.shard}: " if finding.shard else ""
     if len(shards) > 1:
-        place = f"{count_of(len(shards), 'shard')} ({name_some(shards, MAX_SHARDS_NAMED)}): "
+        prefix = f"{count_of(len(shards), 'shard')} ({name_some(shards, MAX_SHARDS_NAMED)}): "
     cause = f": {note_text(finding.cause)}" if finding.cause is not None else ""
-    return f"{place}{text}{cause}"
+    return f"{prefix}{text}{cause}"
 
 
 def finding_fix(finding: Finding) -> str:
-    """Return the advice for a finding, by its cause where that has one; "" for none."""
-    own = fill(WORDS[finding.kind].fix, _facts(finding))
+    """Return the advice on the cause of a finding, else that on the finding itself; "" for none."""
+    advice = fill(WORDS[finding.kind].fix, _facts(finding))
     cause = finding.cause
-    return (fill(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own
+    return (fill(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or advice
 
 
 def note_text(note: Note) -> str:
-    """Word a cause or evidence."""
+    """Word a cause or a piece of evidence."""
     return fill(WORDS[note.kind].message, {"units": 1, **note.facts})
 
 
@@ -484,29 +490,27 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 
 def headline(verdict: Verdict) -> str:
-    """The sentence that a verdict begins with: its state in capitals, then the worst, named."""
+    """Word the first sentence of a verdict: its state in capitals, then the worst findings."""
     decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
     parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
     if not parts and not (verdict.state == "failed" and verdict.failures):
-        parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
+        parts = [finding_message(item) for item in decisive[:2] if item.kind != "unexplained_exit"]
     if verdict.state == "passed":
         parts = [_passed(verdict)]
-    orphans = [finding_message(one) for one in decisive if one.kind in ORPHANS]
+    orphans = [finding_message(finding) for finding in decisive if finding.kind in ORPHANS]
     parts += [text for text in orphans[:2] if text not in parts]
     excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
-    told = [
-        finding_message(finding)
-        for finding in verdict.findings
-        if finding.kind in HEADLINE_WARNINGS
+    warnings = [
+        finding_message(item) for item in verdict.findings if item.kind in HEADLINE_WARNINGS
     ]
     parts += [
         *_failed(verdict),
-        *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
-        *(text for text in told if text not in parts),
+        *(f"{count_of(_units(cases), f'{word} test')} failed" for cases, word in excused if cases),
+        *(text for text in warnings if text not in parts),
     ]
     sentence = "; ".join(parts) + _accepted_orphans(verdict)
-    between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
-    return f"{verdict.state.upper()}{between}{sentence}"
+    separator = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    return f"{verdict.state.upper()}{separator}{sentence}"
 
 
 def _units(cases: Sequence[Failure | Excused]) -> int:
@@ -521,12 +525,12 @@ def _shards(keys: Sequence[str], verdict: Verdict) -> str:
 
 
 def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
-    # Where all records are of another plan, nothing that follows can be repaired otherwise.
-    yield from (finding_message(one) for one in decisive if one.kind == "only_other_plans")
-    dead = {one.shard for one in decisive}
-    absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in dead]
+    # If all records are of another plan, the other findings follow from that mistake.
+    yield from (finding_message(item) for item in decisive if item.kind == "only_other_plans")
+    affected = {finding.shard for finding in decisive}
+    absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in affected]
     stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
-    for legs, one, many in (
+    for legs, singular, plural in (
         (absent, "has no record", "have no record"),
         (stopped, "did not end by itself", "did not end by themselves"),
     ):
@@ -534,7 +538,7 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
             endings = sorted({leg.ending for leg in legs} - {"unknown", "completed"})
             known = f" ({', '.join(endings)})".replace("_", " ") if endings else ""
             shards = _shards([leg.shard for leg in legs], verdict)
-            yield f"{shards} {one if len(legs) == 1 else many}{known}"
+            yield f"{shards} {singular if len(legs) == 1 else plural}{known}"
     if verdict.missing:
         lost = verdict.planned - verdict.with_result
         verb = "has" if lost == 1 else "have"
@@ -545,15 +549,15 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
 def _failed(verdict: Verdict) -> Iterator[str]:
     if verdict.failures:
         tests = count_of(verdict.planned, _noun(verdict))
-        said = "" if verdict.missing else _difference(verdict)
-        yield f"{_units(verdict.failures):,} of {tests} failed{said}"
-    red = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
-    if red:
-        yield f"a process of {_shards(sorted(red), verdict)} failed, and no failed test explains it"
+        difference = "" if verdict.missing else _difference(verdict)
+        yield f"{_units(verdict.failures):,} of {tests} failed{difference}"
+    bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
+    if bad:
+        yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"
 
 
 def _passed(verdict: Verdict) -> str:
-    # Shards without a planned test, without a file, and with jobs that are unknown.
+    # Shards without a planned test, whose record is missing and whose job is unknown.
     unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
     shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)
@@ -565,26 +569,26 @@ def _passed(verdict: Verdict) -> str:
     has = "has" if verdict.planned == 1 else "have"
     # A unit of most frameworks is a file, with several cases.
     cases = sum(verdict.counts.values())
-    whose = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
-    suffix = f", {skipped:,} {whose} skipped" if skipped else ""
+    of_cases = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
+    suffix = f", {skipped:,} {of_cases} skipped" if skipped else ""
     rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
 
 
 def _noun(verdict: Verdict) -> str:
-    """ "test file" where the frameworks of all suites select files, whose cases are tests too."""
+    """Return "test file" if the frameworks of all suites select whole files, else "test"."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
     are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
     return "test file" if are_files and adapters else "test"
 
 
 def _accepted_orphans(verdict: Verdict) -> str:
-    """Also of a green run: ", 22,972 in no shard (acknowledged)"."""
-    found = (finding for finding in verdict.findings if finding.kind == "orphans_accepted")
-    return "".join(f", {one.facts['count']:,} in no shard (acknowledged)" for one in found)
+    """Return ", 22,972 in no shard (acknowledged)", also for a green run; "" for no orphans."""
+    accepted = (finding for finding in verdict.findings if finding.kind == "orphans_accepted")
+    return "".join(f", {item.facts['count']:,} in no shard (acknowledged)" for item in accepted)
 
 
 def _difference(verdict: Verdict) -> str:
-    """Against the run that the plan was made of: ", 6 new, 1 gone"."""
+    """Return ", 6 new, 1 gone": tests that exist and were not planned, and the reverse."""
     counts = ((verdict.new, "new"), (verdict.gone, "gone"))
     return "".join(f", {count:,} {word}" for count, word in counts if count)

@@ -1,7 +1,6 @@
-"""The charts of a report as geometry: where each mark stands, for the templates to draw. Pure.
+"""The charts of a report as geometry, which the templates draw. Pure.
 
-A chart is a title, what it shows in a sentence, and shapes in its own units; a template knows
-colours and text sizes, and nothing else.
+A chart has a title, a sentence and shapes in its own units; a template adds colours and text sizes.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ciguard.model.record import newest_by_shard
 from ciguard.text import distinct_lines, duration, one_line, size
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Leg
     from ciguard.model import Plan, Record
 
-MAX_LEGS: Final = 60  # bars; of more, the longest
+MAX_LEGS: Final = 60  # bars; of more shards, the longest
 MAX_CURVES: Final = 24
-POINTS: Final = 160  # of a curve; the highest of each stretch is kept
+POINTS: Final = 160  # of a curve: the highest sample of each interval
 HEADROOM: Final = 1.05
-LABEL_ROOM: Final = 1.25  # above the values, for a mark at the edge
-MAX_SCALE: Final = 2  # times the peak: a limit further above it is a mark at the edge
+LABEL_ROOM: Final = 1.25  # above the values, for the label of a limit that is not drawn
+MAX_SCALE: Final = 2  # times the peak: a higher limit is a label, and not drawn
 LABEL: Final = 12  # characters of a shard's key
 
 CURVE_WIDTH: Final = 300.0
@@ -38,8 +38,8 @@ class Curve:
     """Memory of one leg over time.
 
     Attributes:
-        limit_y: where the limit is; None where none is known or it is far above all values.
-        limit_label: the limit in words, "" where none is known.
+        limit_y: position of the limit; None if it is unknown or far above all values.
+        limit_label: the limit in words, "" if it is unknown.
     """
 
     shard: str
@@ -53,7 +53,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A leg's wall time and, as a mark, what was predicted."""
+    """The bar of a shard's wall time, with a mark at the predicted time."""
 
     label: str
     title: str
@@ -66,7 +66,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """All of them, the longest first; `omitted` counts what has no room."""
+    """The bars of a chart, the longest first; `omitted` counts the shards without room."""
 
     bars: tuple[Bar, ...]
     height: float
@@ -74,75 +74,71 @@ class Bars:
 
 
 def memory_chart(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
-    """Draw the newest record of each leg, those first that came nearest to their limit.
+    """Draw the newest record of each shard, those nearest to their limit first.
 
     Returns:
-        at most `MAX_CURVES` of them, and how many legs have a curve that is not among them.
+        at most `MAX_CURVES` curves, and the number of further curves.
     """
-    newest: dict[str, Record] = {}
-    for record in records:
-        head = record.header
-        if head is None or head.plan_id != plan.id or not record.samples:
-            continue
-        known = newest.get(head.shard)
-        before = known.header.run_attempt if known is not None and known.header else 0
-        if known is None or (head.run_attempt or 1) >= (before or 1):
-            newest[head.shard] = record
+    newest = newest_by_shard(
+        record
+        for record in records
+        if record.samples and record.header is not None and record.header.plan_id == plan.id
+    )
     budgets = {shard.key: shard.budget_bytes for shard in plan.shards}
-    found = [
-        drawn
+    drawn = [
+        curve
         for shard, record in newest.items()
-        if (drawn := _curve(shard, record, budgets.get(shard))) is not None
+        if (curve := _curve(shard, record, budgets.get(shard))) is not None
     ]
-    found.sort(key=lambda pair: (-pair[0], pair[1].shard))
-    return tuple(one for _, one in found[:MAX_CURVES]), max(0, len(found) - MAX_CURVES)
+    drawn.sort(key=lambda pair: (-pair[0], pair[1].shard))
+    return tuple(curve for _, curve in drawn[:MAX_CURVES]), max(0, len(drawn) - MAX_CURVES)
 
 
 def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve] | None:
-    seen = sorted(
-        (one.at_s, one.tree_bytes) for one in record.samples if one.tree_bytes is not None
+    samples = sorted(
+        (line.at_s, line.tree_bytes) for line in record.samples if line.tree_bytes is not None
     )
-    if not seen:
+    if not samples:
         return None
     runner = record.header.runner if record.header else None
     limit = budget or (runner.memory_bytes if runner is not None else None)
     word = "budget" if budget else "memory"
-    peak = max(value for _, value in seen)
+    peak = max(value for _, value in samples)
     is_near = limit is not None and limit <= MAX_SCALE * peak
-    most = max(peak, limit or 0, 1) * HEADROOM if is_near else max(peak, 1) * LABEL_ROOM
-    wall_s = max(record.wall_s or 0.0, seen[-1][0], 0.001)
+    top = max(peak, limit or 0, 1) * HEADROOM if is_near else max(peak, 1) * LABEL_ROOM
+    wall_s = max(record.wall_s or 0.0, samples[-1][0], 0.001)
     points = " ".join(
-        f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / most):.1f}"
-        for at_s, value in _downsample(seen)
+        f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / top):.1f}"
+        for at_s, value in _downsample(samples)
     )
-    of = f" of {size(limit)} {word}" if limit else ""
-    drawn = Curve(
+    of_limit = f" of {size(limit)} {word}" if limit else ""
+    curve = Curve(
         shard,
-        f"shard {one_line(shard, 40)}: {size(peak)}{of}",
+        f"shard {one_line(shard, 40)}: {size(peak)}{of_limit}",
         points,
-        round(CURVE_HEIGHT * (1 - limit / most), 1) if limit and is_near else None,
+        round(CURVE_HEIGHT * (1 - limit / top), 1) if limit and is_near else None,
         f"{word} {size(limit)}" if limit else "",
         duration(wall_s),
         limit is not None and peak > limit,
     )
-    return peak / limit if limit else 0.0, drawn
+    return peak / limit if limit else 0.0, curve
 
 
 def _downsample(samples: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-    """The highest sample of each stretch: what is near the limit must not be thinned away."""
+    """Return the highest sample of each interval, so that no peak near the limit is lost."""
     each = math.ceil(len(samples) / POINTS)
     return [
-        max(samples[at : at + each], key=lambda pair: pair[1])
-        for at in range(0, len(samples), each)
+        max(samples[start : start + each], key=lambda pair: pair[1])
+        for start in range(0, len(samples), each)
     ]
 
 
 def wall_chart(legs: Sequence[Leg]) -> Bars:
-    """Actual beside predicted, the longest first; a leg without a time has an empty bar."""
+    """Draw actual and predicted wall times, the longest first; unknown times as empty bars."""
     known = [leg for leg in legs if leg.wall_s is not None or leg.predicted_wall_s is not None]
-    known.sort(key=lambda leg: (-max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0), leg.shard))
-    most = max((max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known), default=0.0)
-    scale = BAR_ROOM / (most or 1.0)
+    longest_s = {leg.shard: max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known}
+    known.sort(key=lambda leg: (-longest_s[leg.shard], leg.shard))
+    scale = BAR_ROOM / (max(longest_s.values(), default=0.0) or 1.0)
     shown = known[:MAX_LEGS]
     labels = distinct_lines([leg.shard for leg in shown], LABEL)
     bars = tuple(
@@ -150,7 +146,7 @@ def wall_chart(legs: Sequence[Leg]) -> Bars:
             label,
             f"shard {one_line(leg.shard, 40)}: {duration(leg.wall_s)}, "
             f"predicted {duration(leg.predicted_wall_s)}, {leg.ending.replace('_', ' ')}",
-            y=at * BAR_HEIGHT,
+            y=index * BAR_HEIGHT,
             width=round((leg.wall_s or 0.0) * scale, 1),
             mark_x=None
             if leg.predicted_wall_s is None
@@ -158,6 +154,6 @@ def wall_chart(legs: Sequence[Leg]) -> Bars:
             value_label=duration(leg.wall_s) if leg.recorded else "no record",
             is_bad=leg.ending != "completed",
         )
-        for at, (label, leg) in enumerate(zip(labels, shown, strict=True))
+        for index, (label, leg) in enumerate(zip(labels, shown, strict=True))
     )
     return Bars(bars, len(bars) * BAR_HEIGHT, len(known) - len(shown))

@@ -1,4 +1,4 @@
-"""A check of a commit, with annotations beside its code: created whole, 50 annotations a call."""
+"""The check of a commit with annotations on its code, created with one call per 50 annotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.github.client import GitHub
-    from ciguard.guard.json import Annotation
+    from ciguard.guard.annotations_and_outputs import Annotation
 
 MAX_CHARS: Final = 65_535  # GitHub's limit for a check's summary
 BATCH: Final = 50  # annotations that GitHub takes in a call
@@ -33,16 +33,16 @@ def create_check(
     annotations: Sequence[Annotation] = (),
     details_url: str = "",
 ) -> CheckRun:
-    """Create a finished check; GitHub shows the newest of a name. One call per 50 annotations.
+    """Create a completed check; GitHub shows the newest check of a name.
 
     Args:
-        external_id: what tells this check from others of its name; an answer that was lost does
-            not make a second one.
-        annotations: each with a file and a line: GitHub has none without both.
+        external_id: distinguishes this check from others of its name, so that a lost answer does
+            not create a second check.
+        annotations: each with a file and a line, as GitHub requires both.
 
     Raises:
         Forbidden: the token may not write checks.
-        GitHubError: otherwise not done.
+        GitHubError: the check was not created for another reason.
     """
     batches = [annotations[at : at + BATCH] for at in range(0, len(annotations), BATCH)] or [()]
     output = {"title": title[:MAX_TITLE], "summary": summary}
@@ -52,23 +52,23 @@ def create_check(
         "external_id": external_id,
         "status": "completed",
         "conclusion": "success" if passed else "failure",
-        "output": _with(output, batches[0]),
+        "output": _with_annotations(output, batches[0]),
     }
     if details_url:
         data["details_url"] = details_url
     path = f"/repos/{repository}/check-runs"
     try:
-        made = github.post(CheckRun, path, data)
+        check = github.post(CheckRun, path, data)
     except MaybeDone:
-        there = _existing_check(github, repository, head_sha, name, external_id)
-        made = there or github.post(CheckRun, path, data)
+        existing = _existing_check(github, repository, head_sha, name, external_id)
+        check = existing or github.post(CheckRun, path, data)
     for batch in batches[1:]:
-        # What is sent is added to what is there.
-        github.patch(CheckRun, f"{path}/{made.id}", {"output": _with(output, batch)})
-    return made
+        # GitHub adds these annotations to the existing ones.
+        github.patch(CheckRun, f"{path}/{check.id}", {"output": _with_annotations(output, batch)})
+    return check
 
 
-def _with(output: dict[str, str], batch: Sequence[Annotation]) -> dict[str, Any]:
+def _with_annotations(output: dict[str, str], batch: Sequence[Annotation]) -> dict[str, Any]:
     return {**output, "annotations": [_as_json(annotation) for annotation in batch]}
 
 
@@ -89,5 +89,5 @@ def _existing_check(
 ) -> CheckRun | None:
     sha, query = quote(head_sha, safe=""), f"check_name={quote(name, safe='')}&filter=all"
     path = f"/repos/{repository}/commits/{sha}/check-runs?{query}"
-    found = github.items(CheckRun, path, key="check_runs")
-    return next((one for one in found if one.external_id == external_id), None)
+    checks = github.items(CheckRun, path, key="check_runs")
+    return next((check for check in checks if check.external_id == external_id), None)

@@ -1,4 +1,4 @@
-"""`ciguard report`: guard and compare, told once: on stdout, in the summary, in the comment."""
+"""The command `ciguard report`: judge and compare a run, and publish one report of both."""
 
 from __future__ import annotations
 
@@ -16,41 +16,32 @@ from ciguard.errors import CiguardError, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.github.repository_ref import token_of
+from ciguard.guard.annotations_and_outputs import outputs_without_verdict
 from ciguard.guard.evaluation import (
     evaluation_options,
     past_runs_of,
     run_options,
-    write_annotations,
+    write_annotations_and_outputs,
 )
-from ciguard.guard.json import outputs_without_verdict
 from ciguard.guard.policy import RunContext, context_of
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
-from ciguard.report.judging import (
-    Judging,
-    describe_error,
-    judge,
-    records_of_plan,
-    report_without_plan,
-)
+from ciguard.report.judging import judge, records_of_plan
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
-from ciguard.report.view import NOT_EVALUATED, Report
+from ciguard.report.unjudged_run import report_of_error, report_without_plan
 from ciguard.sources import local
 from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
     from ciguard.config.invocation import Invocation
     from ciguard.guard.evaluation import PastRuns, RunOptions
+    from ciguard.report.judging import GitHubOpener
+    from ciguard.report.view import Report
 
-SUMMARY: Final = SizeLimit(
-    1024 * 1024 - 4096, utf8_bytes
-)  # GitHub takes 1 MiB a step, with the notes
+SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
 
 
 @click.command()
@@ -114,15 +105,14 @@ def command(
     The command ends with the exit code of `guard`; if that is 0, with the exit code of `compare`
     for the findings in policy.fail_on.
     """
+    channels = Channels(comment=comments, check=checks, issue=issues)
     try:
-        past = past_runs_of(invocation, options.history, github=github)
-        answer = _build_report(invocation, options, past, confirmation)
+        past_runs = past_runs_of(invocation, options.history, github=github)
+        answer = _build_report(invocation, options, past_runs, confirmation)
     except CiguardError as error:
-        if not (comments or checks or issues) or current_run(invocation.environ) is None:
-            raise
-        # What an earlier push left there must not stay green.
+        is_published = bool(channels) and current_run(invocation.environ) is not None
+        answer = report_of_error(error, is_published=is_published)
         console.err(f"ciguard report: {error}")
-        answer = Report(None, int(error.exit_code), describe_error(error), problem=NOT_EVALUATED)
     text = answer.text(SUMMARY)
     rendered = {"markdown": text}
     if page is not None or format_ == "html":
@@ -133,13 +123,12 @@ def command(
     for path, form in ((output if is_written else None, format_), (page, "html")):
         if path is not None:
             local.write(invocation.folder / path, rendered[form].encode("utf-8", "replace"))
-    wanted = Channels(comment=comments, check=checks, issue=issues)
     published = publish_in_job(
-        invocation.environ, answer, wanted, comment_by=_comment_by(invocation, answer)
+        invocation.environ, answer, channels, comment_by=_comment_by(invocation, answer)
     )
     for line in (*published.done, *published.notes):
         console.err(line)
-    more = {
+    outputs = {
         "values_artifact": _write_values(invocation, answer, values) if values is not None else "",
         "suspects": _write_comparison(invocation, answer, comparison) if comparison else "",
     }
@@ -147,7 +136,9 @@ def command(
         if target := invocation.environ.get("GITHUB_STEP_SUMMARY"):
             local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
         if answer.contents is not None:
-            write_annotations(invocation, answer.contents.plan, answer.contents.verdict, more)
+            write_annotations_and_outputs(
+                invocation, answer.contents.plan, answer.contents.verdict, outputs
+            )
         else:
             outputs = outputs_without_verdict(answer.headlines[0])
             local.append_output(invocation.environ, step_outputs(outputs))
@@ -155,7 +146,7 @@ def command(
 
 
 def _build_report(
-    invocation: Invocation, options: RunOptions, past: PastRuns, confirmation: str | None
+    invocation: Invocation, options: RunOptions, past_runs: PastRuns, confirmation: str | None
 ) -> Report:
     confirmed = None
     if confirmation is not None:
@@ -165,23 +156,21 @@ def _build_report(
     context = context_of(invocation)
     with open_inputs(invocation, options, process_log_reader(context.config)) as inputs:
         if isinstance(inputs.plan, InputError) and (jobs is not None or options.run is not None):
-            # The job that plans failed: the run is not judged, and its comment must not stay green.
+            # The planning job failed.
             console.err(f"ciguard report: {inputs.plan}")
             return report_without_plan(inputs.plan, jobs or ())
-        judging = Judging(
-            inputs=inputs,
+        return judge(
+            context,
+            inputs,
+            past_runs,
+            evaluation_options(invocation, options, count=True),
             jobs=jobs,
-            past=past,
-            options=evaluation_options(invocation, options, count=True),
             confirmation=confirmed,
             open_github=_github_opener(invocation, context),
         )
-        return judge(context, judging)
 
 
-def _github_opener(
-    invocation: Invocation, context: RunContext
-) -> Callable[[], AbstractContextManager[GitHub]] | None:
+def _github_opener(invocation: Invocation, context: RunContext) -> GitHubOpener | None:
     run, token = context.run, token_of(invocation.environ)
     if run is None or not token:
         return None
@@ -189,7 +178,7 @@ def _github_opener(
 
 
 def _comment_by(invocation: Invocation, answer: Report) -> str:
-    """Return who comments: by the policy, without a verdict by the folder's configuration."""
+    """Return the author of comments by the policy, without a verdict by the configuration."""
     if answer.contents is not None:
         return answer.contents.policy.comment_by
     try:
@@ -199,23 +188,24 @@ def _comment_by(invocation: Invocation, answer: Report) -> str:
 
 
 def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
-    """Write what the next run of the pull request needs; what its artifact is called, else ""."""
+    """Write the values for the pull request's next run; return their artifact's name, or ""."""
     run, contents = current_run(invocation.environ), answer.contents
-    # A job that judges another run leaves it to that run: its successor looks there.
+    # A job that judges another run writes none: the next run reads them from the judged run.
     if run is None or run.is_triggered or contents is None:
         return ""
     name = artifact_name(run)
     if not name or not is_usable(contents.verdict):
         return ""
-    ours = records_of_plan(contents.plan, contents.records)
-    local.write(invocation.folder / path, encode_values(ours))
+    records = records_of_plan(contents.plan, contents.records)
+    local.write(invocation.folder / path, encode_values(records))
     return name
 
 
 def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:
-    """Write it as JSON; how many suspects are worth running again, "" for none."""
-    found = answer.contents.comparison if answer.contents is not None else None
-    if found is None:
+    """Write the comparison as JSON; return the number of suspects, "" for none."""
+    comparison = answer.contents.comparison if answer.contents is not None else None
+    if comparison is None:
         return ""
-    local.write(invocation.folder / path, json_text(found).encode("utf-8", "backslashreplace"))
-    return str(len(found.suspects) or "")
+    content = json_text(comparison).encode("utf-8", "backslashreplace")
+    local.write(invocation.folder / path, content)
+    return str(len(comparison.suspects) or "")

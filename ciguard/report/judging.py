@@ -1,11 +1,11 @@
-"""Judges one run, as `ciguard report` and the service do: guard, compare, and one report of both.
+"""The judgement of a run for `ciguard report` and the service: guard, compare, one report.
 
-Nothing here knows an environment, a checkout or a folder: `RunContext` has them.
+The module reads no environment, checkout or folder: `RunContext` has these.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
@@ -14,7 +14,7 @@ from ciguard.compare.comparison import Comparison, Note, exit_code
 from ciguard.compare.confirmation import Confirmation, apply_confirmation, read_confirmation
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
-from ciguard.errors import CiguardError, ExitCode, InputError
+from ciguard.errors import CiguardError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
@@ -34,119 +34,106 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs, SubjectRun
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
-    """A run to judge, and the means of the judgement.
-
-    Attributes:
-        jobs: what the needed jobs came to, by GitHub's `needs`; None where they are unknown.
-        past: the history.
-        options: of the guard.
-        confirmation: of the suspects; None for what the judged run uploaded itself.
-        open_github: opens a client for the values of the pull request's run before; None without
-            a token.
-    """
-
-    inputs: RunInputs
-    jobs: tuple[NeededJob, ...] | None
-    past: PastRuns
-    options: EvaluationOptions
-    confirmation: Confirmation | None = None
-    open_github: Callable[[], AbstractContextManager[GitHub]] | None = None
+    GitHubOpener = Callable[[], AbstractContextManager[GitHub]]
 
 
-def judge(context: RunContext, judging: Judging) -> Report:
-    """Prove the run, compare it with its history, and make one report of both.
+def judge(
+    context: RunContext,
+    inputs: RunInputs,
+    past_runs: PastRuns,
+    options: EvaluationOptions,
+    *,
+    jobs: tuple[NeededJob, ...] | None = None,
+    confirmation: Confirmation | None = None,
+    open_github: GitHubOpener | None = None,
+) -> Report:
+    """Judge the run, compare it with its history, and return one report of both.
+
+    Args:
+        jobs: results of the needed jobs by GitHub's `needs`; None if they are unknown.
+        confirmation: result of running the suspects again; None: the one that the run uploaded.
+        open_github: opens a client that reads the values of the pull request's previous run; None
+            without a token.
 
     Raises:
-        CiguardError: it cannot be judged.
+        CiguardError: the run cannot be judged.
     """
-    inputs = judging.inputs
-    found = evaluate(context, inputs, judging.jobs, judging.past, judging.options)
-    confirmed, note = judging.confirmation, None
-    if confirmed is None:
-        confirmed, note = _uploaded_confirmation(context, inputs.subject_run)
-    comparison, why = _compare(context, judging, found)
-    if comparison is not None and confirmed is not None:
-        comparison = apply_confirmation(comparison, confirmed)
+    evaluation = evaluate(context, inputs, jobs, past_runs, options)
+    note: Note | None = None
+    if confirmation is None:
+        confirmation, note = _uploaded_confirmation(context, inputs.subject_run)
+    comparison, why_not = _compare(context, past_runs, open_github, evaluation)
+    if comparison is not None and confirmation is not None:
+        comparison = apply_confirmation(comparison, confirmation)
     if comparison is not None and note:
         comparison = replace(comparison, notes=(*comparison.notes, note))
-    code = int(found.verdict.exit_code)
+    code = int(evaluation.verdict.exit_code)
     if not code and comparison is not None:
-        code = exit_code(comparison, found.policy.fail_on)
+        code = exit_code(comparison, evaluation.policy.fail_on)
     contents = ReportData(
-        found.plan,
-        found.verdict,
+        evaluation.plan,
+        evaluation.verdict,
         comparison,
-        why,
-        links=_site(context.run, inputs.subject_run, found),
-        policy=found.policy,
+        why_not,
+        links=_links(context.run, inputs.subject_run, evaluation),
+        policy=evaluation.policy,
         from_fork=context.is_from_fork,
-        records=found.records,
-        platform=found.platform,
+        records=evaluation.records,
+        platform=evaluation.platform,
     )
     return Report(contents, code)
 
 
-def report_without_plan(error: InputError, jobs: Sequence[NeededJob] = ()) -> Report:
-    """The report of a run whose plan is not there, as where the job that plans failed."""
-    return Report(None, ExitCode.INCOMPLETE, describe_error(error, jobs))
-
-
-def describe_error(error: CiguardError, jobs: Sequence[NeededJob] = ()) -> str:
-    """An error as a sentence of a comment, with what the jobs before came to."""
-    where = f"{error.where}: " if error.where else ""
-    bad = ", ".join(f"job {job.name} is {job.result!r}" for job in jobs if job.result != "success")
-    parts = [f"{where}{error.what}", bad, f"Fix: {error.fix}" if error.fix else ""]
-    return ". ".join(part for part in parts if part) + "."
-
-
 def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
-    """The records of the legs of a plan; a run may hold others."""
-    return [one for one in records if one.header is not None and one.header.plan_id == plan.id]
+    """Return the records of the legs of a plan; a run may hold other records."""
+    return [record for record in records if record.header and record.header.plan_id == plan.id]
 
 
-def _site(run: ActionsRun | None, named: SubjectRun | None, found: Evaluation) -> Links:
-    """Return the links of the judged run: of the one that was named, else of this job's run."""
+def _links(run: ActionsRun | None, named: SubjectRun | None, evaluation: Evaluation) -> Links:
+    """Return the links of the judged run: the named run, else the run of this job."""
     subject = run.subject_run if run is not None else None
-    jobs = found.platform.job_pages if found.platform is not None else {}
+    jobs = evaluation.platform.job_pages if evaluation.platform is not None else {}
     if named is not None and named.page and (subject is None or subject[0] != named.run_id):
         return Links(named.page, named.run_id, named.run_attempt, jobs=jobs)
-    return links_of_run(run, jobs, found.plan.suites) if run is not None else NO_LINKS
+    return links_of_run(run, jobs, evaluation.plan.suites) if run is not None else NO_LINKS
 
 
 def _compare(
-    context: RunContext, judging: Judging, found: Evaluation
+    context: RunContext,
+    past_runs: PastRuns,
+    open_github: GitHubOpener | None,
+    evaluation: Evaluation,
 ) -> tuple[Comparison | None, str]:
-    """Against the history; else None and why."""
+    """Compare the run with the history; else return None and the reason."""
     run = context.run
-    records = records_of_plan(found.plan, found.records)
+    records = records_of_plan(evaluation.plan, evaluation.records)
     if not records:
         return None, "no leg left a record"
-    history, problem = judging.past.loaded.history, judging.past.loaded.problem
+    history, problem = past_runs.loaded.history, past_runs.loaded.problem
     if history is None:
         return None, problem
     candidates = runs_from_records(records, "this run")
     head = candidates[-1]
     newest = newest_by_shard(records)
-    plan = with_moved_units(found.plan, find_moved_blocks(found.plan, newest), newest)
-    comparing = _comparison_context(context, head, history, found)
+    plan = with_moved_units(evaluation.plan, find_moved_blocks(evaluation.plan, newest), newest)
+    comparison_context = _comparison_context(context, head, history, evaluation)
     previous = candidates[-2] if len(candidates) > 1 else None
-    compared = compare_run(head, history, previous=previous, plan=plan, context=comparing)
+    compared = compare_run(head, history, previous=previous, plan=plan, context=comparison_context)
     if previous is not None or run is None or not compared.can_be_confirmed:
         return compared, ""
-    earlier, note = _previous_run(context, run, judging)
+    earlier, note = _previous_run(context, run, open_github)
     if earlier is not None:
-        compared = compare_run(head, history, previous=earlier, plan=plan, context=comparing)
+        compared = compare_run(
+            head, history, previous=earlier, plan=plan, context=comparison_context
+        )
     return (replace(compared, notes=(*compared.notes, note)) if note else compared), ""
 
 
 def _comparison_context(
-    context: RunContext, head: Run, history: History, found: Evaluation
+    context: RunContext, head: Run, history: History, evaluation: Evaluation
 ) -> Context:
-    commits = [one.sha for one in history.runs if one.sha]
-    prices = {name: pool.usd_per_minute for name, pool in found.plan.pools.items()}
+    commits = [run.sha for run in history.runs if run.sha]
+    prices = {name: pool.usd_per_minute for name, pool in evaluation.plan.pools.items()}
     files = context.files
     return Context(
         branch=context.run.base_branch if context.run is not None else None,
@@ -154,44 +141,44 @@ def _comparison_context(
             base_commit(head), commits, files.ancestors_among, files.known_ancestors
         ),
         prices={name: price for name, price in prices.items() if price is not None},
-        excused=excuses_of(found.verdict),
+        excused=excuses_of(evaluation.verdict),
         directions=metric_directions(context.config),
     )
 
 
 def _previous_run(
-    context: RunContext, run: ActionsRun, judging: Judging
+    context: RunContext, run: ActionsRun, open_github: GitHubOpener | None
 ) -> tuple[Run | None, Note | None]:
-    """The run of this pull request before this one, which may confirm it; else why not."""
+    """Return the previous run of this pull request, which may confirm changes, else the reason."""
     subject_run_id = run.triggering.id or run.run_id
-    if subject_run_id is None or judging.open_github is None:
+    if subject_run_id is None or open_github is None:
         return None, None
     try:
-        with judging.open_github() as github:
-            found = load_previous_run(github, run, subject_run_id)
+        with open_github() as github:
+            previous = load_previous_run(github, run, subject_run_id)
     except CiguardError as error:
         context.warn(f"the run before this one: {error}")
         return None, Note("no_previous_run", detail=error.what)
-    if found is None:
+    if previous is None:
         return None, None
-    runs = runs_from_records(found.records, f"run {found.run_id}")
+    runs = runs_from_records(previous.records, f"run {previous.run_id}")
     return (runs[-1] if runs else None), None
 
 
 def _uploaded_confirmation(
     context: RunContext, subject_run: SubjectRun | None
 ) -> tuple[Confirmation | None, Note | None]:
-    """What a run that is named ran again by itself, and whose word that is; else why not.
+    """Return the confirmation that a named run uploaded, with a note on its origin or problem.
 
-    It is as much its own claim as its records are: who made those up could make up this.
+    The confirmation is the run's own claim, as its records are: both could be forged together.
     """
     if subject_run is None or subject_run.artifacts is None:
         return None, None
     try:
-        found = subject_run.artifacts.confirmation()
-        if found is None:
+        uploaded = subject_run.artifacts.confirmation()
+        if uploaded is None:
             return None, None
-        return read_confirmation(*found), Note("confirmation_by_judged_run")
+        return read_confirmation(*uploaded), Note("confirmation_by_judged_run")
     except CiguardError as error:
         context.warn(str(error))
         return None, Note("confirmation_unreadable", detail=error.what)

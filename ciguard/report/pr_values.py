@@ -1,7 +1,7 @@
-"""The values that the next run of a pull request needs: records without all else. Pure.
+"""The values that the next run of a pull request needs, as shortened records. Pure.
 
-A record again, read by the same reader: of each leg its first line, results and end, and of each
-result what a number is judged by.
+A shortened record has a leg's first line, results and end; a result has only the keys that a
+comparison of numbers needs. The reader of records reads it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
     from ciguard.guard.verdict import Verdict
 
-# Of a run that a newer one took the place of, little is known that the one before does not tell.
+# Endings of a run that a newer run replaced: its values are few.
 INTERRUPTED: Final = frozenset({"cancelled", "superseded"})
+_KEPT: Final = (
+    *("unit", "outcome", "suite", "variant", "ending", "wall_s", "peak_delta_bytes"),
+    *("retained_bytes", "measured_by", "concurrent", "try_number", "reruns", "process"),
+)
 
 
 def is_usable(verdict: Verdict) -> bool:
-    """Return whether the run was not stopped: else an earlier run is the better witness."""
+    """Return whether the run was not interrupted; else an earlier run confirms more."""
     return not any(leg.ending in INTERRUPTED for leg in verdict.legs)
 
 
@@ -43,19 +47,5 @@ def _lines(record: Record) -> Iterator[bytes]:
 
 
 def _compact(result: Result) -> Result:
-    return Result(
-        unit=result.unit,
-        outcome=result.outcome,
-        suite=result.suite,
-        variant=result.variant,
-        case=result.case if result.case != result.unit else "",
-        ending=result.ending,
-        wall_s=result.wall_s,
-        peak_delta_bytes=result.peak_delta_bytes,
-        retained_bytes=result.retained_bytes,
-        measured_by=result.measured_by,
-        concurrent=result.concurrent,
-        try_number=result.try_number,
-        reruns=result.reruns,
-        process=result.process,
-    )
+    kept = {name: getattr(result, name) for name in _KEPT}
+    return Result(**kept, case=result.case if result.case != result.unit else "")

@@ -1,7 +1,7 @@
-"""Publish a report on GitHub: the comment, the check, the issue; each where it belongs.
+"""The publication of a report on GitHub: as comment, check and issue.
 
-Who it is told to comes from GitHub, never from a record. What may not be written there is a note
-for the job's summary, and hides nothing.
+Pull request, commit and branch come from GitHub's event, never from a record. A text that the token
+may not write becomes a note of the job's summary, and the verdict stays the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ciguard.github.client import GitHub
 from ciguard.github.events import ActionsRun, current_run
 from ciguard.github.repository_ref import token_of
 from ciguard.github.run_client import open_pulls, pulls_of
-from ciguard.guard.json import Annotation, annotations_of
+from ciguard.guard.annotations_and_outputs import Annotation, annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import check_runs
 from ciguard.report.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
@@ -41,7 +41,7 @@ FORK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The writes that were done, and those that could not be with advice, in Markdown."""
+    """The texts that were written, and notes with advice on those that were not, in Markdown."""
 
     done: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The places in which a report is published."""
+    """The channels in which a report is published."""
 
     comment: bool = False
     check: bool = False
@@ -63,14 +63,14 @@ class Channels:
 def publish_in_job(
     environ: Mapping[str, str], answer: Report, wanted: Channels, *, comment_by: str = "workflow"
 ) -> Published:
-    """Publish as the job around us, where that was asked for and belongs.
+    """Publish in the wanted channels, with the token of this job.
 
     Args:
-        comment_by: `service` where the job does not comment.
+        comment_by: "service" if the service comments, and not the job.
 
     Raises:
         InputError: variables or payload are malformed.
-        UsageError: there is no token, or none that can be meant.
+        UsageError: there is no token, or several that differ.
     """
     run = current_run(environ) if wanted else None
     if run is None:
@@ -97,52 +97,48 @@ def publish(
     *,
     author: Account | None = None,
 ) -> Published:
-    """Tell it where it belongs.
+    """Publish in the wanted channels that suit the run.
 
     Args:
-        run: the run that is judged, or that judges it.
-        author: who the client writes as; None where the token itself says.
+        run: the judged run, or the run that judges it.
+        author: account of the client; None: the token's own account.
     """
     done, notes, code = [], [], ExitCode.OK
     publisher = _Publisher(github, run, answer, author)
-    for thing, act in _actions(run, wanted):
+    for channel, act in _actions(run, wanted):
         try:
             done.append(act(publisher))
         except Forbidden as error:
-            notes.append(_refusal_note(thing, error, run))
+            notes.append(_refusal_note(channel, error, run))
         except GitHubError as error:
-            notes.append(
-                f"The {thing} could not be written: {one_line(' '.join(str(error).split()), 400)}"
-            )
+            detail = one_line(" ".join(str(error).split()), 400)
+            notes.append(f"The {channel} could not be written: {detail}")
             code = ExitCode.REMOTE
     return Published(tuple(done), tuple(notes), code)
 
 
 def _actions(run: ActionsRun, wanted: Channels) -> list[tuple[str, Callable[[_Publisher], str]]]:
-    """Return the writers by place; none for a comment alone that has no pull request."""
-    found: list[tuple[str, Callable[[_Publisher], str]]] = []
+    """Return the writers by channel; none if only a comment is wanted, without a pull request."""
+    actions: list[tuple[str, Callable[[_Publisher], str]]] = []
     if wanted.comment:
-        found.append(("comment", _Publisher.comment))
+        actions.append(("comment", _Publisher.comment))
     if wanted.check:
-        found.append(("check", _Publisher.check))
+        actions.append(("check", _Publisher.check))
     if wanted.issue and run.is_base_branch:
-        found.append(("issue", _Publisher.issue))
-    is_comment_alone = wanted.comment and len(found) == 1
-    return [] if is_comment_alone and not _has_pull_request(run) else found
+        actions.append(("issue", _Publisher.issue))
+    is_comment_alone = wanted.comment and len(actions) == 1
+    has_pull_request = run.pull_request is not None or run.triggering.event == "pull_request"
+    return [] if is_comment_alone and not has_pull_request else actions
 
 
-def _has_pull_request(run: ActionsRun) -> bool:
-    return run.pull_request is not None or run.triggering.event == "pull_request"
+def _refusal_note(channel: str, error: Forbidden, run: ActionsRun) -> str:
+    fix = FORK if run.is_fork and channel == "comment" else f"To have it, {error.fix}."
+    return f"The {channel} could not be written with this token ({error.what}). {fix}"
 
 
-def _refusal_note(thing: str, error: Forbidden, run: ActionsRun) -> str:
-    fix = FORK if run.is_fork and thing == "comment" else f"To have it, {error.fix}."
-    return f"The {thing} could not be written with this token ({error.what}). {fix}"
-
-
-def _done(thing: str, text: StickyText) -> str:
+def _done(channel: str, text: StickyText) -> str:
     words = _ACTION_WORDS.get(text.action, text.action)
-    return f"{thing} {words}: {text.html_url}".removesuffix(": ")
+    return f"{channel} {words}: {text.html_url}".removesuffix(": ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +172,19 @@ class _Publisher:
         return "\n".join(_done("comment", comment) for comment in comments)
 
     def sticky_text(self) -> str:
-        """The report, short enough for GitHub with its marker."""
+        """Return the report, short enough for GitHub together with its marker."""
         room = MAX_CHARS - len(with_marker(self.key, "", self.run.subject_run))
         return self.answer.text(SizeLimit(room, utf16_units))
 
     def pull_requests(self) -> tuple[int, ...]:
-        """Return the pull requests of the event; of another run, those whose head it is."""
+        """Return the pull request of the event; for another run, those with its head commit."""
         run = self.run
         if run.pull_request is not None:
             return (run.pull_request,)
         if run.triggering.event != "pull_request" or run.triggering.head_sha is None:
             return ()
-        found = pulls_of(self.github, run.repository, run.triggering.head_sha)
-        return tuple(one.number for one in open_pulls(run.triggering, found, run.repository))
+        pulls = pulls_of(self.github, run.repository, run.triggering.head_sha)
+        return tuple(pull.number for pull in open_pulls(run.triggering, pulls, run.repository))
 
     def check(self) -> str:
         run, answer = self.run, self.answer
@@ -196,7 +192,7 @@ class _Publisher:
         if sha is None:
             return "no check: GitHub did not say which commit this is"
         stamp = run.subject_run or (0, 0)
-        made = check_runs.create_check(
+        check = check_runs.create_check(
             self.github,
             run.repository,
             sha,
@@ -208,7 +204,7 @@ class _Publisher:
             annotations=check_annotations(answer.contents, self.key) if answer.contents else (),
             details_url=links_of_run(run, {}, {}).run,
         )
-        return f"check created: {made.html_url or made.id}"
+        return f"check created: {check.html_url or check.id}"
 
     def issue(self) -> str:
         run, answer = self.run, self.answer
@@ -227,13 +223,13 @@ class _Publisher:
 
 
 def check_annotations(contents: ReportData, workflow: str) -> tuple[Annotation, ...]:
-    """Return annotations: first findings that decide, then failures, then warnings.
+    """Return the annotations of a check: decisive findings, then failures, then warnings.
 
     Args:
-        workflow: the file that stands for what is in no file: GitHub wants one for each.
+        workflow: file for annotations without a file, as GitHub requires one.
     """
-    place = f".github/workflows/{workflow}" if workflow.endswith((".yml", ".yaml")) else ".github"
+    default = f".github/workflows/{workflow}" if workflow.endswith((".yml", ".yaml")) else ".github"
     return tuple(
-        replace(one, line=one.line or 1) if one.file else replace(one, file=place, line=1)
-        for one in annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
+        replace(item, line=item.line or 1) if item.file else replace(item, file=default, line=1)
+        for item in annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
     )

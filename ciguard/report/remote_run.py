@@ -1,8 +1,8 @@
-"""Judges a run from outside of its repository's jobs: by a client for GitHub, and nothing else.
+"""The judgement of a run from outside of its jobs, only by GitHub's API, as the service needs it.
 
-Configuration, policy and quarantine come by the contents API, of a pull request from its base;
-plan and records are the artifacts of the run, but for a static plan, which its tree has. What
-`ciguard report` says of the run is the same.
+Configuration, policy and quarantine come from the contents API, for a pull request from its base.
+Plan and records are artifacts of the run; a static plan is a file of its tree. The report is the
+same as that of `ciguard report`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ciguard.github.contents import file_at
 from ciguard.github.run_client import RunClient
 from ciguard.guard.evaluation import EvaluationOptions, PastRuns
 from ciguard.guard.policy import RunContext
-from ciguard.report.judging import Judging, describe_error, judge, report_without_plan
-from ciguard.report.view import NOT_EVALUATED, Report
+from ciguard.report.judging import judge
+from ciguard.report.unjudged_run import report_of_error, report_without_plan
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 from ciguard.sources.inputs import RunInputs, SubjectRun
 from ciguard.sources.local import ReadInputs
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.model import Plan
+    from ciguard.report.view import Report
 
-OWN_WORD: Final = b"ciguard"  # in a workflow's file: it is one of those that we judge
-STATIC_PLAN: Final = ".ciguard/plan.json"  # where `ciguard plan --static` keeps it
+OWN_WORD: Final = b"ciguard"  # a workflow whose file has this word is judged
+STATIC_PLAN: Final = ".ciguard/plan.json"  # path that `ciguard plan --static` writes
 MAX_PLAN_BYTES: Final = 1 << 26  # 210 bytes a test
 
 
@@ -45,10 +46,10 @@ class RemoteRun:
     """A run that has ended, with a client that may read its repository.
 
     Attributes:
-        run: as `run_client.actions_run` gives it.
-        workflow_path: of its workflow's file.
-        today: on which quarantines end.
-        warn: is handed what keeps no verdict away.
+        run: the result of `run_client.actions_run`.
+        workflow_path: path of the workflow's file.
+        today: the date that decides which quarantines have ended.
+        warn: shows a problem that does not prevent a verdict.
     """
 
     github: GitHub
@@ -67,21 +68,21 @@ class RemoteRun:
 
 @dataclass(frozen=True, slots=True)
 class RemoteReport:
-    """The report of a run, and the configuration of its tree; None where that could not be read."""
+    """The report of a run, and the configuration of its tree; None if that is unreadable."""
 
     report: Report
     config: Config | None = None
 
 
 def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> RemoteReport | None:
-    """Judge the run; None for one that is not ours: of a workflow that does not call ciguard.
+    """Judge the run; None if its workflow does not call ciguard.
 
     Args:
-        past: the history by which it is judged; that of the configuration does not count.
-        artifacts: of the run, listed once.
+        past: the history of the judgement; that of the configuration does not count.
+        artifacts: those of the run, listed once.
 
     Raises:
-        RemoteError: GitHub did not say what there is to judge, or what came cannot be kept.
+        RemoteError: GitHub, the archives or the history could not be read or written.
     """
     if not artifacts.has_any((PLAN, RECORD)) and not _calls_ciguard(remote):
         return None
@@ -95,25 +96,22 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         plan = _plan(artifacts) if is_uploaded else _static_plan(artifacts, files)
         if isinstance(plan, InputError):
             return RemoteReport(report_without_plan(plan), config)
-        found = artifacts.records(configuration.process_log_reader(config))
+        recorded = artifacts.records(configuration.process_log_reader(config))
         source = RunClient(github, run.repository, run.run_id, run.run_attempt)
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
-        read = ReadInputs(found.records, problems=found.problems)
-        judging = Judging(
-            inputs=RunInputs(plan, read, subject),
-            jobs=None,
-            past=past,
-            options=EvaluationOptions(
-                history=past.location, plan_path="" if is_uploaded else STATIC_PLAN
-            ),
-            open_github=lambda: contextlib.nullcontext(github),
+        read = ReadInputs(recorded.records, problems=recorded.problems)
+        options = EvaluationOptions(
+            history=past.location, plan_path="" if is_uploaded else STATIC_PLAN
         )
-        return RemoteReport(judge(context, judging), config)
-    except RemoteError:  # of GitHub, or of where archives and history are kept
+        inputs = RunInputs(plan, read, subject)
+        report = judge(
+            context, inputs, past, options, open_github=lambda: contextlib.nullcontext(github)
+        )
+        return RemoteReport(report, config)
+    except RemoteError:  # of GitHub, the archives or the history: the caller tries again
         raise
     except CiguardError as error:
-        why = describe_error(error)
-        return RemoteReport(Report(None, int(error.exit_code), why, problem=NOT_EVALUATED))
+        return RemoteReport(report_of_error(error))
 
 
 def _plan(artifacts: RunArtifacts) -> Plan | InputError:
@@ -124,7 +122,7 @@ def _plan(artifacts: RunArtifacts) -> Plan | InputError:
 
 
 def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputError:
-    """The one of the judged tree; without one, what is said of a run without a plan."""
+    """Return the static plan of the judged tree, else the error of the missing artifact."""
     content = files.by_git(files.sha, STATIC_PLAN, MAX_PLAN_BYTES)
     if content is None:
         return _plan(artifacts)
@@ -135,7 +133,7 @@ def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputE
 
 
 def _calls_ciguard(remote: RemoteRun) -> bool:
-    """Return whether its workflow has our name: then a run without artifacts lost its plan."""
+    """Return whether the workflow names ciguard: then a run without artifacts lost its plan."""
     run = remote.run
     if not remote.workflow_path or not run.head_sha:
         return False

@@ -1,10 +1,10 @@
-"""The one comment of a pull request, and the one issue of a red branch, that are kept up to date.
+"""Sticky texts: the one comment of a pull request and the one issue of a branch, kept up to date.
 
-Each is found again by a hidden marker at its very start and by its author: anybody can write the
-marker, only we can write as ourselves. A second hidden line says which run wrote it, so that a run
-that ends late does not overwrite what a newer one found. Two runs that write at the same moment
-end with one text, of the newer run: the oldest stays, the others are removed. An issue cannot be
-removed, so it is closed.
+A hidden marker at its start and its author identify such a text: others can write the marker, but
+not as our account. A second hidden line has the run that wrote the text, so that a run that ends
+late does not overwrite the text of a newer run. If two runs write at the same time, the oldest text
+stays with the content of the newer run, and the other texts are removed; an issue, which cannot be
+removed, is closed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
 
 MAX_CHARS: Final = 65_536  # GitHub's limit for a comment; over it: 422 "Body is too long"
-MAX_ISSUES: Final = 1_000  # of the issues that we have written, the last changed first
-# The author of what GITHUB_TOKEN writes; the token itself may not ask who it is.
+MAX_ISSUES: Final = 1_000  # of our account, the last changed first
+# The author of texts by GITHUB_TOKEN, which may not ask for its own account.
 ACTIONS_BOT: Final = Account(login="github-actions[bot]", type="Bot")
-_TRIES: Final = 3  # a text that is gone when it is to be changed was removed by another run
+_TRIES: Final = 3  # another run may remove a text before it is changed
 _RUN: Final = re.compile(r"<!-- ciguard-run:(\d{1,18})/(\d{1,6}) -->")
 
 Action = Literal[
@@ -37,9 +37,9 @@ Action = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StickyText:
-    """The action that was done, and the page of the text; "" without one.
+    """The action that was done, and the page of the text; "" without a text.
 
-    `superseded`: a newer run has written, and its text stays.
+    `superseded`: the text of a newer run stays.
     """
 
     action: Action
@@ -56,18 +56,18 @@ def upsert_comment(
     run: tuple[int, int] | None = None,
     author: Account | None = None,
 ) -> StickyText:
-    """Make `body` the one comment for `key`: update it, or create it where there is none.
+    """Make `body` the one comment for `key`: update the comment, or create it.
 
-    Calls: who we are, one per 100 comments, and one to write where the text differs; after a first
-    comment the list once more, for another run may have written its own meanwhile.
+    Calls: one for our account, one per 100 comments, and one to write a text that differs; after a
+    first comment the list once more, as another run may have written its own meanwhile.
 
     Args:
-        run: run and attempt that say so. What a newer one says is not overwritten.
-        author: who we are, where the caller knows (a GitHub App); None to find out.
+        run: run and attempt of the text; the text of a newer run is not overwritten.
+        author: our account, if the caller knows it (a GitHub App); None to ask GitHub.
 
     Raises:
         Forbidden: the token may not write here.
-        GitHubError: otherwise not done; also where text and marker are longer than MAX_CHARS.
+        GitHubError: not written for another reason, as if text and marker exceed MAX_CHARS.
     """
     path = f"/repos/{repository}/issues"
     author = author or own_account(github)
@@ -87,23 +87,23 @@ def upsert_issue(
     run: tuple[int, int] | None = None,
     author: Account | None = None,
 ) -> StickyText:
-    """Make the one issue for `key` say what the branch is: open while it is red, else closed.
+    """Keep the one issue for `key` open while the branch is red, else closed.
 
-    Calls: who we are, one per 100 issues that we have written, one to write where it differs;
+    Calls: one for our account, one per 100 issues of ours, one to write an issue that differs;
     after a first issue the list once more.
 
     Args:
-        run: run and attempt that say so. What a newer one says is not overwritten.
-        author: who we are, where the caller knows (a GitHub App); None to find out.
+        run: run and attempt of the text; the text of a newer run is not overwritten.
+        author: our account, if the caller knows it (a GitHub App); None to ask GitHub.
 
     Raises:
         Forbidden: the token may not write issues.
-        GitHubError: otherwise not done; also where the repository has no issues (410).
+        GitHubError: not written for another reason, as if the repository has no issues (410).
     """
     path = f"/repos/{repository}/issues"
     issues = _Issues(github, path, path, author or own_account(github), key)
     ours = issues.ours()
-    if not is_red and not any(one.state == "open" for one in ours):
+    if not is_red and not any(issue.state == "open" for issue in ours):
         return StickyText("not_needed", ours[0].html_url if ours else "")
     content = {"title": title, "body": with_marker(key, body, run), "state": "open"}
     if not is_red:
@@ -113,35 +113,34 @@ def upsert_issue(
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """Texts at one place, of which `author`'s that start with the key's marker are ours."""
+    """The comments of a pull request or issues of a repository; ours have our author and marker."""
 
     github: GitHub
     list_path: str
     item_path: str
     author: Account
     key: str
-    fields: ClassVar[set[str]]  # what of a text is kept up to date
+    fields: ClassVar[set[str]]  # fields that are kept up to date
 
     def listed(self) -> Iterable[Text]:
         raise NotImplementedError
 
-    def discard(self, one: Text) -> None:
-        """Take away a second text; another run may be faster."""
+    def discard(self, text: Text) -> None:
+        """Remove a duplicate; another run may have removed it before."""
         raise NotImplementedError
 
     def ours(self) -> list[Text]:
-        """By age, the oldest first."""
-        found = (one for one in self.listed() if one.user == self.author)
-        return sorted(
-            (one for one in found if is_marked(one.body or "", self.key)), key=lambda one: one.id
-        )
+        """Return our texts, the oldest first."""
+        by_author = (text for text in self.listed() if text.user == self.author)
+        ours = (text for text in by_author if is_marked(text.body or "", self.key))
+        return sorted(ours, key=lambda text: text.id)
 
     def upsert(self, ours: list[Text], content: Mapping[str, str]) -> StickyText:
         if not ours:
-            made = self.create(content)
+            created = self.create(content)
             ours = self.ours()
-            if len(ours) < 2:  # noqa: PLR2004  # no other run's beside it
-                return StickyText("created", made.html_url)
+            if len(ours) < 2:  # noqa: PLR2004  # no other run created one meanwhile
+                return StickyText("created", created.html_url)
         for attempt in range(_TRIES):
             try:
                 return self.deduplicate(ours, content)
@@ -158,29 +157,29 @@ class _Texts:
         try:
             return self.github.post(Text, self.list_path, data)
         except MaybeDone:
-            # The text may be there although no answer came: look before writing it again.
-            there = self.ours()
-            return there[0] if there else self.github.post(Text, self.list_path, data)
+            # GitHub may have created the text although its answer was lost.
+            ours = self.ours()
+            return ours[0] if ours else self.github.post(Text, self.list_path, data)
 
     def deduplicate(self, ours: list[Text], content: Mapping[str, str]) -> StickyText:
-        """Leave the oldest, with the newest of all texts; each writer does the same."""
-        known = [{**one.model_dump(include=self.fields), "body": one.body or ""} for one in ours]
-        newest = max([content, *known], key=lambda one: run_of(one["body"]))
+        """Keep the oldest text, with the newest content of all; each writer does the same."""
+        known = [{**text.model_dump(include=self.fields), "body": text.body or ""} for text in ours]
+        newest = max([content, *known], key=lambda fields: run_of(fields["body"]))
         action = self.update(ours[0], known[0], newest)
-        for one in ours[1:]:
-            self.discard(one)
+        for text in ours[1:]:
+            self.discard(text)
         return StickyText(action if newest is content else "superseded", ours[0].html_url)
 
-    def update(self, one: Text, known: Mapping[str, str], content: Mapping[str, str]) -> Action:
-        if all(normalized(content[name]) == normalized(text) for name, text in known.items()):
+    def update(self, text: Text, known: Mapping[str, str], content: Mapping[str, str]) -> Action:
+        if all(normalized(content[name]) == normalized(value) for name, value in known.items()):
             return "unchanged"
-        self.change(one, content)
+        self.change(text, content)
         if known.get("state") == content.get("state"):
             return "updated"
         return "reopened" if content["state"] == "open" else "closed"
 
-    def change(self, one: Text, content: Mapping[str, str]) -> None:
-        self.github.patch(Text, f"{self.item_path}/{one.id}", content)
+    def change(self, text: Text, content: Mapping[str, str]) -> None:
+        self.github.patch(Text, f"{self.item_path}/{text.id}", content)
 
 
 class _Comments(_Texts):
@@ -189,9 +188,9 @@ class _Comments(_Texts):
     def listed(self) -> Iterable[Text]:
         return self.github.items(Text, self.list_path)
 
-    def discard(self, one: Text) -> None:
+    def discard(self, text: Text) -> None:
         try:
-            self.github.delete(f"{self.item_path}/{one.id}")
+            self.github.delete(f"{self.item_path}/{text.id}")
         except GitHubError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -202,28 +201,28 @@ class _Issues(_Texts):
 
     def listed(self) -> Iterable[Text]:
         query = f"?state=all&sort=updated&creator={quote(self.author.login, safe='')}"
-        found = self.github.items(Text, self.list_path + query, limit=MAX_ISSUES)
-        return (one for one in found if one.pull_request is None)
+        texts = self.github.items(Text, self.list_path + query, limit=MAX_ISSUES)
+        return (text for text in texts if text.pull_request is None)
 
-    def discard(self, one: Text) -> None:
-        if one.state == "open":
-            self.change(one, {"state": "closed", "state_reason": "not_planned"})
+    def discard(self, text: Text) -> None:
+        if text.state == "open":
+            self.change(text, {"state": "closed", "state_reason": "not_planned"})
 
 
 def with_marker(key: str, body: str, run: tuple[int, int] | None = None) -> str:
-    """Put the hidden lines in front by which a text is found again.
+    """Return the text after the hidden lines that identify it.
 
     Args:
-        key: what the text is about (the workflow's file name), so that two workflows of one
-            repository do not overwrite each other.
-        run: run and attempt that say so; None where it is not known.
+        key: file name of the workflow, so that two workflows of one repository do not overwrite
+            each other.
+        run: run and attempt of the text; None if they are unknown.
     """
     run_line = "" if run is None else f"<!-- ciguard-run:{run[0]}/{run[1]} -->\n"
     return f"{_marker(key)}\n{run_line}{body}"
 
 
 def _marker(key: str) -> str:
-    # Quoted, as a ">" would end the HTML comment early and a line end the marker.
+    # Quoted: ">" would end the HTML comment, and a line end the marker.
     return f"<!-- ciguard:{quote(key, safe=' ')} -->"
 
 
@@ -233,19 +232,19 @@ def is_marked(body: str, key: str) -> bool:
 
 
 def run_of(body: str) -> tuple[int, int]:
-    """Run and attempt that said so; (0, 0), older than every other, where it is not known."""
-    second = normalized(body).partition("\n")[2].partition("\n")[0]
-    found = _RUN.fullmatch(second)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    """Return run and attempt of a text; (0, 0), older than any other, if they are unknown."""
+    second_line = normalized(body).partition("\n")[2].partition("\n")[0]
+    match = _RUN.fullmatch(second_line)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def normalized(text: str) -> str:
-    """Undo what a web form does to a text on its way: line ends, blanks around it."""
+    """Undo the changes of a web form: other line ends, and blanks around the text."""
     return text.replace("\r\n", "\n").strip()
 
 
 def own_account(github: GitHub) -> Account:
-    """Return the own login; GITHUB_TOKEN may not ask, and is the robot of GitHub Actions."""
+    """Return our account; that of GITHUB_TOKEN, which may not ask, is the bot of GitHub Actions."""
     if github.is_app_token:
         return ACTIONS_BOT
     try:

@@ -1,13 +1,15 @@
-"""What a report shows: the guard's sections, then the comparison's, each fact once; and the report
-as a value with its formats and its exit code. Pure.
+"""The report: the sections of guard and comparison, each fact once, with formats and exit code.
+
+Pure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare import view as compare_view
+from ciguard.compare.false_alarm_rate import false_alarm_text
 from ciguard.compare.transitions import WORSE_KINDS, Excuse
 from ciguard.compare.wording import Shown, kind_text
 from ciguard.compare.wording import headline as compare_headline
@@ -21,23 +23,17 @@ from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import RunFacts
+    from ciguard.guard.verdict import Excused
     from ciguard.model import CaseKey, Plan, Record, Suite
 
 NO_PLAN: Final = "this run has no plan"
 NOT_EVALUATED: Final = "this run could not be judged"
-MIN_RUNS_TO_CONFIRM: Final = 10  # baseline runs from which a number can be confirmed, see docs
-RUNS_FOR_LOW_RATE: Final = 20  # from which so few confirmed peaks are false
-# What the rule is held to by tests/compare/test_calibration.py, of 2,000 tests in a simulation.
-FALSE_ALARMS: Final = (
-    "False alarms, simulated: a pull request that changes nothing has at most 0.2 confirmed "
-    "durations and {peaks} confirmed peaks in 2,000 tests, and names 0.3 durations unconfirmed."
-)
 POLICY_TEXT: Final[Mapping[PolicySource, str]] = {
     "checkout": "policy of the checkout",
     "base": "policy of the base commit {}",
@@ -54,10 +50,10 @@ class ReportData:
     """The contents of a report.
 
     Attributes:
-        why: there is no comparison, and why.
-        from_fork: plan and records are what a fork's own run says of itself.
-        records: of this run; a page draws the memory of its shards over time from them.
-        platform: what GitHub says of its jobs; None where it was not asked.
+        why: the reason why there is no comparison, else "".
+        from_fork: plan and records are the claim of a fork's own run.
+        records: those of this run; a page draws the memory of its shards over time from them.
+        platform: GitHub's facts of its jobs; None if GitHub was not asked.
     """
 
     plan: Plan
@@ -72,44 +68,37 @@ class ReportData:
 
 
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
-    """The failures that the guard has excused: they make nothing worse in the comparison either."""
-    ignored = {
-        one.result.key: Excuse("ignored", note_text(one.reason)) for one in verdict.failing_on_base
-    }
-    return ignored | {
-        one.result.key: Excuse("quarantined", note_text(one.reason)) for one in verdict.quarantined
+    """Return the failures that guard excused: they make the comparison no worse either."""
+    kinds: tuple[tuple[Literal["quarantined", "ignored"], Sequence[Excused]], ...] = (
+        ("ignored", verdict.failing_on_base),
+        ("quarantined", verdict.quarantined),
+    )
+    return {
+        failure.result.key: Excuse(kind, note_text(failure.reason))
+        for kind, failures in kinds
+        for failure in failures
     }
 
 
 def links_of_run(run: ActionsRun, jobs: Mapping[str, str], suites: Mapping[str, Suite]) -> Links:
-    """Return links of the judged run, as GitHub has them; none is taken from a record."""
+    """Return links of the judged run by GitHub's facts; none comes from a record."""
     run_id, attempt = run.subject_run or (None, None)
     sha = run.triggering.head_sha if run.is_triggered else run.tested_sha
     return Links(f"{run.server_url}/{run.repository}", run_id, attempt, sha, jobs, suites)
 
 
 def document(data: ReportData) -> tuple[Block, ...]:
-    """The verdict, what changed, and what both were judged by."""
+    """Return the blocks of a report: verdict, changes, and the sources of both."""
     verdict = data.verdict
     changes = _changes(data.comparison) if data.comparison is not None else {}
     return (
         Headline(headline(verdict), verdict.state),
         *([Paragraph(FROM_FORK)] if data.from_fork else []),
         Section("run", (_facts(data),), formats=("html",)),
-        *guard_view.sections(
-            verdict,
-            data.links,
-            changes,
-            charts=_charts(data),
-        ),
+        *guard_view.sections(verdict, data.links, changes, charts=_charts(data)),
         *_comparison(data, changes),
         Paragraph(tuple(_sources(data)), is_note=True),
     )
-
-
-def not_evaluated(problem: str, reason: str) -> tuple[Block, ...]:
-    """A run that could not be judged: nothing is known to have run."""
-    return (Headline(f"INCOMPLETE: {problem}", "incomplete"), Paragraph(reason))
 
 
 def _facts(data: ReportData) -> Facts:
@@ -125,7 +114,7 @@ def _plan(data: ReportData) -> str:
 
 
 def _charts(data: ReportData) -> tuple[Section, ...]:
-    """Wall times; on a page also the memory of shards over time."""
+    """Return the chart of wall times; on a page also that of memory over time."""
     legs = data.verdict.legs
     walls = Chart("walls", charts.wall_chart(legs), _mermaid(data))
     curves, omitted = charts.memory_chart(data.plan, data.records)
@@ -137,13 +126,12 @@ def _charts(data: ReportData) -> tuple[Section, ...]:
 
 
 def _mermaid(data: ReportData) -> str:
-    """Wall time of the shards that have one, beside what was predicted of all of them."""
+    """Draw the wall times of shards; with the predictions if there is one for each bar."""
     known = [(leg, leg.wall_s) for leg in data.verdict.legs if leg.wall_s is not None]
     if len(known) < 2:  # noqa: PLR2004  # a chart of one bar shows nothing
         return ""
     shards, walls_s = [leg.shard for leg, _ in known], [wall_s for _, wall_s in known]
     predicted_s = [leg.predicted_wall_s for leg, _ in known if leg.predicted_wall_s is not None]
-    # A line needs a value at each bar, and what was not predicted is not 0.
     line_s = predicted_s if len(predicted_s) == len(known) else []
     return bar_chart("Wall time by shard", "predicted", shards, walls_s, line_s)
 
@@ -151,27 +139,27 @@ def _mermaid(data: ReportData) -> str:
 def _changes(compared: Comparison) -> dict[CaseKey, str]:
     """Word how each failure differs from the base's result, and how often the test failed before.
 
-    "New" is a test in the headline, so that a failure is never called so.
+    No failure is called "new": in the headline, that word means a test.
     """
-    found = {}
-    for one in compared.transitions:
-        if one.kind in WORSE_KINDS and not one.excuse and one.perhaps_was is None:
-            before = f" (failed in {one.baseline_failures} of {one.baseline_runs} runs before)"
-            how = "added" if one.kind.endswith("_added") else kind_text(one.kind)
-            found[one.key] = how + (before if one.baseline_failures else "")
-    return found
+    changes = {}
+    for case in compared.transitions:
+        if case.kind in WORSE_KINDS and not case.excuse and case.perhaps_was is None:
+            before = f" (failed in {case.baseline_failures} of {case.baseline_runs} runs before)"
+            change = "added" if case.kind.endswith("_added") else kind_text(case.kind)
+            changes[case.key] = change + (before if case.baseline_failures else "")
+    return changes
 
 
 def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, ...]:
-    """Show the changes that the verdict above has not named."""
+    """Return the changes that the verdict above does not name."""
     compared, verdict = data.comparison, data.verdict
     if compared is None:
         return (Paragraph(f"Not compared: {data.why}." if data.why else ""),)
-    failed = {one.result.key for one in verdict.failures}
+    failed = {failure.result.key for failure in verdict.failures}
     shown = Shown(
         missing=verdict.state == "incomplete",
         excused=True,
-        flaky=frozenset(one.key for one in (*verdict.flaky, *verdict.passed_after_oom)),
+        flaky=frozenset(unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)),
         failed=frozenset(key for key in changes if key in failed),
     )
     blocks: tuple[Block, ...] = (
@@ -182,7 +170,7 @@ def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, .
 
 
 def _sources(data: ReportData) -> list[Span]:
-    """Show the judged commits, the baseline, the policy and the error rate."""
+    """Return the judged commits, the baseline, the policy and the false-alarm rate."""
     parts: list[Content] = [f"Plan {_plan(data)}"]
     if data.links.run:
         parts.append(Link(f"run {data.links.run_id}", data.links.run))
@@ -194,24 +182,16 @@ def _sources(data: ReportData) -> list[Span]:
     parts.append(POLICY_TEXT[data.policy.source].format(data.policy.commit[:10]))
     fail_on = data.policy.fail_on
     fails = f"; fails on {', '.join(fail_on)}" if fail_on else ""
-    return [*join(parts), f"{fails}. {_false_alarms(compared)}".rstrip()]
-
-
-def _false_alarms(compared: Comparison | None) -> str:
-    """Word the error rate of the comparison; "" where it confirms nothing."""
-    runs = (
-        len(compared.baseline.runs) if compared is not None and not compared.unjudged_reason else 0
-    )
-    if runs < MIN_RUNS_TO_CONFIRM:
-        return ""
-    return FALSE_ALARMS.format(peaks=0.05 if runs >= RUNS_FOR_LOW_RATE else 0.2)
+    is_judged = compared is not None and not compared.unjudged_reason
+    rate = false_alarm_text(len(compared.baseline.runs)) if compared and is_judged else ""
+    return [*join(parts), f"{fails}. {rate}".rstrip()]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """A report, and the exit code of the process.
 
-    `contents` is None where nothing could be judged: then `problem` names that, and `why` why.
+    `contents` is None if the run could not be judged: `problem` then names that, `why` the reason.
     """
 
     contents: ReportData | None
@@ -220,37 +200,43 @@ class Report:
     problem: str = NO_PLAN
 
     @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks; without contents, no test is known to have run."""
+        if self.contents is not None:
+            return document(self.contents)
+        return (Headline(f"INCOMPLETE: {self.problem}", "incomplete"), Paragraph(self.why))
+
+    @property
     def headlines(self) -> tuple[str, ...]:
         """The sentences of guard and comparison."""
         if self.contents is None:
             return (f"INCOMPLETE: {self.problem}",)
         compared = self.contents.comparison
-        more = () if compared is None else (compare_headline(compared).text,)
-        return (headline(self.contents.verdict), *more)
+        of_comparison = () if compared is None else (compare_headline(compared).text,)
+        return (headline(self.contents.verdict), *of_comparison)
 
     @property
     def needs_attention(self) -> bool:
-        """Return whether the report is worth a look: also where the policy lets it pass."""
+        """The run failed, or has regressed although the policy lets the run pass."""
         compared = self.contents.comparison if self.contents is not None else None
         regressed = compared is not None and compared.state in {"worse", "mixed"}
         return bool(self.exit_code) or regressed
 
     def text(self, limit: SizeLimit) -> str:
-        """Markdown as long as it may be, with the footer of the policy where that fits."""
+        """Return Markdown within a limit, with the footer of the policy if that fits."""
         if self.contents is None:
-            return as_markdown(not_evaluated(self.problem, self.why), limit=limit)
+            return as_markdown(self.blocks, limit=limit)
         footer = self.contents.policy.footer
         size = limit.length(footer) + 1
         footer = f"\n{footer.rstrip()}\n" if footer and size < limit.amount // 2 else ""
         limit = replace(limit, amount=limit.amount - size) if footer else limit
-        place = Link("the report", self.contents.links.run)
-        return as_markdown(document(self.contents), limit=limit, full_text_location=place) + footer
+        location = Link("the report", self.contents.links.run)
+        text = as_markdown(self.blocks, limit=limit, full_text_location=location)
+        return text + footer
 
     def page(self) -> str:
-        """The HTML page."""
-        # Imported here: Markdown need not pay for Jinja.
+        """Return the report as an HTML page."""
+        # Imported here: Markdown does not need Jinja.
         from ciguard.render.html import as_html  # noqa: PLC0415
 
-        if self.contents is None:
-            return as_html(not_evaluated(self.problem, self.why))
-        return as_html(document(self.contents))
+        return as_html(self.blocks)

@@ -8,7 +8,7 @@ import pytest
 from fakegithub.state import Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
-from ciguard.guard.json import Annotation
+from ciguard.guard.annotations_and_outputs import Annotation
 from ciguard.report.check_runs import MAX_CHARS, create_check
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from guard.fixtures import World, make_plan, passed, text_of
 
 from ciguard.codec import plan_file
-from ciguard.guard.json import annotations_of
+from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.guard.view import document
 from ciguard.model import Plan, Suite, Variant
 from ciguard.render.markdown import as_markdown

@@ -10,8 +10,8 @@ from guard.fixtures import World, make_leg, make_plan, text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.guard.failure_groups import find_hotspots, group_failures, summary_line
-from ciguard.guard.json import annotations_of
 from ciguard.guard.verdict import Failure, Hotspot
 from ciguard.guard.wording import headline
 from ciguard.model import Result, Suite

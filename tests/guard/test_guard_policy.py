@@ -13,8 +13,9 @@ from guard.fixtures import World, make_plan, passed, text_of
 
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
+from ciguard.guard.annotations_and_outputs import outputs_of
 from ciguard.guard.github_facts import NeededJob
-from ciguard.guard.json import as_json, outputs_of
+from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.history.query import KnownFailure
@@ -78,13 +79,9 @@ def test_quarantined_failure_is_shown_and_does_not_fail_the_run(one: Entry) -> N
 def test_numbers_of_results_are_empty_where_there_is_none() -> None:
     world = World()
     world.legs.clear()
-    found = outputs_of(world.prove())
-    assert {
-        name: found[name] for name in ("planned", "executed", "missing", "failed", "flaky")
-    } == {
-        **{"planned": "8", "executed": "0", "missing": "8"},
-        **{"failed": "", "flaky": ""},
-    }
+    outputs = outputs_of(world.prove())
+    expected = {"planned": "8", "executed": "0", "missing": "8", "failed": "", "flaky": ""}
+    assert {name: outputs[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(

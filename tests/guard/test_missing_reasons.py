@@ -8,7 +8,8 @@ import pytest
 from guard import damages
 from guard.fixtures import World, text_of
 
-from ciguard.guard.json import annotations_of, as_json
+from ciguard.guard.annotations_and_outputs import annotations_of
+from ciguard.guard.json import as_json
 from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.model import (
     ENDINGS,

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from report.browser import dumped, needs_browser
 from report.hostile_names import NAMES, hostile_report
 
-from ciguard.guard.json import annotations_of
+from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.publish import check_annotations
 from ciguard.report.view import Report
