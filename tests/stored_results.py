@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.results.parquet_columns import Kind
     from ciguard.serve.state.database import Database
 
 REPOSITORY = 42
@@ -79,6 +81,12 @@ def opened_results(database: Database, objects: ObjectStore, folder: Path) -> It
         compactor = stack.enter_context(contextlib.closing(Compactor(database, objects, cache)))
         read = stack.enter_context(contextlib.closing(ReadModel(database, cache)))
         yield Results(database, objects, cache, writer, compactor, read)
+
+
+def files(results: Results, kind: Kind | None = None) -> list[ManifestFile]:
+    """List the files of the manifest, of one kind or all."""
+    with results.database.read() as connection:
+        return manifest.files(connection, None if kind is None else [kind])
 
 
 def compact_all(results: Results) -> None:

@@ -21,6 +21,7 @@ from stored_results import (
     KilledStore,
     Results,
     compact_all,
+    files,
     opened_results,
     row,
     rows_of_run,
@@ -30,7 +31,7 @@ from stored_results import (
 from ciguard.errors import CiguardError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import StorageError
-from ciguard.serve.results import compaction, manifest
+from ciguard.serve.results import compaction
 from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, choose_sources
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
 from ciguard.serve.results.retention import MIN_AGE_S, sweep
@@ -50,11 +51,6 @@ if TYPE_CHECKING:
 def write_each(results: Results, runs: Sequence[RunResults]) -> None:
     for one in runs:
         results.writer.write([one])
-
-
-def files(results: Results, kind: Kind | None = None) -> list[ManifestFile]:
-    with results.database.read() as connection:
-        return manifest.files(connection, None if kind is None else [kind])
 
 
 def kinds(results: Results) -> list[str]:

@@ -11,6 +11,7 @@ from stored_results import (
     Interrupted,
     KilledStore,
     Results,
+    files,
     opened_results,
     row,
     rows_of_run,
@@ -18,7 +19,7 @@ from stored_results import (
 )
 
 from ciguard.serve.objects import FolderStore, ObjectStore, StorageError, StorageFull
-from ciguard.serve.results import manifest, writer
+from ciguard.serve.results import writer
 from ciguard.serve.results.manifest import FilesReplaced
 from ciguard.serve.results.writer import BIG_RUN_ROWS, ResultsWriter, WriterClosed
 from ciguard.serve.state.database import open_database
@@ -26,13 +27,7 @@ from ciguard.serve.state.database import open_database
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
-
-
-def files(results: Results) -> list[ManifestFile]:
-    with results.database.read() as connection:
-        return manifest.files(connection)
 
 
 def test_rows_are_read_as_they_were_written(

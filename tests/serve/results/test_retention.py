@@ -12,6 +12,7 @@ from stored_results import (
     Results,
     add_judged_run,
     compact_all,
+    files,
     opened_results,
     row,
     rows_of_run,
@@ -29,17 +30,11 @@ from ciguard.serve.state.run_key import is_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.rows import RunResults
     from ciguard.serve.state.database import Database
 
 OTHER = REPOSITORY + 1
 RUNS = 5
-
-
-def files(results: Results) -> list[ManifestFile]:
-    with results.database.read() as connection:
-        return manifest.files(connection)
 
 
 def damage(results: Results, kind: str) -> None:
