@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 # Fitted on real recordings, planned and compared with the next run (9 suites, 49 runs): apart from
-# the common speed, a shard deviates by 0.35 of the sum of its units' variances, and by 2 % anyway.
-# Of 0.25 to 0.7 this ratio makes stated and observed risks agree best (`benchmarks/plan_risk.py`).
+# the common speed, a shard deviates by 0.35 of the root of its units' summed variances, and by 2 %
+# anyway. Of 0.25 to 0.7 this makes stated and observed risks agree best (benchmarks/plan_risk.py).
 RESIDUAL_RATIO: Final = 0.35
 MIN_RATIO: Final = 0.02
 MIN_S: Final = 1e-6
