@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.test_commands import find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,8 +124,7 @@ def _declared(
 
 
 def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
-    strategy = job.get("strategy")
-    matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+    matrix = get(job.get("strategy"), "matrix")
     title = job.get("name")
     name = "".join(texts_of(title)) if isinstance(title, (str, int, float)) else key
     pattern = _pattern(name).pattern

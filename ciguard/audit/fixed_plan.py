@@ -97,11 +97,6 @@ def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
     return safe_keys(keys)
 
 
-def longest_minutes(assignment: FixedAssignment) -> int:
-    """Return the largest time limit of a job, minutes."""
-    return max(job.timeout_minutes for job in assignment.jobs.values())
-
-
 def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
     return sorted(
         (units[position] for position in positions_in(members)), key=lambda unit: unit.key

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.audit.filters.languages import LANGUAGES
-from ciguard.audit.fixed_plan import fixed_tests, longest_minutes
+from ciguard.audit.fixed_plan import fixed_tests
 from ciguard.audit.proposal import Proposal, layout_of
 from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
@@ -72,7 +72,7 @@ def plan_basis(
     runners = [shard.runner for shard in matrix.shards]
     pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
     tests = fixed_tests(audit, units, matrix.common_text, pool_of, files[0])
-    minutes = longest_minutes(tests.assignment)
+    minutes = max(job.timeout_minutes for job in tests.assignment.jobs.values())
     options = PlanOptions(
         limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
     )

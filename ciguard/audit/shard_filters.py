@@ -33,7 +33,7 @@ from ciguard.workflow.matrix import (
 )
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import split_commands, test_command
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -260,8 +260,8 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
     Raises:
         InputError: no such job, or several of them and no id in `wanted`.
     """
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
-    if not isinstance(jobs, dict) or not jobs:
+    jobs = jobs_of(workflow)
+    if not jobs:
         raise InputError("no workflow: it has no jobs", where=where)
     with_matrix = [name for name in jobs if has_matrix(jobs[name])]
     if wanted and wanted not in with_matrix:
@@ -285,14 +285,13 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
 def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None:
     """Return the last step of a job that runs tests."""
     job = workflow["jobs"][name]
-    steps = job.get("steps") if isinstance(job.get("steps"), list) else ()
-    for number, step in reversed(list(enumerate(steps, 1))):
-        script = step.get("run") if isinstance(step, dict) else None
+    for number, step in reversed(list(steps_of(job))):
+        script = step.get("run")
         framework = _framework(script) if isinstance(script, str) else None
         if framework is not None:
             variables: dict[str, str] = {}
             for level in (workflow, job, step):
-                env = level.get("env")
+                env = get(level, "env")
                 env = env if isinstance(env, dict) else {}
                 variables |= {str(key): text_of(value) for key, value in env.items()}
             line = _line(source, "jobs", name, "steps", number, "run")

@@ -328,6 +328,15 @@ def as_json(
             }
             for shard in audit.shards
         ],
+        **_details(audit, names),
+        "proposal": asdict(proposal) if proposal is not None else None,
+        "next_step": asdict(change) if change is not None else None,
+    }
+
+
+def _details(audit: Audit, names: Sequence[str]) -> dict[str, Any]:
+    """Return the findings on filters and classes as JSON values; `names` are those of shards."""
+    return {
         "overlaps": [
             {
                 "shards": [names[overlap.first], names[overlap.second]],
@@ -359,6 +368,4 @@ def as_json(
             }
             for cut_class in audit.cut_classes
         ],
-        "proposal": asdict(proposal) if proposal is not None else None,
-        "next_step": asdict(change) if change is not None else None,
     }

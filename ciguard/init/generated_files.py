@@ -149,20 +149,24 @@ def generate(
         # A job with checkpoints cannot claim tests, and a static plan has none to move.
         claims=config.plan.claims if not static and steps == 1 else "",
     )
-    text = render_workflow(workflow, static=static)
+    texts = {WORKFLOW_FILE: render_workflow(workflow, static=static)}
+    if config.workflow.forks:
+        texts[FORKS_FILE] = render_workflow(workflow, static=static, forks=True)
+    texts |= local_actions(workflow)
     if configured_by(folder) and "setup" not in config.workflow.model_fields_set:
         notify(missing_setup(folder, config, tracked))
+    _notify_gaps(workflow, notify)
+    for path, text in texts.items():
+        changed_files.append(GeneratedFile(path, text_of(folder / path), text))
+    return changed_files
+
+
+def _notify_gaps(workflow: Workflow, notify: Callable[[str], None]) -> None:
+    """Notify of a requirement that is not known, and of a history that jobs cannot share."""
     if not workflow.install:
         notify(f"set install in {FILE}: where runners get ciguard from; until then they fail")
     if not (workflow.branch or workflow.service):
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
-    changed_files.append(GeneratedFile(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
-    if config.workflow.forks:
-        text = render_workflow(workflow, static=static, forks=True)
-        changed_files.append(GeneratedFile(FORKS_FILE, text_of(folder / FORKS_FILE), text))
-    for path, action in local_actions(workflow).items():
-        changed_files.append(GeneratedFile(path, text_of(folder / path), action))
-    return changed_files
 
 
 def suggest_suites(

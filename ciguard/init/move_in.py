@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from ciguard.run.frameworks.base import Framework
     from ciguard.workflow.movable_job import MovableJob
-    from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
+    from ciguard.workflow.rewrite import MovedWorkflow
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
 
@@ -118,7 +118,10 @@ def moved_files(
     framework = job_framework(job, config, tracked, texts, is_new=is_new)
     suite = suite_name(config, job.name)
     job, environments = select_each_environment(folder, job, path, tracked)
-    moved = move_job(job, new_jobs(actions, job, suite), actions)
+    new_jobs = render_new_jobs(
+        *(actions, job.name, suite, job.matrix), is_conditional=job.is_conditional, take=job.take
+    )
+    moved = move_job(job, new_jobs, actions)
     messages = [*environments, *remarks(job, moved, default_branch(folder))]
     notify_user(job, messages, _coverage_gates(folder, tracked, job))
     files = [GeneratedFile(path, text, moved.text)]
@@ -254,14 +257,6 @@ def suite_name(config: Config, job: str) -> str:
         what = f"no suite {job!r} among {', '.join(map(repr, sorted(config.suite)))}"
         raise UsageError(what, where="suite", fix=f"add [suite.{job}] for the tests of the job")
     return next(iter(config.suite))
-
-
-def new_jobs(actions: str, job: MovableJob, suite: str) -> NewJobs:
-    return render_new_jobs(
-        *(actions, job.name, suite, job.matrix),
-        is_conditional=job.is_conditional,
-        take=job.take,
-    )
 
 
 def snippet(folder: Path, config: Config, path: str, job: str) -> str:

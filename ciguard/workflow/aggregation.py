@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ciguard.workflow.conditions import runs_after_failure, runs_after_skip
 from ciguard.workflow.test_commands import split_commands
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b(?!.*--register).*--github")
 _ALL_NEEDS: Final = re.compile(r"\bneeds\.\*|\btoJSON\(\s*needs\s*\)", re.I)
@@ -241,17 +241,17 @@ def read_jobs(workflow: Any) -> dict[str, JobTexts]:
 
 def _job(value: Any) -> JobTexts:
     steps = [step for _, step in steps_of(value)]
-    paths = [_text(_get(step, "uses")).partition("@")[0].rpartition("/") for step in steps]
-    texts = [_get(step, key) for step in steps for key in ("if", "env", "run", "with")]
-    condition = _text(_get(value, "if"))
+    paths = [_text(get(step, "uses")).partition("@")[0].rpartition("/") for step in steps]
+    texts = [get(step, key) for step in steps for key in ("if", "env", "run", "with")]
+    condition = _text(get(value, "if"))
     steps_text = _ECHO.sub("", _text(texts).replace("\\\n", " "))
     return JobTexts(
-        needs=frozenset(_text(_get(value, "needs")).split()),
+        needs=frozenset(_text(get(value, "needs")).split()),
         condition=condition,
-        text=_text([condition, _get(value, "env"), steps_text]),
+        text=_text([condition, get(value, "env"), steps_text]),
         steps_text=steps_text,
         has_only_verdicts=bool(steps) and all(map(_is_verdict, steps)),
-        names_needs="needs" in _text([condition, _get(value, "env"), texts]),
+        names_needs="needs" in _text([condition, get(value, "env"), texts]),
         actions=frozenset((repository, last) for repository, _, last in paths),
     )
 
@@ -261,10 +261,6 @@ def _is_verdict(step: Mapping[str, Any]) -> bool:
     if "run" not in step:
         return _text(step.get("uses")).startswith("/".join(ALLS_GREEN) + "@")
     return all(words[0] in _VERDICT_PROGRAMS for words in split_commands(_text(step["run"])))
-
-
-def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, Mapping) else None
 
 
 def _text(value: Any) -> str:

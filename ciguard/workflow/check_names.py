@@ -11,12 +11,11 @@ from typing import Any
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
-from ciguard.workflow.yaml_values import matrix_of
+from ciguard.workflow.yaml_values import get, matrix_of
 
 
 def has_matrix(job: Any) -> bool:
-    strategy = job.get("strategy") if isinstance(job, dict) else None
-    return isinstance(strategy, dict) and bool(strategy.get("matrix"))
+    return bool(get(get(job, "strategy"), "matrix"))
 
 
 def calls_workflow(job: Any) -> bool:
@@ -26,7 +25,7 @@ def calls_workflow(job: Any) -> bool:
 
 def unexpanded_name(job_id: str, job: Any) -> str:
     """Return the name of a job's check when the job is skipped."""
-    name = job.get("name") if isinstance(job, dict) else None
+    name = get(job, "name")
     return name if isinstance(name, str) and name else job_id
 
 

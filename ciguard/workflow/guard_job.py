@@ -25,7 +25,7 @@ from ciguard.workflow.movable_job import (
 )
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
 from ciguard.workflow.rewrite import append_jobs, is_moved, uploads_artifact
-from ciguard.workflow.test_commands import COVERAGE, RESULTS, find_test_steps
+from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def next_step(workflow: Any, job: str = "") -> NextStep:
             continue
         for _, step in steps_of(value):
             used.update(_OWN_COMMAND.findall(str(step.get("run", ""))))
-            used.update(_OWN_ACTION.findall(_action(step)))
+            used.update(_OWN_ACTION.findall(action_of(step)))
     if "history" in used:
         return "plan"
     return "history" if used else "guard"
@@ -262,10 +262,6 @@ def _listing_edit(source: SourceText, job: GuardedJob, listing: str) -> Edit:
     start, indent = _start_of_step(source, nodes[job.tests.number - 1])
     lines = (f"{indent}{line}{source.line_break}" for line in listing.splitlines())
     return Edit(start, start, "".join(lines))
-
-
-def _action(step: Mapping[str, Any]) -> str:
-    return str(step.get("uses", "")).partition("@")[0]
 
 
 def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:

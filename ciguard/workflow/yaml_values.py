@@ -95,15 +95,20 @@ def spaced(text: str) -> str:
     return _END_TABS.sub(lambda match: " " * len(match[0]), text)
 
 
+def get(value: Any, key: str) -> Any:
+    """Return the value of a key of a mapping; None for a value of another shape."""
+    return value.get(key) if isinstance(value, dict) else None
+
+
 def jobs_of(workflow: Any) -> Mapping[str, Any]:
     """Return the jobs of a workflow by id."""
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    jobs = get(workflow, "jobs")
     return jobs if isinstance(jobs, dict) else {}
 
 
 def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (number, step) of a job, from 1."""
-    steps = job.get("steps") if isinstance(job, dict) else None
+    steps = get(job, "steps")
     for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
         if isinstance(step, dict):
             yield number, step
@@ -111,20 +116,19 @@ def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def matrix_of(job: Any) -> Mapping[str, Any]:
     """Return the matrix of a job; empty without a matrix, or if an expression computes it."""
-    strategy = job.get("strategy") if isinstance(job, dict) else None
-    matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+    matrix = get(get(job, "strategy"), "matrix")
     return matrix if isinstance(matrix, dict) else {}
 
 
 def needs_of(job: Any) -> list[str]:
     """Return the ids of the jobs that a job needs directly."""
-    needs = job.get("needs") if isinstance(job, dict) else None
+    needs = get(job, "needs")
     return [str(need) for need in (needs if isinstance(needs, list) else [needs]) if need]
 
 
 def triggers_of(workflow: Any) -> dict[str, Any]:
     """Return the events that start a workflow, with their filters."""
-    events = workflow.get("on") if isinstance(workflow, dict) else None
+    events = get(workflow, "on")
     if isinstance(events, dict):
         return {str(name): filters for name, filters in events.items()}
     names = events if isinstance(events, list) else [events]
@@ -135,8 +139,7 @@ def run_defaults_of(workflow: Any, job: Any) -> dict[str, Any]:
     """Return `defaults.run` of a job; keys that the job lacks are those of the workflow."""
     merged: dict[str, Any] = {}
     for owner in (workflow, job):
-        defaults = owner.get("defaults")
-        run = defaults.get("run") if isinstance(defaults, dict) else None
+        run = get(get(owner, "defaults"), "run")
         merged |= run if isinstance(run, dict) else {}
     return merged
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,5 +76,5 @@ def locate(
 
 def job_title(job_id: str, job: Any) -> str:
     """Return the name of a job as GitHub shows it; the id if an expression makes the name."""
-    name = job.get("name") if isinstance(job, dict) else None
+    name = get(job, "name")
     return name if isinstance(name, str) and name and "${{" not in name else job_id

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, locate
 from ciguard.workflow.check_names import calls_workflow, has_matrix, names_check, unexpanded_name
 from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
-from ciguard.workflow.yaml_values import jobs_of, needs_of, triggers_of
+from ciguard.workflow.yaml_values import get, jobs_of, needs_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -157,7 +157,7 @@ def _runs_on_push(condition: str, triggers: Mapping[str, Any]) -> bool:
 
 
 def _text(job: Any, key: str) -> str:
-    value = job.get(key) if isinstance(job, dict) else None
+    value = get(job, key)
     return "" if value is None else str(value)
 
 

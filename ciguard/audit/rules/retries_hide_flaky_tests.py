@@ -19,7 +19,7 @@ from ciguard.workflow.test_commands import (
     step_script,
     test_command,
 )
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,12 +101,12 @@ def check_workflow(
     """Find the jobs in which a failed test may pass, or fail without a red job."""
     del required_checks  # a flaky test is worth knowing in any job
     content = workflow.content
-    shared = content.get("env") if isinstance(content, dict) else None
+    shared = get(content, "env")
     if retries := [*_find_options(shared, ("env",)), *_find_variables(shared, ("env",))]:
         yield _finding(workflow, workflow.path, retries)
     for job_id, job in jobs_of(content).items():
         path: _Path = ("jobs", job_id)
-        retries = [*_find_options(job, path), *_find_variables(_get(job, "env"), (*path, "env"))]
+        retries = [*_find_options(job, path), *_find_variables(get(job, "env"), (*path, "env"))]
         for number, step in steps_of(job):
             retries += _find_in_step(step, job, (*path, "steps", number))
         if retries:
@@ -231,7 +231,3 @@ def _texts(
             yield from _texts(item, (*path, number), without)
     elif isinstance(value, str):
         yield path, value
-
-
-def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None

@@ -178,7 +178,8 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
                 numbers = [line.process for line in lines if isinstance(line, ProcessLine)]
                 started.update((file.folder, leg, number) for number in numbers)
     everywhere = {leg for legs in in_folder.values() for leg in legs}
-    headed = {file.folder for file in files if any(map(_has_header, file.blocks))}
+    blocks = [(file.folder, lines) for file in files for _, lines in file.blocks]
+    headed = {folder for folder, lines in blocks if ShardLine in map(type, lines)}
     for file in files:
         near = in_folder[file.folder]
         owner: _Identity | None = None
@@ -193,10 +194,6 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
         elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
             (owner,) = everywhere
         yield file, owner
-
-
-def _has_header(block: tuple[_Identity | None, list[Line]]) -> bool:
-    return ShardLine in map(type, block[1])
 
 
 @dataclass(slots=True)
