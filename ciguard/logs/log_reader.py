@@ -16,7 +16,6 @@ import re2
 from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
-from ciguard.logs.re2_syntax import compile_pattern, quiet_options
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ _ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])"
 )
 _TIME: Final = re.compile(r"\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z ")
+_LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 # In the first and in the last lines of a job's log by GitHub's runner.
 _JOB_START: Final = b"Current runner version:"
 _JOB_END: Final = b"Cleaning up orphan processes"
@@ -288,3 +288,25 @@ def _compiled(row: LogPattern) -> re2._Regexp:
     except ValueError as error:
         fix = "no lookaround, no backreference"
         raise UsageError(str(error), where=f"metrics.{row.name}.pattern", fix=fix) from None
+
+
+def compile_pattern(pattern: str) -> re2._Regexp:
+    """Compile a pattern for text.
+
+    Raises:
+        ValueError: RE2 refuses the pattern; the text is the reason.
+    """
+    try:
+        return re2.compile(pattern, quiet_options())
+    except re2.error as error:
+        detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        if _LOOKAROUND.search(detail):
+            raise ValueError(f"RE2 has no lookaround: {detail}") from None
+        raise ValueError(f"RE2 does not know this pattern: {detail}") from None
+
+
+def quiet_options() -> re2.Options:
+    """Return options with which RE2 raises errors without printing them."""
+    options = re2.Options()
+    options.log_errors = False
+    return options

@@ -28,7 +28,7 @@ def user_pattern(
 def find_mistakes(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """Yield each mistake of a row: the key of the configuration, the mistake, and a fix."""
     # Imported here: a configuration without such patterns needs no RE2.
-    from ciguard.logs.re2_syntax import compile_pattern  # noqa: PLC0415
+    from ciguard.logs.log_reader import compile_pattern  # noqa: PLC0415
 
     try:
         compile_pattern(pattern)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 POLL_S: Final = 1.0  # a query of the work list takes 1 ms
+_GIVE_BACK: Final = partial(work_list.postpone, wait_s=0)
 RENEWALS: Final = 4  # in the time of a lease, of which three may fail
 
 
@@ -92,7 +93,7 @@ class Lease(LaneLease):
         self.is_lost = True
         self._has_ended.set()
         with self._database.write() as connection:
-            return work_list.postpone(connection, self.work, 0)
+            return _GIVE_BACK(connection, self.work)
 
 
 class NotDue(RemoteError):
@@ -181,7 +182,7 @@ class Worker:
         with Lease(self._database, work, self._lease_s) as lease:
             self._lease = lease
             # Read after the lease is published: `stop` gives back a published lease, else we do.
-            outcome = _give_back if self._stop.is_set() else self._run_job(work, lease)
+            outcome = _GIVE_BACK if self._stop.is_set() else self._run_job(work, lease)
             with self._database.write() as connection:
                 is_ours = outcome(connection, work)
             self._lease = None
@@ -210,11 +211,7 @@ class Worker:
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
         # A job whose lease was lost may have returned early.
-        return _give_back if lease.is_lost else work_list.finish
-
-
-def _give_back(connection: Connection, work: Work) -> bool:
-    return work_list.postpone(connection, work, 0)
+        return _GIVE_BACK if lease.is_lost else work_list.finish
 
 
 def _postpone(connection: Connection, work: Work, error: NotDue) -> bool:
