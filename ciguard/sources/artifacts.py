@@ -80,7 +80,7 @@ class RunArtifacts:
 
     @cached_property
     def _all(self) -> tuple[Artifact, ...]:
-        """Artifacts up to the attempt, by their names; only names of ours end with an attempt."""
+        """Return artifacts up to `attempt`; a number after another's name may be no attempt."""
         return tuple(
             artifact for artifact in self._listed if self._includes(attempt_of(artifact.name))
         )
@@ -202,7 +202,7 @@ class RunArtifacts:
         return f"{what} (the first folder of the path is the artifact's name)"
 
     def _attempts(self, artifacts: Sequence[Artifact]) -> dict[int, int | None]:
-        """Map the id of each artifact that counts to its attempt: of a name, one an attempt.
+        """Map the id of each artifact that counts to its attempt: the newest of name and attempt.
 
         The job that uploaded an artifact is unknown. After "Re-run all jobs", artifacts of earlier
         attempts do not count: they must not hide a job that died in the last attempt.

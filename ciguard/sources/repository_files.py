@@ -39,7 +39,7 @@ class RepositoryFiles(Protocol):
         """
 
     def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """Return a file of a commit by git, or by the API without a checkout; None without one.
+        """Return a file of a commit, by the API only without a checkout; None if it is absent.
 
         Raises:
             RemoteError: the commit cannot be read, or the file is too large.

@@ -1,4 +1,4 @@
-"""`/OWNER/NAME`: the runs of a repository, the newest first, with a cell a suite and variant."""
+"""`/OWNER/NAME`: the runs of a repository, newest first, with a cell for each suite and variant."""
 
 from __future__ import annotations
 
