@@ -162,16 +162,12 @@ def _tested(series: Series) -> Row:
     in_logs = bool((a > 0).all() and (b > 0).all())
     x, y = (np.log(a), np.log(b)) if in_logs else (a, b)
     before, after = (float(np.exp(v.mean()) if in_logs else v.mean()) for v in (x, y))
-    row = Row(*name, n, before, after, _ratio(before, after))
+    row = Row(*name, n, before, after, after / before - 1 if before > 0 else None)
     if n < MIN_PAIRS:
         return row
     fine = resolution_of(series.metric)
     least = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
     return _fit_interval(row, y - x, least, in_logs=in_logs)
-
-
-def _ratio(before: float, after: float) -> float | None:
-    return after / before - 1 if before > 0 else None
 
 
 def _fit_interval(row: Row, difference: Floats, least_spread: float, *, in_logs: bool) -> Row:

@@ -106,7 +106,9 @@ def verdict_lines(experiment: Experiment) -> tuple[str, ...]:
 def commit_document(result: Experiment) -> tuple[Block, ...]:
     """Return the blocks of an experiment with two commits; the last one is the verdict."""
     rows: list[tuple[str, Content]] = [(arm, Code(commit)) for arm, commit in result.arms.items()]
-    rows.append(("runs", commit_coverage_text(result)))
+    runs = f"{min(result.blocks)} of each commit with {count_of(result.units, 'test')}"
+    coverage = _coverage(runs, result.design.warm, result.wall_s, result.stopped_because)
+    rows.append(("runs", coverage))
     columns = (Column("test"), *_columns("base", "head"))
     cells = tuple(_commit_row(row) for row in result.rows)
     excluded = tuple(
@@ -322,7 +324,7 @@ def exclusion_text(exclusion: Exclusion) -> str:
 
 
 def coverage_text(experiment: Experiment) -> str:
-    """Return "10 of each arm, in 4 min 02 s", with the reason of an early stop."""
+    """Return the coverage of an experiment with commands: "9 to 10 of each arm, in 4 min 02 s"."""
     least, most = min(experiment.blocks), max(experiment.blocks)
     conditions = len(experiment.design.conditions)
     text = f"{most} of each arm" if least == most else f"{least} to {most} of each arm"
@@ -336,12 +338,7 @@ def coverage_text(experiment: Experiment) -> str:
     )
 
 
-def commit_coverage_text(result: Experiment) -> str:
-    """Return "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", with the reason."""
-    text = f"{min(result.blocks)} of each commit with {count_of(result.units, 'test')}"
-    return _coverage(text, result.design.warm, result.wall_s, result.stopped_because)
-
-
 def _coverage(text: str, warm: int, wall_s: float, reason: StopReason) -> str:
+    """Return "10 of each arm after 1 warm run, in 4 min 02 s", with the reason of an early stop."""
     after = f" after {count_of(warm, 'warm run')}" if warm else ""
     return f"{text}{after}, in {duration(wall_s)}{STOP_TEXT[reason]}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
-from itertools import islice, starmap
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -223,8 +223,9 @@ def push(
     """
     named = paths or (FILE_NAME,)
     _check_event(invocation.environ)
-    contents_by_path = ((local.read(_resolve(invocation, path)), path) for path in named)
-    addition = reduce(merge, starmap(history_codec.decode, contents_by_path))
+    sources = ((path if path == "-" else invocation.folder / path, path) for path in named)
+    decoded = (history_codec.decode(local.read(source), path) for source, path in sources)
+    addition = reduce(merge, decoded)
     _check_runs(addition, named)
     return _add(_branch(invocation, branch, remote), addition)
 
@@ -330,10 +331,6 @@ def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStor
         word, _, rest = invocation.config().history.store.partition(":")
         name = rest if word == "branch" else branch_store.DEFAULT
     return BranchStore(name, invocation.folder, invocation.environ, remote)
-
-
-def _resolve(invocation: Invocation, path: str) -> Path | str:
-    return path if path == "-" else invocation.folder / path
 
 
 def _add(store: HistoryStore, addition: History) -> int:

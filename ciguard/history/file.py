@@ -60,10 +60,7 @@ CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class DamagedHistory(InputError):
-    """A history file was cut, changed or made by another program.
-
-    A file of a newer schema is not damaged: it raises InputError.
-    """
+    """A history file was cut, changed or made by another program; not one of another schema."""
 
 
 class NotAHistory(DamagedHistory):

@@ -106,10 +106,7 @@ def merge_series(
 
 
 def _weight(value: RunValue) -> tuple[int, int, float]:
-    """Return the precedence of a median of a run: of more values, then of a newer attempt.
-
-    A leg that is run again, or added, alone has fewer values than its run.
-    """
+    """Prefer the median of more values, as a leg that is run or added alone has fewer."""
     return (value.n, value.run_attempt, value.value)
 
 

@@ -224,7 +224,9 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
         retained_bytes=_sum(rows.retained_bytes[order], begins),
         is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
         speed_spread=rows.speed_spread,
-        lower_bound_bytes=_largest(rows.lower_bound_bytes, order, begins),
+        lower_bound_bytes=None
+        if rows.lower_bound_bytes is None
+        else np.fmax.reduceat(rows.lower_bound_bytes[order], begins),
         # A unit has an upper bound only if all its cases have one.
         upper_bound_bytes=None
         if rows.upper_bound_bytes is None
@@ -232,10 +234,6 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
             upper_or_measured(rows.peak_delta_bytes, rows.upper_bound_bytes)[order], begins
         ),
     )
-
-
-def _largest(column: Floats | None, order: Positions, begins: Positions) -> Floats | None:
-    return None if column is None else np.fmax.reduceat(column[order], begins)
 
 
 def _sum(column: Floats, begins: Positions) -> Floats:

@@ -1,7 +1,4 @@
-"""The plan as a pure function of inventory, estimates, suites, pools and options.
-
-Plans of past units, whose legs list the existing ones, get their shards here, too.
-"""
+"""The plan as a pure function of its inputs, with shards for legs that list units themselves."""
 
 from __future__ import annotations
 
