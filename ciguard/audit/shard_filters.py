@@ -372,9 +372,9 @@ class _Reader:
         name = fill_constant(self.job.get("name"), values, index) or name
         text, unknown, project, expression = "", "", "", None
         # As GitHub does, fill in the values before the shell divides the script into words.
-        words = _command_words(self.step.framework, self._filled(self.step.script, values))
+        words = _command_words(self.step.framework, self._fill_in(self.step.script, values))
         try:
-            text = self._filled(self.template, values) or self.language.find_filter(words)
+            text = self._fill_in(self.template, values) or self.language.find_filter(words)
             _reject_variables(text, _FIX)
             project = vstest.find_project(words) if self.language is vstest else ""
             _reject_variables(project, _AS_JSON)
@@ -393,7 +393,7 @@ class _Reader:
             unknown=unknown,
         )
 
-    def _filled(self, text: str, values: Mapping[str, Any]) -> str:
+    def _fill_in(self, text: str, values: Mapping[str, Any]) -> str:
         """Fill the values of the matrix and the variables of the workflow into a script."""
 
         def variable(match: re.Match[str]) -> str:

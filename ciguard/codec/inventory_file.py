@@ -84,11 +84,11 @@ def read(stream: IO[bytes], source: str) -> Inventory:
         raise InputError(f"no UTF-8: {error}", where=source) from None
     begin = text.lstrip()[:1]
     if begin == "{" and (by_shard := _by_shard(text)) is not None:
-        inventory = _deduplicated(_of_shards(by_shard, source))
+        inventory = _deduplicate(_of_shards(by_shard, source))
         return replace(
             inventory, empty=tuple(shard for shard, units in by_shard.items() if not units)
         )
-    return _deduplicated(_of_json(text, source) if begin == "[" else _of_lines(text, source))
+    return _deduplicate(_of_json(text, source) if begin == "[" else _of_lines(text, source))
 
 
 def resolve_suites(
@@ -199,7 +199,7 @@ def _unit(item: Any, where: str) -> InventoryUnit:
     return unit
 
 
-def _deduplicated(listed: Iterable[InventoryUnit]) -> Inventory:
+def _deduplicate(listed: Iterable[InventoryUnit]) -> Inventory:
     units = tuple(listed)
     if len({unit.unit for unit in units}) == len(units):  # the usual case, without keys
         return Inventory(units)

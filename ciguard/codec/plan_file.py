@@ -89,7 +89,7 @@ def _without_id(plan: Plan) -> dict[str, Any]:
     return {**other_keys, "shards": shards}
 
 
-def _dumped(content: Mapping[str, Any]) -> str:
+def _dump(content: Mapping[str, Any]) -> str:
     # ASCII: a test id may hold a lone surrogate, which UTF-8 cannot carry.
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -104,7 +104,7 @@ def encode(plan: Plan) -> bytes:
     `plan.id` is ignored: the written id is the first 12 hex digits of the SHA-256 of all other
     keys, dumped sorted, with separators "," and ":", in ASCII.
     """
-    content = _dumped(_without_id(plan))
+    content = _dump(_without_id(plan))
     return f'{{"id":"{_hash(content)}",{content[1:]}\n'.encode("ascii")
 
 
@@ -114,14 +114,14 @@ def _units_of_columns(columns: dict[str, Any]) -> Any:
         raise LineError("expected a list a column")
     if len({len(column) for column in columns.values()}) > 1:
         raise LineError("columns of different lengths")
-    checked = [_checked_column(field, columns.get(field.json_name)) for field in _UNIT.fields]
+    checked = [_check_column(field, columns.get(field.json_name)) for field in _UNIT.fields]
     if "unit" not in columns or any(column is None for column in checked):
         # A value is wrong or needs a conversion: rows name its position in an error.
         return _UNITS([dict(zip(columns, row)) for row in zip(*columns.values())])
     return tuple(map(PlannedUnit, *cast("list[Iterable[Any]]", checked)))
 
 
-def _checked_column(field: Field, column: list[Any] | None) -> Iterable[Any] | None:
+def _check_column(field: Field, column: list[Any] | None) -> Iterable[Any] | None:
     """Return a column whose values need no conversion by `LineSchema.build`; else None."""
     if column is None:
         return None if field.default is MISSING else repeat(field.default)
@@ -215,7 +215,7 @@ def decode(content: bytes, source: str) -> Plan:
         plan: Plan = _PLAN.build(plan_values)
         _check_references(plan)
         other_keys = {key: value for key, value in plan_values.items() if key != "id"}
-        if _hash(_dumped(other_keys)) != plan.id:
+        if _hash(_dump(other_keys)) != plan.id:
             raise LineError(f"id: {plan.id!r} is not the hash of the rest: the file was changed")
     except (LineError, ValueError, RecursionError) as error:
         raise InputError(f"no plan: {error}", where=source, fix=remake) from None

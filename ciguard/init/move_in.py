@@ -37,7 +37,7 @@ from ciguard.workflow.environment_axis import (
     select_environments,
     tool_of_all_environments,
 )
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shorten
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
@@ -380,20 +380,20 @@ def job_framework(
         return ""
     for command in job.commands:
         if command.framework in STARTED and STARTED[command.framework] in FRAMEWORKS:
-            what = f"ciguard starts {command.framework} itself: {shortened(command.words)}"
+            what = f"ciguard starts {command.framework} itself: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=STARTED_FIX)
         if command.framework in (UNKNOWN, DEFAULT):
             continue
         called = ENTERED.get(command.framework, ())
         adapters = {name: FRAMEWORKS[name] for name in called if name in FRAMEWORKS}
         if not adapters:
-            what = f"ciguard has no adapter for {command.framework}: {shortened(command.words)}"
+            what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
         names = _frameworks_in_use(adapters, tracked, texts)
         if len(names) == 1 and is_new:
             return names[0]
         lines = " or ".join(f"framework = {json.dumps(name)}" for name in names)
-        what = f"the framework of its tests is not configured: {shortened(command.words)}"
+        what = f"the framework of its tests is not configured: {shorten(command.words)}"
         fix = f"add to ciguard.toml: [suite.{json.dumps(job.name)}], with {lines}"
         raise NotMovable(what, where=job.where, fix=fix)
     patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}

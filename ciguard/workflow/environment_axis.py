@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations
-from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, shortened
+from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, shorten
 from ciguard.workflow.positions import Edit, Entry, find_entry
 from ciguard.workflow.rewrite import insert_key, level_of, name_edits
 from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_commands
@@ -125,7 +125,7 @@ def reject_several_environments(job: MovableJob) -> None:
     for tool, words in _calls(job):
         options = re.sub(r"\$\{\{.*?\}\}", "$", " ".join(tool.options(words)))
         if tool.several.search(options):
-            what = f"the step may run the tests several times: {shortened(' '.join(words))}"
+            what = f"the step may run the tests several times: {shorten(' '.join(words))}"
             value = f"{tool.option} ${{{{ matrix.{tool.axis} }}}}"
             fix = f"make them an axis of the matrix, and run {tool.name} {value}"
             raise NotMovable(what, where=job.where, fix=fix)
@@ -150,7 +150,7 @@ def folder_of_tool(job: MovableJob, tool: Tool) -> str:
     for words in split_commands(step["run"]):
         is_configured = any(word.startswith(tool.configuring) for word in tool.options(words))
         if is_configured or words[0] in ("cd", "pushd"):
-            what = f"which environments {tool.name} runs is not known: {shortened(' '.join(words))}"
+            what = f"which environments {tool.name} runs is not known: {shorten(' '.join(words))}"
             fix = f"make them an axis of the matrix, and name one of them by {tool.option}"
             raise NotMovable(what, where=job.where, fix=fix)
     key = "working-directory"
@@ -175,7 +175,7 @@ def select_environments(job: MovableJob, selection: SelectedEnvironments) -> str
     changed = workflow["jobs"][job.name] = {**workflow["jobs"][job.name]}
     changed["steps"] = [{**step} for step in changed["steps"]]
     step = changed["steps"][job.step - 1]
-    call, step["run"] = _selected_call(job, selection)
+    call, step["run"] = _select_call(job, selection)
     start = source.colon_end(run)
     calls = list(selection.tool.call.finditer(source.text[start : source.content_end(run)]))
     try:
@@ -199,7 +199,7 @@ def select_environments(job: MovableJob, selection: SelectedEnvironments) -> str
     return text
 
 
-def _selected_call(job: MovableJob, selection: SelectedEnvironments) -> tuple[int, str]:
+def _select_call(job: MovableJob, selection: SelectedEnvironments) -> tuple[int, str]:
     """Return the index of the occurrence of the tool that is the call, and the changed script."""
     script, tool = job.value["steps"][job.step - 1]["run"], selection.tool
     words = "; ".join(command.words for command in job.commands)
@@ -211,7 +211,7 @@ def _selected_call(job: MovableJob, selection: SelectedEnvironments) -> tuple[in
         changed = script[: match.end()] + selection.words + script[match.end() :]
         if [command.words for command in find_test_commands(changed)] == expected:
             return number, changed
-    what = f"where to put {selection.words.strip()} is not clear: {shortened(words)}"
+    what = f"where to put {selection.words.strip()} is not clear: {shorten(words)}"
     raise NotMovable(what, where=job.where, fix="write it into the step, and its axis")
 
 

@@ -89,7 +89,7 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
         _reject_count(len(value_pairs), where)
     if not value_pairs:
         raise InputError("no combination is left", where=where, fix="exclude less")
-    return _labelled(value_pairs, where)
+    return _label_combinations(value_pairs, where)
 
 
 def count_combinations(matrix: Any) -> int | None:
@@ -166,7 +166,7 @@ def _combine(
     return combined
 
 
-def _labelled(
+def _label_combinations(
     value_pairs: list[tuple[dict[str, Any], dict[str, Any]]], where: str
 ) -> tuple[Combination, ...]:
     """Label each combination by the values that GitHub shows; equal labels by all values."""

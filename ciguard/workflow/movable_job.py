@@ -106,7 +106,7 @@ def choose_step(
     if candidates:
         options = "; ".join(
             f"--job {found.job} --step {found.number} (line {_line_of_step(source, found)}"
-            f": {shortened(found.commands[0].words)})"
+            f": {shorten(found.commands[0].words)})"
             for found in candidates
         )
         what = f"{len(candidates)} steps run tests"
@@ -120,7 +120,7 @@ def choose_step(
     raise NotMovable(what, where=where, fix=fix)
 
 
-def shortened(words: str) -> str:
+def shorten(words: str) -> str:
     """Shorten a command at the end of a word."""
     return textwrap.shorten(words, MAX_SHOWN, placeholder=" ...")
 
@@ -235,12 +235,12 @@ def _reject_step(
         fix = "move the commands of the action into a step"
         raise NotMovable("the step runs an action, no commands", where=where, fix=fix)
     if len(commands) > 1:
-        words = "; ".join(shortened(command.words) for command in commands[:3])
+        words = "; ".join(shorten(command.words) for command in commands[:3])
         what = f"{len(commands)} commands run tests: {words}"
         fix = "a step may run the tests once: make a job of each, and choose one"
         raise NotMovable(what, where=where, fix=fix)
     if commands and commands[0].drops_variables:
-        what = f"variables do not reach the tests: {shortened(commands[0].words)}"
+        what = f"variables do not reach the tests: {shorten(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
         raise NotMovable(what, where=where, fix=fix)
     shell = str(step.get("shell", ""))
@@ -274,7 +274,7 @@ def _taken_axis(
     if axis and f"matrix.{axis}" not in f"{other_steps}{others}":
         take_axis(matrix, axis, where)
         return axis
-    what = f"the job divides its tests by itself: {shortened(commands[0].words)}"
+    what = f"the job divides its tests by itself: {shorten(commands[0].words)}"
     fix = "take out these options and the axis of the matrix that they use, then run init again"
     raise NotMovable(what, where=where, fix=fix)
 

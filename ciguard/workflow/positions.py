@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.yaml_values import CoreLoader, spaced
+from ciguard.workflow.yaml_values import CoreLoader, replace_tabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ class SourceText:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.root: yaml.Node | None = yaml.compose(spaced(text), CoreLoader)
+        self.root: yaml.Node | None = yaml.compose(replace_tabs(text), CoreLoader)
         self.line_break = "\r\n" if "\r\n" in text else "\n"
 
     def line_start(self, position: int) -> int:

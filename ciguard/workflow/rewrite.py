@@ -1,7 +1,7 @@
 """Rewriting of a workflow so that ciguard's actions shard its test job: edits of its lines. Pure.
 
 The matrix moves into a new job `ciguard`, the test step becomes the action `run`, and two jobs are
-appended. The values of the edited text must equal the wanted values (`_wanted`): a workflow that
+appended. The values of the edited text must equal the wanted values (`_expected`): a workflow that
 the edits would change elsewhere, as by an anchor, is refused. `repin` updates the actions of a
 workflow that was rewritten before.
 """
@@ -86,7 +86,7 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     """
     aggregations = find_aggregations(job.workflow, job.name)
     names = [aggregation.job for aggregation in aggregations]
-    return MovedWorkflow(_edited(job, new, actions, names), aggregations)
+    return MovedWorkflow(_edit(job, new, actions, names), aggregations)
 
 
 def action_path(actions: str, name: str) -> str:
@@ -97,7 +97,7 @@ def action_path(actions: str, name: str) -> str:
     return f"{repository}/actions/{name}@{commit}"
 
 
-def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
+def _edit(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
     source = job.source
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     assert jobs is not None
@@ -117,7 +117,7 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
                 added = _missing_needs(job.workflow["jobs"][other.name])
                 edits += _needs_edits(source, other, added, job.where)
         text = source.edited(edits)
-        is_same = load_ended(text, job.where) == _wanted(job, new, actions, aggregations)
+        is_same = load_ended(text, job.where) == _expected(job, new, actions, aggregations)
     except InputError as error:
         raise NotMovable(error.what, where=job.where, fix=error.fix or BY_HAND) from error
     if not is_same:
@@ -135,7 +135,7 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
     """Insert the planning job before the test job, and append the other jobs."""
     line_break, column = source.line_break, entry.column
     start = source.comments_before(entry.start, column)
-    plan = _indented(new.plan, entry, line_break)
+    plan = _indent(new.plan, entry, line_break)
     last = append_jobs(source, jobs, entry, (new.report, new.history))
     return [Edit(start, start, plan + line_break * 2), last]
 
@@ -147,13 +147,11 @@ def append_jobs(source: SourceText, jobs: Entry, entry: Entry, texts: Sequence[s
         entry: an existing job, whose indentation is used.
     """
     end = source.comments_after(source.content_end(jobs), 1)
-    parts = [
-        f"{source.line_break * 2}{_indented(text, entry, source.line_break)}" for text in texts
-    ]
+    parts = [f"{source.line_break * 2}{_indent(text, entry, source.line_break)}" for text in texts]
     return Edit(end, end, "".join(parts))
 
 
-def _indented(text: str, entry: Entry, line_break: str) -> str:
+def _indent(text: str, entry: Entry, line_break: str) -> str:
     """Indent a rendered job, which has two spaces a level, as the file indents its jobs."""
     level = level_of(entry)
 
@@ -331,7 +329,7 @@ def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
     return texts
 
 
-def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
+def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
     """Return the value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]

@@ -75,7 +75,7 @@ def load(text: str, where: str) -> Any:
         what = f"{len(text):,} characters, more than {MAX_BYTES:,}"
         raise InputError(what, where=where, fix="GitHub takes no workflow of that size either")
     try:
-        value = yaml.load(spaced(text), CoreLoader)  # a subclass of the safe loader
+        value = yaml.load(replace_tabs(text), CoreLoader)  # a subclass of the safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         what = f"not YAML: {_problem(error)}"
         raise InputError(what, where=where, fix="correct that line") from error
@@ -85,7 +85,7 @@ def load(text: str, where: str) -> Any:
     return value
 
 
-def spaced(text: str) -> str:
+def replace_tabs(text: str) -> str:
     """Replace tabs at the end of a line or before a comment by spaces, keeping all positions.
 
     YAML and GitHub allow these tabs, PyYAML does not.

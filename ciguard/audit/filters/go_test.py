@@ -119,7 +119,7 @@ def _check(pattern: str, option: str, where: str) -> None:
     for elements in split_pattern(pattern):
         for element in elements:
             try:
-                _compiled(element)
+                _compile(element)
             except re2.error as error:
                 reason = error.args[0] if error.args else ""
                 reason = reason.decode() if isinstance(reason, bytes) else str(reason)
@@ -127,7 +127,7 @@ def _check(pattern: str, option: str, where: str) -> None:
                 raise InputError(what, where=where, fix="write an expression of RE2") from None
 
 
-def _compiled(element: str) -> re2._Regexp:
+def _compile(element: str) -> re2._Regexp:
     options = re2.Options()
     options.log_errors = False
     return re2.compile(element.replace(" ", "_"), options)
@@ -165,7 +165,7 @@ def lookup(term: Term, tests: TestSet) -> Selection:
     if kind == "package":
         return _packages(value, [package for package, _ in split], tests.everything)
     alternatives = [
-        tuple(_compiled(element) for element in elements) for elements in split_pattern(value)
+        tuple(_compile(element) for element in elements) for elements in split_pattern(value)
     ]
     positions = [
         at

@@ -128,16 +128,16 @@ class _Parser(ExpressionParser):
         parts = _PART.findall(token)
         end = self.start + len(token)
         if len(parts) == 1:
-            value = self._unescaped(token)
+            value = self._unescape(token)
             return Term(Condition(FULL_NAME, contains=True, value=value.lower()), self.start, end)
         name, operator, value = (part.strip() for part in (parts + [""] * 3)[:3])
         if parts[3:] or not name or not value or operator not in _OPERATORS:
             raise self.problem(f"no condition: {token!r:.60}")
-        value = self._unescaped(value).lower()
+        value = self._unescape(value).lower()
         condition = Condition(name.lower(), operator.endswith("~"), value)
         return Term(condition, self.start, end, excludes=operator.startswith("!"))
 
-    def _unescaped(self, text: str) -> str:
+    def _unescape(self, text: str) -> str:
         def character(match: re.Match[str]) -> str:
             if match[1] not in _SPECIAL or not match[1]:
                 raise self.problem(f"a backslash before {match[1]!r}, which needs none,")

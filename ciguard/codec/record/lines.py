@@ -197,7 +197,7 @@ class LineSchema:
             ):
                 values[field.name] = item
             else:
-                values[field.name] = _checked(field, item)
+                values[field.name] = _check_value(field, item)
         if not self._required <= values.keys():
             raise LineError(f"{min(self._required - values.keys())} is missing")
         if defaults is not None and self.kind in OF_PROCESS:
@@ -227,7 +227,7 @@ def _field(field: Any, checks: Mapping[str, Check]) -> Field:
     )
 
 
-def _checked(field: Field, item: Any) -> Any:
+def _check_value(field: Field, item: Any) -> Any:
     try:
         item = field.check(item)
     except LineError as error:
@@ -327,7 +327,7 @@ def _refuse_constant(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _parsed(text: bytes) -> Any:
+def _parse_json(text: bytes) -> Any:
     """Parse a line as JSON.
 
     Raises:
@@ -357,7 +357,7 @@ def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:
     """
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")
-    content = _parsed(text)
+    content = _parse_json(text)
     if not isinstance(content, dict) or not isinstance(content.get("type"), str):
         raise LineError("no object with a type")
     kind = _LINES.get(content["type"])

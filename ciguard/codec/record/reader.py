@@ -221,7 +221,7 @@ class _LegLines:
         """
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
         copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
-        for line in _deduplicated(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
+        for line in _deduplicate(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
             by_kind[type(line)].append(line)
         headers = by_kind[ShardLine]
         if len(set(map(repr, headers))) > 1:
@@ -277,7 +277,7 @@ _KINDS: Final = (
 )
 
 
-def _deduplicated(parts: dict[str, list[Line]]) -> Iterator[Line]:
+def _deduplicate(parts: dict[str, list[Line]]) -> Iterator[Line]:
     """Yield the lines of a leg whose files are copies of each other, each line once.
 
     A line that a file repeats is kept twice. `lines_read` is not compared: a copy has none.

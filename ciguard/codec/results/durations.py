@@ -54,7 +54,7 @@ def read(stream: IO[bytes], source: str) -> tuple[Duration, ...]:
     Raises:
         InputError: no JSON of one of the forms above, or an invalid duration.
     """
-    content = _parsed(read_limited(stream, source, MAX_BYTES), source)
+    content = _parse(read_limited(stream, source, MAX_BYTES), source)
     if isinstance(content, list):
         content = _of_pairs(content, source)
     if not isinstance(content, dict):
@@ -67,7 +67,7 @@ def read(stream: IO[bytes], source: str) -> tuple[Duration, ...]:
     )
 
 
-def _parsed(content: bytes, source: str) -> Any:
+def _parse(content: bytes, source: str) -> Any:
     def refuse_constant(text: str) -> float:
         raise InputError(
             f"{text} is not a duration", where=source, fix="fix the program that wrote the file"

@@ -241,7 +241,7 @@ def _text(event: Mapping[str, Any], key: str) -> str:
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _parsed(line: bytes, where: str) -> Mapping[str, Any]:
+def _parse(line: bytes, where: str) -> Mapping[str, Any]:
     """Parse an event; raise InputError for a damaged one."""
     try:
         event = json.loads(line)
@@ -267,7 +267,7 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
         for where, line in read_lines(stream, source):
             # The last line may be truncated before it can be recognised as an event.
             if _EVENT.match(line) or (line.startswith(b"{") and not line.endswith(b"\n")):
-                yield from reading.event(_parsed(line, where))
+                yield from reading.event(_parse(line, where))
             elif not_built := _NOT_BUILT.match(line):
                 log = GoLog()
                 log.add(line.decode("utf-8", "replace"))
