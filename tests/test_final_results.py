@@ -240,7 +240,7 @@ def test_resumed_leg_includes_earlier_results(record: Record, cut: int) -> None:
     tally = Tally()
     for result in earlier.results():
         tally.add(result)
-    for result in earlier.results_to_supersede():
+    for result in earlier.results(ended=False):
         tally.hold(result)
     for result in after:
         tally.add(result)

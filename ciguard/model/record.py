@@ -18,6 +18,7 @@ from ciguard.model.types import (
     EventKind,
     MeasuredBy,
     Outcome,
+    UnitKey,
 )
 
 TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
@@ -113,6 +114,11 @@ class StartLine:
     file: str | None = None
     line: int | None = None
 
+    @property
+    def unit_key(self) -> UnitKey:
+        """The unit that begins."""
+        return UnitKey(self.suite, self.variant, self.unit)
+
 
 @dataclass(frozen=True, **SLOTS)
 class Result:
@@ -161,6 +167,11 @@ class Result:
     def key(self) -> CaseKey:
         """Return the key of the case."""
         return CaseKey(self.suite, self.variant, self.unit, self.case or self.unit)
+
+    @property
+    def unit_key(self) -> UnitKey:
+        """The unit of the case."""
+        return UnitKey(self.suite, self.variant, self.unit)
 
     @property
     def is_failure(self) -> bool:
@@ -273,6 +284,11 @@ class EventLine:
     facts: Mapping[str, float] = field(default_factory=dict)
     block: str | None = None
     shard: str | None = None
+
+    @property
+    def unit_key(self) -> UnitKey:
+        """The unit that the event is about; its `unit` is "" if the event is about none."""
+        return UnitKey(self.suite, self.variant, self.unit or "")
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -1,6 +1,7 @@
-"""The program of a leg: `python3 ciguard-run.pyz`, and `ciguard run`.
+"""Entry point of a leg: `python3 ciguard-run.pyz`, and `ciguard run`.
 
-Reads the command line and the environment, prints, exits: the one place of `run/` that does.
+A leg is one execution of a shard, or of any command. In `run/`, this module alone reads the
+environment, writes step outputs and exits.
 """
 
 from __future__ import annotations
@@ -27,65 +28,75 @@ from ciguard.run.options import (  # noqa: E402
 from ciguard.run.selection import ALL_UNITS  # noqa: E402
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from ciguard.run.policy.leg_verdict import LegVerdict
+    from ciguard.run.selection import Selection
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:
-    ours, command = split_at_separator(arguments)
-    options = parse(ours)
-    scope = selection_of(options)
+    own_words, command = split_at_separator(arguments)
+    options = parse(own_words)
+    selection = selection_of(options)
     environ = dict(os.environ)
-    os.environ.pop(TOKEN_VARIABLE, None)  # for whatever the leg itself starts, such as git
+    os.environ.pop(TOKEN_VARIABLE, None)  # programs that the leg itself starts must not have it
     if command:
-        if options.plan or options.shard:
-            raise UsageError("a plan and a command: one of them", fix="leave one of them out")
-        if scope != ALL_UNITS:
-            raise UsageError("a command has no units to choose from", fix="leave the option out")
-        ours_only = (options.script, options.shell, options.working_directory, options.args)
-        if any(ours_only) or options.limit:
-            fix = "leave --script, --shell, --working-directory, --args and --limit out"
-            raise UsageError("an option for a plan's tests, and a command", fix=fix)
-        for pattern in options.results:
-            check_pattern(pattern, where="--results")
-        results, stdin = options.results, _stdin()
-        done = leg.run_command(
-            command, options.record, environ, origin_s=ORIGIN_S, results=results, stdin=stdin
+        verdict = _run_command(options, selection, command, environ)
+    elif options.plan and options.shard:
+        plan = leg.read_plan(options.plan)
+        script = script_of(options)
+        verdict = leg.run_shard(
+            adapted_plan(plan, options, script),
+            options.shard,
+            options.record,
+            environ,
+            selection,
+            script="" if script is None else script.recorded,
+            origin_s=ORIGIN_S,
         )
-        return _write_step_output(done, environ) if options.github else done.exit_code
-    if not options.plan or not options.shard:
+    else:
         fix = "pass --plan FILE --shard KEY, or a command after --"
         raise UsageError("nothing to run", fix=fix)
-    plan = leg.read_plan(options.plan)
-    script = script_of(options)
-    done = leg.run_shard(
-        adapted_plan(plan, options, script),
-        options.shard,
-        options.record,
-        environ,
-        scope,
-        script="" if script is None else script.recorded,
-        origin_s=ORIGIN_S,
+    return _write_step_output(verdict, environ) if options.github else verdict.exit_code
+
+
+def _run_command(
+    options: Namespace, selection: Selection, command: Sequence[str], environ: Mapping[str, str]
+) -> LegVerdict:
+    """Run a command as a leg of one test. Raises UsageError for an option of plans."""
+    if options.plan or options.shard:
+        raise UsageError("a plan and a command: one of them", fix="leave one of them out")
+    if selection != ALL_UNITS:
+        raise UsageError("a command has no units to choose from", fix="leave the option out")
+    plan_options = (options.script, options.shell, options.working_directory, options.args)
+    if any(plan_options) or options.limit:
+        fix = "leave --script, --shell, --working-directory, --args and --limit out"
+        raise UsageError("an option for a plan's tests, and a command", fix=fix)
+    for pattern in options.results:
+        check_pattern(pattern, where="--results")
+    results, stdin = options.results, _stdin()
+    return leg.run_command(
+        command, options.record, environ, origin_s=ORIGIN_S, results=results, stdin=stdin
     )
-    return _write_step_output(done, environ) if options.github else done.exit_code
 
 
 def _stdin() -> int | None:
-    """Our standard input; None where we were started without."""
+    """Return the descriptor of standard input; None if the leg was started without one."""
     try:
         return None if sys.stdin is None else sys.stdin.fileno()
-    except (OSError, ValueError):  # another one in its place; closed
+    except (OSError, ValueError):  # replaced by an object without a descriptor; closed
         return None
 
 
 def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitCode:
-    """Write the step's outputs: whether the leg goes on, and how many tests came to what.
+    """Write the step's outputs: whether the leg continues, and counts of its tests.
 
-    A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
-    with 0, but only where the workflow has learned from the output that there is more to do.
+    At a checkpoint the step ends with 0, because GitHub never turns a failed step green again. It
+    does so only if the workflow can read from the output that the leg continues.
     """
-    stopped = sum(not result.is_failure for result in verdict.bad)  # with their step
+    stopped = sum(not result.is_failure for result in verdict.bad)  # by the checkpoint
     executed = sum(verdict.counts.values()) - stopped
-    is_known = not verdict.in_files  # which the report reads
+    is_known = not verdict.in_files  # only the report reads result files
     is_judged = is_known and executed > 0
     outputs = {
         "state": "checkpoint" if verdict.checkpoint else "ended",
@@ -104,22 +115,22 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
 
 
 def _reopen_standard_streams() -> None:
-    """Open each standard stream that was closed when we were started.
+    """Open each standard stream that was closed when the leg was started.
 
-    Else the record would get its number, and whatever is printed.
+    Otherwise the record would get the number of the stream, and all output with it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments say; the exit code."""
+    """Run the leg that the arguments describe; return the exit code."""
     _reopen_standard_streams()
     try:
         return int(_run(arguments))
@@ -129,11 +140,11 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)  # before or after the supervised part
     except SystemExit as exit_:
-        return int(exit_.code or 0)  # argparse has said what is wrong, or helped
+        return int(exit_.code or 0)  # argparse has printed its error, or the help
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point of the zip file; exits."""
+    """Run the leg and exit: the entry point of the zip file."""
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 

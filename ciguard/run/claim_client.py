@@ -1,8 +1,8 @@
-"""Asks a service for blocks of units, and never keeps the leg waiting.
+"""Client of the service that assigns blocks of units to legs; it never delays the leg.
 
-Each question has a thread of its own that is left behind after `PATIENCE_S`: timeouts of sockets
-end no name lookup, and none adds up over an answer that comes byte by byte. What needs no answer is
-sent by one more thread. Standard library only, Python 3.8+ (travels in the leg).
+Each question has its own thread, which is abandoned after `PATIENCE_S`: timeouts of sockets do not
+end a name lookup, nor an answer that arrives byte by byte. One more thread sends the messages that
+need no answer.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
-PATIENCE_S: Final = 2.0  # for names, connection, TLS and the answer together
-RETRY_S: Final = 0.25  # within that, as where the service restarts
-REPEAT_S: Final = 3.0  # until it is heard that the leg goes on alone
-CONFIRM_TRIES: Final = 5  # if none is heard the block runs twice
+PATIENCE_S: Final = 2.0  # for name lookup, connection, TLS and answer together
+RETRY_S: Final = 0.25  # interval of tries within PATIENCE_S, as for a service that restarts
+REPEAT_S: Final = 3.0  # interval of messages until the service has received one
+CONFIRM_TRIES: Final = 5  # if the service receives none, the block runs twice
 MAX_ANSWER_BYTES: Final = 1 << 16
 SERVER_ERROR: Final = 500
 OK: Final = 200
@@ -37,12 +37,13 @@ EndReason = Literal["nothing_left", "no_answer", "refused", "no_token", "not_ask
 
 @dataclass(frozen=True, **SLOTS)
 class ClaimAnswer:
-    """What is to run, and what not; `problem` is why there is no answer, and `detail` more of it.
+    """Answer of the service, or the reason why there is none.
 
     Attributes:
-        block: to run next; None: there is none, and nothing is to be asked any more.
-        taken: own blocks that other legs run, each with its leg.
-        held: other legs' blocks that this one claimed before.
+        block: block to run next; None if no block is left, which ends the claims.
+        taken: own blocks that other legs run -> shard of that leg.
+        held: other legs' blocks that an earlier attempt of this leg claimed.
+        problem, detail: why there is no answer.
     """
 
     block: Optional[str] = None
@@ -54,9 +55,9 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, **SLOTS)
 class ClaimingLeg:
-    """Who asks, and of which blocks and legs the service may speak."""
+    """The leg that claims, and the blocks and shards that an answer may contain."""
 
-    address: str  # of the run's attempt at the service
+    address: str  # of the run attempt in the API of the service
     plan: str
     shard: str
     own_blocks: AbstractSet[str]
@@ -72,13 +73,13 @@ class _NoAnswer(Exception):
 
 
 class ClaimClient:
-    """One leg's conversation with the service; every method returns at once.
+    """Connection of one leg to the service; every method returns at once.
 
     Args:
-        origin_s: when the leg began, on the clock that cannot be set back.
+        origin_s: start of the leg on the monotonic clock.
 
     Attributes:
-        asks: False for a leg that runs all of its own blocks, and says so.
+        asks: False for a leg that only tells the service that it runs all its own blocks.
     """
 
     def __init__(self, leg: ClaimingLeg, environ: Mapping[str, str], *, origin_s: float) -> None:
@@ -88,12 +89,12 @@ class ClaimClient:
         self._token = token_of(environ)
         self._messages: SimpleQueue[Tuple[int, Callable[[float], None]]] = SimpleQueue()
         self._greeting: SimpleQueue[ClaimAnswer] = SimpleQueue()
-        self._answer: SimpleQueue[ClaimAnswer] = SimpleQueue()  # a new one for each question
+        self._answer: SimpleQueue[ClaimAnswer] = SimpleQueue()  # a new queue for each question
         self._given: Set[str] = set()
-        self._until_s: Optional[float] = None  # of the question that is open
+        self._until_s: Optional[float] = None  # end of the wait for the open question
 
     def begin(self) -> None:
-        """Say that the leg has begun."""
+        """Tell the service that the leg has begun."""
 
         def greet(until_s: float) -> None:
             self._greeting.put(self._claim("begins", until_s))
@@ -102,7 +103,7 @@ class ClaimClient:
         _in_thread(self._deliver)
 
     def ask(self, claim: Claim) -> None:
-        """Ask for a block; `poll` has the answer."""
+        """Ask for a block; `poll` returns the answer."""
         more = {"ready_in_s": claim.ready_s, "done_s": claim.done_s}
         if claim.left_s < NO_TIME_S:
             more["left_s"] = max(0.0, claim.left_s)
@@ -113,22 +114,22 @@ class ClaimClient:
             answer.put(ClaimAnswer(problem="no_answer", detail="no thread can be started"))
 
     def poll(self) -> Optional[ClaimAnswer]:
-        """The answer to the question, or that there is none in time; None: not yet."""
+        """Return the answer to the question, or one with `problem` after a timeout; None before."""
         if self._until_s is None:
             return None
         try:
-            found = self._answer.get_nowait()
+            answer = self._answer.get_nowait()
         except Empty:
             if time.monotonic() < self._until_s:
                 return None
-            found = ClaimAnswer(problem="no_answer", detail="")
+            answer = ClaimAnswer(problem="no_answer", detail="")
         self._until_s = None
-        if found.block is not None:
-            self._given.add(found.block)
-        return found
+        if answer.block is not None:
+            self._given.add(answer.block)
+        return answer
 
     def poll_greeting(self) -> Optional[ClaimAnswer]:
-        """The answer to `begin`, while no question is open; None: not yet, or given before."""
+        """Return the answer to `begin` once, when it has arrived and no question is open."""
         if self._until_s is not None:
             return None
         try:
@@ -137,13 +138,13 @@ class ClaimClient:
             return None
 
     def confirm(self, block: str) -> None:
-        """Say that the leg runs a block."""
+        """Tell the service that the leg runs a block."""
         self._messages.put((CONFIRM_TRIES, lambda until_s: self._confirm(block, until_s)))
 
     def go_alone(self) -> None:
-        """Say that the leg asks no more and runs all of its own blocks; repeated until heard.
+        """Tell the service that the leg claims no more and runs its own blocks; repeat if lost.
 
-        Before what it has to confirm: until then others may be given its blocks.
+        This does not wait for confirmations: until then other legs may get its blocks.
         """
 
         def leave(until_s: float) -> None:
@@ -152,7 +153,7 @@ class ClaimClient:
         _in_thread(lambda: _repeat(0, leave))
 
     def _deliver(self) -> None:
-        """Send messages in their order, each until it is heard or was tried often enough."""
+        """Send the messages in order; see `_repeat`."""
         while True:
             _repeat(*self._messages.get())
 
@@ -160,15 +161,15 @@ class ClaimClient:
         self, more: Mapping[str, float], given: AbstractSet[str], until_s: float
     ) -> ClaimAnswer:
         try:
-            found = self._claim("asks", until_s, **more)
-            while found.block in given:
-                # Not confirmed yet, so that the service takes its answer for lost.
-                self._confirm(found.block or "", until_s)
+            answer = self._claim("asks", until_s, **more)
+            while answer.block in given:
+                # The service repeats an answer that was not confirmed.
+                self._confirm(answer.block or "", until_s)
                 time.sleep(RETRY_S)
-                found = self._claim("asks", until_s, **more)
+                answer = self._claim("asks", until_s, **more)
         except _NoAnswer as error:
             return ClaimAnswer(problem=error.problem, detail=error.detail)
-        return found
+        return answer
 
     def _claim(self, state: str, until_s: float, **more: float) -> ClaimAnswer:
         elapsed_s = max(0.0, time.monotonic() - self._origin_s)
@@ -181,7 +182,7 @@ class ClaimClient:
     def _request(
         self, method: str, path: str, body: Mapping[str, Any], until_s: float
     ) -> Tuple[int, bytes]:
-        """Ask again and again until it is answered or the time is over."""
+        """Send a request until the service answers or the time is over."""
         content = json.dumps({"plan": self._leg.plan, "leg": self._leg.shard, **body})
         while True:
             try:
@@ -197,35 +198,35 @@ class ClaimClient:
             time.sleep(RETRY_S)
 
     def _parse(self, answer: Tuple[int, bytes]) -> ClaimAnswer:
-        """An answer that speaks of the plan's blocks and legs only, each as what it can be."""
+        """Parse an answer; refuse one with blocks or shards that it cannot contain."""
         status, content = answer
         if status != OK:
             raise _NoAnswer("refused", f"HTTP {status}")
         try:
-            found = json.loads(content)
+            body = json.loads(content)
         except (ValueError, RecursionError):
             raise _NoAnswer("refused", "an answer that is no JSON") from None
-        if isinstance(found, dict):
-            block: Any = found.get("block")
-            taken: Any = found.get("taken")
-            held: Any = found.get("held")
+        if isinstance(body, dict):
+            block: Any = body.get("block")
+            taken: Any = body.get("taken")
+            held: Any = body.get("held")
             own, others = self._leg.own_blocks, self._leg.others_blocks
-            fits = block is None or _all_in([block], own | others)
-            if fits and self._is_taken(taken) and _all_in(held, others):
+            is_known = block is None or _all_in([block], own | others)
+            if is_known and self._is_taken(taken) and _all_in(held, others):
                 return ClaimAnswer(block, taken, tuple(held))
         raise _NoAnswer("refused", "an answer with blocks that are not in the plan")
 
-    def _is_taken(self, found: Any) -> bool:
-        """Whether it is own blocks by name, each with a leg that may have it."""
+    def _is_taken(self, blocks: Any) -> bool:
+        """Return whether the value has own blocks by name, each with another shard."""
         return (
-            isinstance(found, dict)
-            and _all_in([*found], self._leg.own_blocks)
-            and _all_in([*found.values()], self._leg.other_shards)
+            isinstance(blocks, dict)
+            and _all_in([*blocks], self._leg.own_blocks)
+            and _all_in([*blocks.values()], self._leg.other_shards)
         )
 
 
 def _repeat(tries: int, send: Callable[[float], None]) -> None:
-    """Send until it is heard; at most so often, where that is not 0."""
+    """Send until the service answers, at most `tries` times; 0: without a limit."""
     tried = 0
     while not tries or tried < tries:
         if tried:
@@ -234,19 +235,19 @@ def _repeat(tries: int, send: Callable[[float], None]) -> None:
         try:
             send(time.monotonic() + PATIENCE_S)
         except _NoAnswer as error:
-            if error.problem != "refused":  # which is an answer
+            if error.problem != "refused":  # a refusal is an answer
                 continue
         break
 
 
 def token_of(environ: Mapping[str, str]) -> str:
-    """The token of the environment; "" for none.
+    """Return the token in the environment; "" for none or an invalid one.
 
-    It is for the blocks of one run, as the tests can read it. A leg asks GitHub for none: tests in
-    a job that may ask could pass for it at any service.
+    Tests can read the token, so it is valid only for the blocks of one run. A leg requests no token
+    from GitHub: the tests of a job with that permission could get tokens for any service.
     """
-    given = environ.get(TOKEN_VARIABLE, "").strip()
-    return given if BEARER_TOKEN.fullmatch(given) else ""
+    token = environ.get(TOKEN_VARIABLE, "").strip()
+    return token if BEARER_TOKEN.fullmatch(token) else ""
 
 
 def _all_in(names: Any, known: AbstractSet[str]) -> bool:
@@ -256,7 +257,7 @@ def _all_in(names: Any, known: AbstractSet[str]) -> bool:
 
 
 def _in_thread(action: Callable[[], None]) -> bool:
-    """Start an action that does not keep the leg from ending; False: there are no more threads."""
+    """Start an action in a daemon thread; return False if no thread can be started."""
     try:
         threading.Thread(target=action, daemon=True).start()
     except RuntimeError:
@@ -267,18 +268,18 @@ def _in_thread(action: Callable[[], None]) -> bool:
 def _send(
     method: str, address: str, body: Optional[bytes], token: str, until_s: float
 ) -> Tuple[int, bytes]:
-    """Status and content of an answer.
+    """Send a request; return status and content of the answer.
 
     Raises:
-        _NoAnswer: there is none in time, or it is too large.
+        _NoAnswer: no answer in time, or an answer that is too large.
     """
-    # Only where a plan has blocks: 0.04 s.
+    # Imported only for plans with blocks: this takes 0.04 s.
     from http.client import HTTPException  # noqa: PLC0415
     from urllib import error, request  # noqa: PLC0415
 
     class NoRedirect(request.HTTPRedirectHandler):
         def redirect_request(self, *_: Any, **__: Any) -> None:
-            """Follow none: the token is for this address."""
+            """Follow no redirect: the token is for this address only."""
 
     left_s = until_s - time.monotonic()
     if left_s <= 0:
@@ -297,14 +298,14 @@ def _send(
                     raise _NoAnswer("refused", f"an answer of more than {MAX_ANSWER_BYTES} bytes")
                 if time.monotonic() > until_s:
                     raise _NoAnswer("no_answer", "an answer that does not end")
-            if answer.length:  # of what it announced
+            if answer.length:  # the announced rest is missing
                 raise _NoAnswer("no_answer", "an answer that was cut")
             return answer.status, content
     except error.HTTPError as refusal:
         with refusal:
             return refusal.code, b""
     except (OSError, HTTPException, ValueError) as broken:
-        # Of the error only its kind: its text may repeat what was sent.
+        # Only the kind of the error: its text may repeat the request.
         cause = getattr(broken, "reason", None)
         kind = type(cause if isinstance(cause, Exception) else broken).__name__
         raise _NoAnswer("no_answer", kind) from broken

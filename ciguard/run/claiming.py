@@ -1,7 +1,4 @@
-"""A leg that asks for blocks of units: when it may, and what an answer makes of its record.
-
-Standard library only, Python 3.8+ (travels in the leg).
-"""
+"""Claims of a leg for blocks of units (tests that any of several legs may run), and their lines."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ if TYPE_CHECKING:
     from ciguard.run.policy.actions import Claim
     from ciguard.run.policy.state import State
 
-# Why a leg asks for nothing from the start.
+# Details of a leg that claims nothing from the start.
 PART_OF_SHARD = "it runs a part of its shard"
 NOT_ON_GITHUB = "it belongs to no run on GitHub"
 UNSAFE = "the service has no https address"
 
 
 class Claiming:
-    """What the supervisor of a leg asks a service, and writes down of its answers.
+    """The claims of one leg: asks the service, and writes its answers into the record.
 
     Args:
-        client: None for a leg that can ask nobody.
+        client: None for a leg without a service.
         observed: writes a line that the rules look at.
     """
 
@@ -46,30 +43,29 @@ class Claiming:
         self._observed = observed
 
     def begin(self) -> None:
-        """Say that the leg begins, or that it asks for nothing; nothing waits for the answer."""
+        """Tell the service that the leg begins, or that it claims nothing; do not wait."""
         if self._client is not None and self._client.asks:
             self._client.begin()
         elif self._client is not None:
             self._client.go_alone()
 
     def ask(self, claim: Claim) -> None:
-        """Carry out the rules' decision to ask."""
+        """Ask for a block."""
         if self._client is not None:
             self._client.ask(claim)
 
     def poll(self, now_s: float) -> None:
-        """Take in what has been answered, or that the time for it is over; never waits."""
+        """Take in the answers of the service, or a timeout; never wait."""
         if self._client is None:
             return
         answer = self._client.poll()
         if answer is not None:
-            self._take(answer, now_s)
+            self._take_in(answer, self._client, now_s)
         greeting = self._client.poll_greeting()
         if greeting is not None:
             self._claim_held(greeting, now_s)
 
-    def _take(self, answer: ClaimAnswer, now_s: float) -> None:
-        assert self._client is not None
+    def _take_in(self, answer: ClaimAnswer, client: ClaimClient, now_s: float) -> None:
         for block, shard in answer.taken.items():
             if block in self._state.claims.held:
                 units = len(self._state.claims.held[block])
@@ -78,17 +74,17 @@ class Claiming:
         self._claim_held(answer, now_s)
         if answer.block is not None:
             self._claim(answer.block, now_s)
-            self._client.confirm(answer.block)
+            client.confirm(answer.block)
             return
-        reason = answer.problem or "nothing_left"
+        reason, detail = answer.problem or "nothing_left", answer.detail
         if answer.problem is not None:
-            self._client.go_alone()
-        left = sum(map(len, self._state.claims.held.values()))
-        self._observed(_claims_ended(reason, answer.detail, at_s=now_s))
-        self._console.print_line(describe_claims_end(reason, answer.detail, left))
+            client.go_alone()
+        own_units = sum(map(len, self._state.claims.held.values()))
+        self._observed(EventLine("claims_ended", now_s, detail=detail, reason=reason))
+        self._console.print_line(describe_claims_end(reason, detail, own_units))
 
     def _claim_held(self, answer: ClaimAnswer, now_s: float) -> None:
-        """Run what an earlier attempt of this leg had claimed: others leave it to this one."""
+        """Run the blocks that an earlier attempt of this leg claimed: no other leg runs them."""
         for block in answer.held:
             if block not in self._state.claims.claimed:
                 self._claim(block, now_s)
@@ -101,10 +97,6 @@ class Claiming:
         self._console.print_line(describe_claim(block, len(units), is_own=is_own))
 
 
-def _claims_ended(reason: EndReason, detail: str, *, at_s: float) -> EventLine:
-    return EventLine("claims_ended", at_s, detail=detail, reason=reason)
-
-
 def claim_client(
     plan: Plan,
     shard: Shard,
@@ -115,17 +107,19 @@ def claim_client(
     is_part: bool,
     origin_s: float,
 ) -> Tuple[Optional[ClaimClient], Tuple[EventLine, ...]]:
-    """What asks for blocks, and the lines that say why the leg of a plan with blocks asks for none.
+    """Return the client for claims; for a leg that claims nothing, also the line with the reason.
 
     Args:
         others: blocks of other shards that the leg may run.
-        is_part: units of the shard were chosen, or it goes on from earlier legs.
+        is_part: the leg runs a part of its shard, or resumes earlier legs.
     """
     if not (plan.claims and (shard.blocks or others)):
         return None, ()
+    client: Optional[ClaimClient] = None
     reason: EndReason = "not_asked"
+    detail = PART_OF_SHARD
     if plan.policy.lists:
-        detail = PART_OF_SHARD
+        pass
     elif not (head.repository and head.run_id and head.run_attempt):
         detail = NOT_ON_GITHUB
     elif not is_safe(plan.claims):
@@ -136,9 +130,10 @@ def claim_client(
         run = f"{quote(head.repository)}/runs/{head.run_id}/{head.run_attempt}"
         address = f"{plan.claims}/api/v1/repos/{run}"
         own = shard.units_by_block().keys()
-        shards = {one.key for one in plan.shards} - {shard.key}
-        leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys(), shards)
+        other_shards = {other.key for other in plan.shards} - {shard.key}
+        leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys(), other_shards)
         client = ClaimClient(leg, environ, origin_s=origin_s)
         client.asks = not is_part
-        return client, (_claims_ended(reason, PART_OF_SHARD, at_s=0.0),) if is_part else ()
-    return None, (_claims_ended(reason, detail, at_s=0.0),)
+        if client.asks:
+            return client, ()
+    return client, (EventLine("claims_ended", 0.0, detail=detail, reason=reason),)

@@ -1,6 +1,6 @@
-"""`ciguard run`: hands every argument, `--help` and `--` too, to the leg's own program unchanged.
+"""`ciguard run`: passes every argument, also `--help` and `--`, to the leg's program unchanged.
 
-Not in the zip file of a leg, which has no click.
+The zip file of a leg does not have this module, as it has no click.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Unchanged(click.Command):
-    """A command whose words are not looked at: click would swallow the `--`."""
+    """A command whose arguments click does not parse: it would drop the `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["arguments"] = tuple(args)
@@ -25,7 +25,7 @@ class _Unchanged(click.Command):
 
 
 def _call(arguments: Sequence[str]) -> int:
-    gc.enable()  # a leg lives for hours, and keeps nothing like a plan's millions of values
+    gc.enable()  # a leg runs for hours, and never holds millions of values as a plan does
     return run(arguments)
 
 

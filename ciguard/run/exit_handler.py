@@ -1,9 +1,9 @@
-"""What is written down and said when a tested process has ended: victims, ending, missing units."""
+"""End of a tested process: its ending, culprits and missing units, in the record and the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Dict, Final, List, Sequence, Set
+from typing import TYPE_CHECKING, Callable, Dict, Final, List, Sequence, Set, Tuple
 
 from ciguard.model import Ending, EventLine, Line, ProcessEndLine, Result, UnitKey
 from ciguard.model.failure_texts import memory_failure
@@ -30,10 +30,12 @@ from ciguard.run.process.ending import (
     last_output,
     with_open_cases,
 )
+from ciguard.run.process.files import read_dumps
 from ciguard.run.result_collector import FILE, ResultCollector
 from ciguard.text import count_of, last_error_line, unit_name
 
 if TYPE_CHECKING:
+    from ciguard.model import EventKind
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console
@@ -44,19 +46,43 @@ if TYPE_CHECKING:
     from ciguard.run.record_writer import RecordWriter
     from ciguard.run.supervisor import LegSpec
 
+STACK_LINES: Final = 8  # of the stacks of a stopped test, in the log
 
-SHOWN: Final = 8  # lines of where a stopped test stood
+
+@dataclass(frozen=True)
+class ProcessExit:
+    """A process that has ended, with all its lines taken in."""
+
+    live: ProcessHandle
+    running: ProcessState
+    info: ExitInfo  # the end as the operating system reports it
+    exit_code: int  # of the framework; 1 for every code that means failed tests
+    ending: Ending
+    error: str  # why the process did not start, or that its reaper was killed; "" for neither
+    output: str  # the error, or the end of the process's output
+    stacks: Tuple[str, ...]  # of each process of the tree, if the leg asked for them
+    at_s: float
+
+    @property
+    def number(self) -> int:
+        """The number of the process."""
+        return self.live.batch.process
+
+    @property
+    def description(self) -> str:
+        """The exit code or signal in words."""
+        return describe_exit(self.info.exit_code)
 
 
 @dataclass
 class ProcessExitHandler:
-    """Of all processes of a leg, one after the other.
+    """Handler for the ends of all processes of a leg.
 
     Attributes:
         observed: writes a line that the rules look at.
-        oom_kills: the kernel's count until now.
-        causes: why units have no result.
-        unexplained: processes whose exit code no result explains.
+        oom_kills: returns the kernel's count of out-of-memory kills.
+        causes: unit without a result -> why it has none.
+        unexplained: number of processes whose exit code no result explains.
         settings: dry runs, focus and filters that the processes reported.
     """
 
@@ -80,240 +106,241 @@ class ProcessExitHandler:
         )
 
     def handle(
-        self, live: ProcessHandle, ended: ExitInfo, concurrent: Sequence[ProcessFiles], now_s: float
+        self, live: ProcessHandle, info: ExitInfo, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> None:
-        """Take in the end of a process: its victims, its ending, what is missing and why.
+        """Take in the end of a process: its culprits, its ending, the missing units and why.
 
         Args:
-            live: with all its lines taken in.
+            live: the process, with all its lines taken in.
             concurrent: files of the other processes that run.
         """
-        number = live.batch.process
-        running = self.state.running[number]
         self.settings += live.report.settings
-        peak = live.peak(ended, self.memory.peak_bytes.get(number))
-        self._observe_command(running, ended, peak, now_s)
-        # What was not found was looked for: a framework that is not there finds nothing missing.
-        had_results = bool(running.reported() or live.report.vanished)
-        had_results |= self._copy_files(live, concurrent, now_s)
-        # One that was given no unit had nothing to say.
-        had_results |= not running.start.units and not self.state.awaits_listing
-        error = REAPER_LOST if ended.is_reaper_lost else ended.error
-        output = error or last_output(live.last_output())
-        ending = self._classify(live, ended, output, had_results=had_results)
-        if ended.is_reaper_lost:
-            self.record.append(EventLine("reaper_killed", now_s, number, detail=error))
-        stacks = live.stacks()
-        if stacks:
-            self.record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
-        stopped_s = live.process.stop_requested_s or now_s
-        found = with_open_cases(
-            culprit_results(self.state, number, ending, stopped_s), live.report.open_cases
-        )
-        culprits = tuple(self._with_message(one, live, ended.exit_code, output) for one in found)
-        if ended.is_reaper_lost and len(running.start.units) > 1:
-            culprits = ()  # who killed it may have passed since: it is searched for by halves
-        detail = f"{describe_exit(ended.exit_code)}\n{output}"
-        if ending != "completed":
-            for culprit in culprits:
-                self.observed(culprit)
-            if not culprits:
-                self.record.append(EventLine("last_output", now_s, number, detail=detail))
-        self._record_missing(live, ending, ended.exit_code, now_s, output)
-        of_file = self._record_crashing_file(number, ending, ended.exit_code, now_s)
-        errors = bool(live.report.errors)
-        exit_code = self._framework_exit_code(live, ended)
-        unexplained = is_unexplained(running, ending, exit_code, errors=errors)
-        if errors and live.batch.listing_file:
-            unexplained = False  # it imported what is no file of its units
-        why = ""
-        if (
-            self.files.has_result_globs(running.start.suite)
-            and ending == "completed"
-            and not running.failed
-        ):
-            unexplained = False
-            if ended.exit_code and not running.recycled:
-                self.record.append(self.files.expect_explanation(number, now_s))
-                why = f" (exit code {ended.exit_code}: see its result files)"
-        if unexplained:
-            self.unexplained += 1
-            detail = f"{describe_exit(ended.exit_code)}\n{last_error_line(output)}"
-            self.record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
-        self.observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
+        peak = live.peak(info, self.memory.peak_bytes.get(live.batch.process))
+        self._observe_command(live, info, peak, now_s)
+        has_results = self._has_results(live, concurrent, now_s)
+        end = self._classify(live, info, now_s, has_results=has_results)
+        if info.is_reaper_lost:
+            self._record(end, "reaper_killed", end.error)
+        if end.stacks:
+            self._record(end, "stacks", "\n\n".join(end.stacks))
+        culprits = self._observe_culprits(end)
+        self._record_missing(end)
+        crashing_file = self._record_crashing_file(end)
+        unexplained, note = self._record_exit_code(end)
+        self.observed(ProcessEndLine(end.number, end.ending, info.exit_code, now_s, *peak))
         self.record.sync(now_s, immediately=True)
-        if ending != "completed":
-            why = f" ({describe_exit(ended.exit_code)})"
-        how = "stopped at a checkpoint" if running.at_checkpoint else f"{ending}{why}"
-        took = f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}"
-        self._print_end(live, took, error)
-        if stacks and not culprits:
-            self._print_stacks(stacks[0].splitlines())
-        for culprit in culprits if ending != "completed" else ():
-            self._print_culprit(culprit, has_stacks=bool(stacks))
-        if of_file:
-            self.console.print_line(of_file)
-        self._record_after_tests(live, running, now_s)
-        if unexplained and not running.refuses_exit:
-            for line in describe_unexplained_exit(number, ended.exit_code, output):
+        how = "stopped at a checkpoint" if end.running.at_checkpoint else f"{end.ending}{note}"
+        self._print_end(end, f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}")
+        if end.stacks and not culprits:
+            self._print_stacks(end.stacks[0].splitlines())
+        for culprit in culprits if end.ending != "completed" else ():
+            self._print_culprit(culprit, has_stacks=bool(end.stacks))
+        if crashing_file:
+            self.console.print_line(crashing_file)
+        self._record_after_tests(end)
+        if unexplained and not end.running.refuses_exit:
+            for line in describe_unexplained_exit(end.number, info.exit_code, end.output):
                 self.console.print_line(line)
 
+    def _record(self, end: ProcessExit, kind: EventKind, detail: str) -> None:
+        self.record.append(EventLine(kind, end.at_s, end.number, detail=detail))
+
     def _observe_command(
-        self, running: ProcessState, ended: ExitInfo, peak: Peak, now_s: float
+        self, live: ProcessHandle, info: ExitInfo, peak: Peak, now_s: float
     ) -> None:
-        # A shell's 139 is the death that it hands on, as -11 is.
-        by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
+        """Write the result of a leg's command, unless a signal or the leg ended it."""
+        running = self.state.running[live.batch.process]
+        # A shell's 139 is the signal of its child, as -11 is.
+        by_itself = fatal_signal(info.exit_code) is None and not running.stopping
         if self.job.is_command and running.open_units and by_itself:
-            result = command_result(self.state, running.start.process, ended, now_s, peak)
-            message = describe_exit(ended.exit_code) if ended.exit_code else None
+            result = command_result(self.state, live.batch.process, info, now_s, peak)
+            message = describe_exit(info.exit_code) if info.exit_code else None
             self.observed(replace(result, message=message))
 
-    def _record_after_tests(self, live: ProcessHandle, running: ProcessState, now_s: float) -> None:
-        last_s = running.last_activity_s
-        if now_s - last_s < AFTER_TESTS_S or not running.reported():
-            return
-        # Also at the leg's deadline, which comes before the process has refused for long.
-        stopped = running.refuses_exit or bool(running.done_s is not None and running.stopping)
-        line, text = describe_after_tests(
-            live.batch.process, last_s, live.report, now_s, was_stopped=stopped
-        )
-        self.record.append(line)
-        self.console.print_line(text)
-
-    def _with_message(
-        self, culprit: Result, live: ProcessHandle, exit_code: int, output: str
-    ) -> Result:
+    def _has_results(
+        self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
+    ) -> bool:
+        """Copy the result files; return whether the process had results, or none to give."""
+        events, may_have_files = self.files.collect_after(live.batch, concurrent, now_s)
+        for event in events:
+            self.record.append(event)
+            if event.kind != FILE:
+                self.console.print_line(f"process {event.process}: {event.detail}")
         running = self.state.running[live.batch.process]
-        unit = self.state.position(culprit.key.unit_key)
-        assert unit is not None
-        message = describe_culprit(
-            culprit,
-            self.state.units[unit].timeout_s,
+        had_units = bool(running.start.units) or self.state.awaits_listing
+        # A unit that the program reported as vanished shows that the framework works.
+        has_lines = bool(running.units_with_result() or live.report.vanished)
+        return has_lines or may_have_files or not had_units
+
+    def _classify(
+        self, live: ProcessHandle, info: ExitInfo, now_s: float, *, has_results: bool
+    ) -> ProcessExit:
+        """Determine the ending by exit code, output and what the process was doing."""
+        running = self.state.running[live.batch.process]
+        executor = self.job.executor(running.start.suite)
+        error = REAPER_LOST if info.is_reaper_lost else info.error
+        output = error or last_output(live.last_output())
+        exit_code = self._framework_exit_code(live, info.exit_code)
+        if self.job.is_command:  # an exit code is a result; a signal is not
+            is_normal = fatal_signal(exit_code) is None
+        else:
+            is_normal = executor.is_normal_exit(exit_code, had_results=has_results)
+        ending = classify_exit(
             running,
-            exit_code=exit_code,
-            output=output,
-            quote=not self.job.executor(running.start.suite).reports_starts,
-            stacks=live.stacks(),
-            interrupted=live.report.interrupted.get(culprit.key.unit_key, ""),
+            exit_code,
+            clean=not info.error and is_normal,
+            out_of_memory=self.oom_kills() > live.oom_kills
+            or bool(memory_failure(live.last_output().decode("utf-8", "replace"))),
+            collecting=live.report.collecting,
+            timed_out=executor.hit_own_timeout(info.exit_code, output),
         )
-        return replace(culprit, message=message)
+        stacks = read_dumps(live.batch.stacks_file)
+        return ProcessExit(live, running, info, exit_code, ending, error, output, stacks, now_s)
 
-    def _framework_exit_code(self, live: ProcessHandle, ended: ExitInfo) -> int:
-        """That of the process, or of the framework's session in a script that failed with it; 1
-        for one that means failed tests.
+    def _framework_exit_code(self, live: ProcessHandle, code: int) -> int:
+        """Return the exit code of the framework's session in a script, or of the process.
 
-        `make` ends with 2 where a command of its ends with 1.
+        `make`, for example, ends with 2 if its command ends with 1.
         """
         suite = self.job.suites[self.state.running[live.batch.process].start.suite]
-        code = ended.exit_code
         if not code or code in NOT_RUN or fatal_signal(code) is not None:
             return code
         if suite.is_script and live.report.session_status:
             return live.report.session_status
         return FAILED if suite.means_failed_tests(code) else code
 
-    def _classify(
-        self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool
-    ) -> Ending:
-        """How the process ended, by its exit code, its output and what it was doing."""
-        running = self.state.running[live.batch.process]
-        executor = self.job.executor(running.start.suite)
-        exit_code = self._framework_exit_code(live, ended)
-        if self.job.is_command:  # an exit code is an answer; a signal is not
-            is_normal = fatal_signal(exit_code) is None
-        else:
-            is_normal = executor.is_normal_exit(exit_code, had_results=had_results)
-        return classify_exit(
-            running,
-            exit_code,
-            clean=not ended.error and is_normal,
-            out_of_memory=live.killed_for_memory(self.oom_kills())
-            or bool(memory_failure(live.last_output().decode("utf-8", "replace"))),
-            collecting=live.report.collecting,
-            timed_out=executor.hit_own_timeout(ended.exit_code, output),
+    def _observe_culprits(self, end: ProcessExit) -> Tuple[Result, ...]:
+        """Write the results of the units to blame, or the last output; return those results."""
+        stopped_s = end.live.process.stop_requested_s or end.at_s
+        results = with_open_cases(
+            culprit_results(self.state, end.number, end.ending, stopped_s),
+            end.live.report.open_cases,
         )
+        culprits = tuple(self._with_message(result, end) for result in results)
+        if end.info.is_reaper_lost and len(end.running.start.units) > 1:
+            culprits = ()  # an earlier unit may have killed the reaper: a bisection finds it
+        for culprit in culprits if end.ending != "completed" else ():
+            self.observed(culprit)
+        if end.ending != "completed" and not culprits:
+            self._record(end, "last_output", f"{end.description}\n{end.output}")
+        return culprits
 
-    def _copy_files(
-        self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
-    ) -> bool:
-        """Copy the files that a process wrote; whether it may have results there."""
-        events, may_have = self.files.collect_after(live.batch, concurrent, now_s)
-        for event in events:
-            self.record.append(event)
-            if event.kind != FILE:
-                self.console.print_line(f"process {event.process}: {event.detail}")
-        return may_have
+    def _with_message(self, culprit: Result, end: ProcessExit) -> Result:
+        unit = self.state.position(culprit.unit_key)
+        assert unit is not None
+        message = describe_culprit(
+            culprit,
+            self.state.units[unit].timeout_s,
+            end.running,
+            exit_code=end.info.exit_code,
+            output=end.output,
+            quote=not self.job.executor(end.running.start.suite).reports_starts,
+            stacks=end.stacks,
+            interrupted=end.live.report.interrupted.get(culprit.unit_key, ""),
+        )
+        return replace(culprit, message=message)
 
-    def _record_crashing_file(
-        self, number: int, ending: Ending, exit_code: int, now_s: float
-    ) -> str:
-        """Say in the record of each unit of a file that ends its process why it does not run.
-
-        Returns:
-            The same of the file; "" where there is none to blame.
-        """
-        blamed = self.state.units_of_crashing_file(number, ending)
-        if not blamed:
-            return ""
-        file, why = self.state.file_of(blamed[0]), describe_import_crash(ending, exit_code)
-        for key in (self.state.units[unit].key for unit in blamed):
-            self.causes[key] = why
-            self.record.append(EventLine("not_imported", now_s, number, *key, detail=why))
-        left = f"{count_of(len(blamed), 'test')} of it cannot run"
-        return f"  {file}: it ends its process before the first test, {left}"
-
-    def _record_missing(
-        self, live: ProcessHandle, ending: Ending, exit_code: int, now_s: float, output: str
-    ) -> None:
-        """Say of each unit that this process leaves without a result why that is so."""
-        number = live.batch.process
-        running = self.state.running[number]
-        unfinished = filter(running.may_be_running, running.unfinished_units())
-        left = [self.state.units[unit].key for unit in unfinished]
-        if ending == "setup_failed":
-            why = describe_setup_failure(exit_code, output)
-            self.causes.update(dict.fromkeys(left, why))
-            self._advise(self.job.executor(running.start.suite).advice(output))
-        if running.was_cut_short(ending):
-            return  # they run again
-        suite = running.start.suite
-        for key in left:
+    def _record_missing(self, end: ProcessExit) -> None:
+        """Record why each unit that the process leaves without a result has none."""
+        report, suite = end.live.report, end.running.start.suite
+        unfinished = filter(end.running.may_be_running, end.running.unfinished_units())
+        missing = [self.state.units[unit].key for unit in unfinished]
+        if end.ending == "setup_failed":
+            why = describe_setup_failure(end.info.exit_code, end.output)
+            self.causes.update(dict.fromkeys(missing, why))
+            self._advise(self.job.executor(suite).advice(end.output))
+        if end.running.was_cut_short(end.ending):
+            return  # the units run again
+        for key in missing:
             if self.files.has_result_globs(suite):
-                self.record.append(self.files.expect_result(key, number, now_s))
+                self.record.append(self.files.expect_result(key, end.number, end.at_s))
                 continue
             announces = self.job.executor(suite).reports_starts
-            kind = live.report.missing_kind(key, announces=announces)
-            name = self.job.suites[suite].framework
-            why = describe_missing(kind, live.report, key, framework=name, exit_code=exit_code)
+            kind = report.missing_kind(key, announces=announces)
+            name, code = self.job.suites[suite].framework, end.info.exit_code
+            why = describe_missing(kind, report, key, framework=name, exit_code=code)
             self.causes[key] = why
-            self.record.append(EventLine(kind, now_s, number, *key, detail=why))
+            self.record.append(EventLine(kind, end.at_s, end.number, *key, detail=why))
 
     def _advise(self, advice: str) -> None:
-        """Once: the next process has the same."""
+        """Print advice once: the next process would get the same."""
         if advice and advice not in self._advised:
             self._advised.add(advice)
             self.console.print_line(f"  fix: {advice}")
 
+    def _record_crashing_file(self, end: ProcessExit) -> str:
+        """Record why the units of a file that ends its process at import do not run.
+
+        Returns:
+            A line of the log about the file; "" if no file is to blame.
+        """
+        blamed = self.state.units_of_crashing_file(end.number, end.ending)
+        if not blamed:
+            return ""
+        file = self.state.file_of(blamed[0])
+        why = describe_import_crash(end.ending, end.info.exit_code)
+        for key in (self.state.units[unit].key for unit in blamed):
+            self.causes[key] = why
+            self.record.append(EventLine("not_imported", end.at_s, end.number, *key, detail=why))
+        left = f"{count_of(len(blamed), 'test')} of it cannot run"
+        return f"  {file}: it ends its process before the first test, {left}"
+
+    def _record_exit_code(self, end: ProcessExit) -> Tuple[bool, str]:
+        """Record an exit code that results do not explain, or that result files have to explain.
+
+        Returns:
+            Whether the exit code is unexplained, and a note on it for the log.
+        """
+        has_errors = bool(end.live.report.errors)
+        unexplained = is_unexplained(end.running, end.ending, end.exit_code, errors=has_errors)
+        if has_errors and end.live.batch.listing_file:
+            unexplained = False  # the process imported files without units of the shard
+        code = end.info.exit_code
+        note = "" if end.ending == "completed" else f" ({end.description})"
+        has_files = self.files.has_result_globs(end.running.start.suite)
+        if has_files and end.ending == "completed" and not end.running.failed_units:
+            unexplained = False
+            if code and not end.running.recycled:
+                self.record.append(self.files.expect_explanation(end.number, end.at_s))
+                note = f" (exit code {code}: see its result files)"
+        if unexplained:
+            self.unexplained += 1
+            detail = f"{end.description}\n{last_error_line(end.output)}"
+            self._record(end, "unexplained_exit", detail)
+        return unexplained, note
+
+    def _record_after_tests(self, end: ProcessExit) -> None:
+        """Record and print how long the process took to end after its last test."""
+        running, last_s = end.running, end.running.last_activity_at_s
+        if end.at_s - last_s < AFTER_TESTS_S or not running.units_with_result():
+            return
+        # A leg's deadline may stop the process before the rules stop it for not exiting.
+        stopped = running.refuses_exit or bool(running.done_s is not None and running.stopping)
+        line, text = describe_after_tests(
+            end.number, last_s, end.live.report, end.at_s, was_stopped=stopped
+        )
+        self.record.append(line)
+        self.console.print_line(text)
+
+    def _print_end(self, end: ProcessExit, text: str) -> None:
+        if self.job.shard.processes != 1:
+            self.console.begin(f"process {end.number}: output")
+        self.console.drain_log(end.live.log)
+        failures = b"" if end.live.report.finished else end.live.failures()
+        if failures:
+            self.console.print_line("what failed in it before it ended:")
+            self.console.write_raw(failures)
+        self.console.end(f"process {end.number}: {text}")
+        if end.error:
+            self.console.print_line(f"  {end.error}")
+
     def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
-        """Name it at once: a leg that dies later has no closing lines."""
+        """Print a culprit at once: a leg that dies later prints no summary."""
         first, *rest = (culprit.message or "").splitlines()
-        self.console.print_reason(unit_name(culprit.key.unit_key), first)
+        self.console.print_reason(unit_name(culprit.unit_key), first)
         if has_stacks:
             self._print_stacks(rest)
 
     def _print_stacks(self, lines: Sequence[str]) -> None:
-        for line in lines[:SHOWN]:
+        for line in lines[:STACK_LINES]:
             self.console.print_line(f"    {line}")
-
-    def _print_end(self, live: ProcessHandle, duration_text: str, error: str) -> None:
-        number = live.batch.process
-        if self.job.shard.processes != 1:
-            self.console.begin(f"process {number}: output")
-        self.console.drain_log(live.log)
-        failures = b"" if live.report.finished else live.failures()
-        if failures:
-            self.console.print_line("what failed in it before it ended:")
-            self.console.write_raw(failures)
-        self.console.end(f"process {number}: {duration_text}")
-        if error:
-            self.console.print_line(f"  {error}")

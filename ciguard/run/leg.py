@@ -1,4 +1,4 @@
-"""A leg from its plan to its verdict: what is read before, made for it, and removed after it."""
+"""Set-up of a leg: reads and checks the plan, selects the units, makes the folders, runs it."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ PLAN_FILE = "plan.json"
 
 
 def read_plan(path: str) -> Plan:
-    """The plan in a file, or in a folder that a plan artifact was laid into.
+    """Read the plan from a file, or from the folder of a plan artifact.
 
     Raises:
-        InputError: it cannot be read, or is no plan.
+        InputError: the file cannot be read, or is no plan.
     """
-    place = os.path.join(path, PLAN_FILE) if os.path.isdir(path) else path
+    file = os.path.join(path, PLAN_FILE) if os.path.isdir(path) else path
     try:
-        with open(place, "rb") as stream:
+        with open(file, "rb") as stream:
             content = stream.read()
     except OSError as error:
         fix = "download the plan's artifact before this step"
         what = f"cannot be read: {error.strerror or error}"
-        raise InputError(what, where=place, fix=fix) from error
-    return plan_codec.decode(content, place)
+        raise InputError(what, where=file, fix=fix) from error
+    return plan_codec.decode(content, file)
 
 
 def shard_of(plan: Plan, key: str) -> Shard:
-    """The shard of that key.
+    """Return the shard with that key.
 
     Raises:
-        InputError: there is none; lists those that there are.
+        InputError: the plan has no such shard; lists its shards.
     """
     for shard in plan.shards:
         if shard.key == key:
@@ -84,10 +84,10 @@ def shard_of(plan: Plan, key: str) -> Shard:
 
 
 def check_suites(plan: Plan, shard: Shard) -> None:
-    """Find out before the first process what would stop every one of them.
+    """Check, before the first process, what would make every process fail.
 
     Raises:
-        InputError: a suite's folder is not there, or an id cannot be handed over.
+        InputError: a suite's folder is missing, or its framework cannot be given an id.
         UsageError: a framework that this version does not know.
     """
     for name in sorted({shard.suite_key[0], *(unit.suite for unit in shard.units)}):
@@ -97,20 +97,20 @@ def check_suites(plan: Plan, shard: Shard) -> None:
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
         row = framework(suite.framework, where=where)
-        own = (unit.unit for unit in shard.units if unit.suite == name)
-        units = [unit for unit in own if not row.takes_id(unit)]
-        if units:
-            what = f"the id {units[0]!r:.200} has a line feed, and its framework reads lines"
+        ids = (unit.unit for unit in shard.units if unit.suite == name)
+        refused = [unit_id for unit_id in ids if not row.takes_id(unit_id)]
+        if refused:
+            what = f"the id {refused[0]!r:.200} has a line feed, and its framework reads lines"
             raise InputError(what, where=where, fix="rename the test, or exclude it")
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:
-    """Refuse a plan that was made for another commit: no report would count the record.
+    """Refuse a plan for another commit: no report would count the record.
 
-    A plan that is kept in the repository names none: it is for all that follow.
+    A plan that is kept in the repository names no commit and is valid for all.
 
     Raises:
-        InputError: naming both.
+        InputError: names both commits.
     """
     if plan.head_sha and head.head_sha and plan.head_sha != head.head_sha:
         what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
@@ -120,10 +120,10 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
 
 @contextlib.contextmanager
 def _private_folder() -> Iterator[str]:
-    """A folder of the leg's own with what enters tested processes; removed in the end.
+    """Provide a private folder with the plugins for tested processes; remove it at the end.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the folder cannot be written.
     """
     folder = ""
     try:
@@ -145,7 +145,7 @@ def run_shard(
     key: str,
     record: str,
     environ: Mapping[str, str],
-    scope: Selection = ALL_UNITS,
+    selection: Selection = ALL_UNITS,
     *,
     origin_s: float,
     script: str = "",
@@ -156,41 +156,42 @@ def run_shard(
 
     Args:
         record: folder of the new record.
-        scope: which of its units.
-        origin_s: start of the step, on the clock that cannot be set back.
-        script: what runs the tests, for the record, where it is not the suites' own command.
-        meminfo: a file that says what memory the machine has, in its stead.
-        platform: how processes are started and measured, if not as this system does it best.
+        selection: units of the shard to run.
+        origin_s: start of the step on the monotonic clock.
+        script: script that runs the tests, for the record; "" for the suites' own commands.
+        meminfo: file to read the machine's memory from; None for that of the system.
+        platform: the operating system, or another way to start and measure processes.
 
     Raises:
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
             `listed_shard`, `_select_units`.
     """
     with_token, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
-    whole, others = shard_of(plan, key), claimable_blocks(plan, key)
-    shard = replace(whole, blocks=())
+    whole_shard, others = shard_of(plan, key), claimable_blocks(plan, key)
+    shard = replace(whole_shard, blocks=())
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
-    head = _header_of(plan, shard, environ, describe_runner(platform, guardrail, shard.pool))
-    head = replace(head, script=script or None)
+    runner = describe_runner(platform, guardrail, shard.pool)
+    head = _shard_line(plan, shard, environ, runner, script=script)
     check_commit(plan, head)
-    # Without history the plan takes all units for equal, which predicts nothing.
-    known = not scope.until and any(unit.has_history for unit in shard.units)
-    predicted_s = shard.predicted.wall_s if known else None
+    # Without history the plan assumes equal times, which predict nothing.
+    is_known = not selection.until and any(unit.has_history for unit in shard.units)
+    predicted_s = shard.predicted.wall_s if is_known else None
     with _private_folder() as private:
         listed: List[EventLine] = []
         adapter = framework(plan.suites[shard.suite_key[0]].framework)
-        if plan.policy.lists and not (adapter.lists_in_tested_process and scope == ALL_UNITS):
+        if plan.policy.lists and not (adapter.lists_in_tested_process and selection == ALL_UNITS):
             # A part of the shard is chosen before its first process.
             shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
-        shard, head, earlier, narrowed = _select_units(shard, head, scope, plan, others)
-        is_part = bool(scope.until or scope.step_limit_s or listed or earlier.legs)
-        client, not_asked = claim_client(
-            plan, whole, others, head, with_token, is_part=is_part, origin_s=origin_s
+        shard, head, earlier, events = _select_units(shard, head, selection, plan, others)
+        is_part = bool(selection.until or selection.step_limit_s or listed or earlier.legs)
+        client, claim_events = claim_client(
+            plan, whole_shard, others, head, with_token, is_part=is_part, origin_s=origin_s
         )
+        initial = [replace(event, at_s=earlier.wall_s) for event in (*listed, *claim_events)]
         asks = client is not None and client.asks
-        shard = whole if asks else shard
+        shard = whole_shard if asks else shard
         folder = new_folder(record)
         if earlier.lines:
             write_prior_legs(earlier, head, folder)
@@ -199,17 +200,17 @@ def run_shard(
             header=head,
             shard=shard,
             suites=plan.suites,
-            policy=_remaining_deadline(plan.policy, earlier, scope),
+            policy=_remaining_deadline(plan.policy, earlier, selection),
             pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
             record_dir=folder,
             scratch_dir=private,
             environ=environ,
             origin_s=origin_s - earlier.wall_s,
-            for_s=scope.step_limit_s,
+            step_limit_s=selection.step_limit_s,
             predicted_s=predicted_s,
             earlier=earlier,
-            initial_events=_initial_events(earlier, (*listed, *not_asked), narrowed),
+            initial_events=(*initial, *events),
             listing_lines=lambda answer: listing_lines(
                 plan, shard, read_answer(plan, shard, answer)
             ),
@@ -220,53 +221,49 @@ def run_shard(
         return _supervise(job, guardrail)
 
 
-def _header_of(plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner) -> ShardLine:
-    pool_env = plan.pools[shard.pool].env
+def _shard_line(
+    plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner, *, script: str
+) -> ShardLine:
     return header(
         environ,
         plan_id=plan.id,
         shard=shard.key,
         shards=len(plan.shards),
         runner=runner,
-        conditions=conditions_of(plan.policy.conditions, {**environ, **pool_env}),
+        script=script,
+        conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
     )
 
 
 def _select_units(
     shard: Shard,
     head: ShardLine,
-    scope: Selection,
+    selection: Selection,
     plan: Plan,
     others: Mapping[str, Tuple[PlannedUnit, ...]],
 ) -> Tuple[Shard, ShardLine, PriorLegs, Tuple[EventLine, ...]]:
-    """The shard as far as it is to run, under which shard line, after which legs, and why.
+    """Return the shard with the units to run, its shard line, the earlier legs, and events on them.
 
     Raises:
         InputError: see `up_to`, `read_prior_legs`.
     """
-    if scope.until:
-        part = up_to(shard, scope.until, plan.suites, plan.shards)
+    if selection.until:
+        part = up_to(shard, selection.until, plan.suites, plan.shards)
         processes = shard.processes if shard.processes > part.processes else 1
         detail = describe_until(len(part.units), len(shard.units), processes)
-        suite, variant, unit = part.units[-1].key
-        return (
-            part,
-            head,
-            NO_PRIOR_LEGS,
-            (EventLine("run_until", 0.0, None, suite, variant, unit, detail),),
-        )
-    if not scope.earlier:
+        event = EventLine("run_until", 0.0, None, *part.units[-1].key, detail)
+        return part, head, NO_PRIOR_LEGS, (event,)
+    if not selection.earlier:
         return shard, head, NO_PRIOR_LEGS, ()
     earlier, head = read_prior_legs(
-        scope.earlier,
+        selection.earlier,
         head,
-        continues_attempt=scope.continues_attempt,
-        unless_ended=scope.unless_ended,
+        continues_attempt=selection.continues_attempt,
+        unless_ended=selection.unless_ended,
         tries=plan.policy.max_tries,
-        closing=frozenset(name for name, suite in plan.suites.items() if suite.closes_units),
+        closing_suites=frozenset(name for name, suite in plan.suites.items() if suite.closes_units),
     )
     shard = with_claimed_units(shard, earlier, others)
-    left = without_units(shard, earlier.finished)
     ended = earlier.ended
     detail = describe_resumed(
         sum(unit.key in ended for unit in shard.units),
@@ -274,39 +271,33 @@ def _select_units(
         earlier.legs,
         sorted({key for key, _ in earlier.failed}),
     )
-    event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
-    failed = [
+    events = [EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)]
+    events += [
         EventLine("failed_previously", earlier.wall_s, process, *key)
         for key, process in earlier.failed
     ]
-    stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)
-    if scope.step_limit_s is None or not stopped:
-        return left, head, earlier, (event, *failed)
-    grace_event = EventLine("grace_used", earlier.wall_s, detail=GRACE_USED)
-    return left, head, earlier, (event, *failed, grace_event)
+    was_stopped = any(
+        isinstance(line, EventLine) and line.kind == "deadline" for line in earlier.lines
+    )
+    if selection.step_limit_s is not None and was_stopped:
+        events.append(EventLine("grace_used", earlier.wall_s, detail=GRACE_USED))
+    return without_units(shard, earlier.finished), head, earlier, tuple(events)
 
 
-def _initial_events(
-    earlier: PriorLegs, found: Sequence[EventLine], narrowed: Sequence[EventLine]
-) -> Tuple[EventLine, ...]:
-    return *(replace(one, at_s=earlier.wall_s) for one in found), *narrowed
-
-
-def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, scope: Selection) -> LegPolicy:
-    """The steps of one job share its limit, so the deadline counts from the first one's start."""
-    if policy.deadline_s is None or not scope.continues_attempt:
+def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, selection: Selection) -> LegPolicy:
+    """Reduce the deadline by the time of earlier steps: all steps of a job share its limit."""
+    if policy.deadline_s is None or not selection.continues_attempt:
         return policy
     spent_s = earlier.wall_s - earlier.began_s
     return replace(policy, deadline_s=max(0.0, policy.deadline_s - spent_s))
 
 
 def _wrapped_execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG001
-    """Return the command itself, which is told where its record is."""
+    """Return the command itself, with the path of its record in the environment."""
     return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
 
 
-# The program need not report: the supervisor itself writes the result. It may add numbers of its
-# own, as `metric` lines.
+# The supervisor writes the result of the program, which may add `metric` lines.
 WRAPPED: Final = replace(COMMAND, name="wrapped", execution=_wrapped_execution)
 
 
@@ -319,14 +310,14 @@ def run_command(
     results: Sequence[str] = (),
     stdin: Optional[int] = None,
 ) -> LegVerdict:
-    """Measure any command as a shard of one unit, which is one process with one result.
+    """Run any command as a shard of one unit, with one process and one result.
 
     Args:
-        stdin: what it reads; None for nothing.
-        results: globs of files that it writes; they come into the record.
+        stdin: descriptor that the command reads from; None for empty input.
+        results: globs of result files that the command writes, to be copied into the record.
 
     Raises:
-        UsageError: there is no such program, or it cannot be executed.
+        UsageError: the program does not exist, or cannot be executed.
         InputError: see `new_folder`.
     """
     if shutil.which(command[0], path=environ.get("PATH")) is None:
@@ -335,12 +326,7 @@ def run_command(
     folder = new_folder(record)
     unit = PlannedUnit(" ".join(map(shlex.quote, command)), has_history=False)
     guardrail = CURRENT.headroom(None)
-    head = header(
-        environ,
-        plan_id="",
-        shard="",
-        runner=describe_runner(CURRENT, guardrail),
-    )
+    head = header(environ, plan_id="", shard="", runner=describe_runner(CURRENT, guardrail))
     with _private_folder() as private:
         job = LegSpec(
             header=head,
@@ -359,7 +345,7 @@ def run_command(
         try:
             return _supervise(job, guardrail)
         except UsageError:
-            shutil.rmtree(folder, ignore_errors=True)  # as if it had been known before
+            shutil.rmtree(folder, ignore_errors=True)  # no process has run
             raise
 
 

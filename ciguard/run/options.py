@@ -1,6 +1,6 @@
-"""The words of a leg's command line, and the script of a job's test step, run as the step would run
-it: `run:` and `shell:` of a workflow.
+"""Command line of a leg, and the script of a job's test step (`run:` and `shell:` of a workflow).
 
+A leg runs the script exactly as GitHub would run the step.
 Source: docs.github.com, "Workflow syntax", `jobs.<job_id>.steps[*].shell`.
 """
 
@@ -22,7 +22,7 @@ from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.selection import Selection
 from ciguard.text import parse_seconds
 
-# How GitHub starts each; "" is a step without `shell:`. Of others the template is the user's own.
+# GitHub's command for each shell; "" is a step without `shell:`. Others are the user's commands.
 SHELLS: Final[Mapping[str, str]] = {
     "": "bash -e {0}",
     "bash": "bash --noprofile --norc -eo pipefail {0}",
@@ -42,14 +42,14 @@ USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--limit TIME] [--f
 
 @dataclass(frozen=True, **SLOTS)
 class Script:
-    """What runs the tests: `command` starts it, `text` is what it does."""
+    """A script that runs the tests: the command that starts it, and its text."""
 
     command: tuple[str, ...]
     text: str
 
     @property
     def recorded(self) -> str:
-        """The text as a record holds it: equal where the scripts are, and short."""
+        """The text for the record; a long text is cut and ends with its hash."""
         if len(self.text) <= MAX_RECORDED:
             return self.text
         digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -57,14 +57,14 @@ class Script:
 
 
 def read_script(path: str, shell: str) -> Script:
-    """The script in a file.
+    """Read the script from a file.
 
     Args:
-        shell: as a workflow names it: a word of `SHELLS`, or a command with `{0}` for the file.
+        shell: as in a workflow: a key of `SHELLS`, or a command with `{0}` for the file.
 
     Raises:
         InputError: the file cannot be read, or is empty.
-        UsageError: the shell cannot be started so.
+        UsageError: the shell is neither.
     """
     template = SHELLS.get(shell.strip(), shell)
     if FILE not in template:
@@ -79,36 +79,9 @@ def read_script(path: str, shell: str) -> Script:
         raise InputError(what, where=path, fix=fix) from error
     if not text.strip():
         raise InputError("is empty", where=path, fix="write the commands of the test step into it")
-    place = os.path.abspath(path)
-    command = tuple(word.replace(FILE, place) for word in shlex.split(template))
+    file = os.path.abspath(path)
+    command = tuple(word.replace(FILE, file) for word in shlex.split(template))
     return Script(command, text)
-
-
-def with_script(
-    plan: Plan, script: Script | None, folder: str, results: tuple[str, ...] = ()
-) -> Plan:
-    """The plan with its suites run by the script, in this folder; "" or nothing for their own.
-
-    The plan job cannot know them: `${{ matrix.x }}` in them has a value in the job alone.
-
-    Args:
-        results: patterns of the result files that the script writes.
-
-    Raises:
-        UsageError: a pattern is none, or a suite's framework reports by itself.
-    """
-    for pattern in results:
-        check_pattern(pattern, where="--results")
-
-    def changed(suite: Suite) -> Suite:
-        if results and suite.framework != COMMAND.name:
-            what = f"framework {suite.framework} tells its results by itself"
-            raise UsageError(what, where="--results", fix="leave the option out")
-        if script is not None:
-            suite = replace(suite, command=script.command, is_script=True)
-        return replace(suite, cwd=folder or suite.cwd, results=results or suite.results)
-
-    return replace(plan, suites={name: changed(suite) for name, suite in plan.suites.items()})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -162,30 +135,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def format_help() -> str:
-    """What `--help` prints."""
+    """Return the text of `--help`."""
     return _parser().format_help()
 
 
 def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our words, and the command after `--`, whose words are its own."""
+    """Split the arguments into those of the leg and the command after `--`."""
     words = list(arguments)
     if "--" not in words:
         return words, []
-    place = words.index("--")
-    return words[:place], words[place + 1 :]
+    index = words.index("--")
+    return words[:index], words[index + 1 :]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read our words, by option: `plan`, `shard`, `record` and those of `selection_of`.
+    """Parse the arguments of the leg.
 
     Raises:
-        SystemExit: anything that argparse does not like, said on stderr; or `--help`.
+        SystemExit: arguments that argparse refuses, after a message on stderr; or `--help`.
     """
     return _parser().parse_args(arguments)
 
 
 def script_of(options: argparse.Namespace) -> Script | None:
-    """The script that runs the tests, if one was given.
+    """Return the script that runs the tests; None for the commands of the suites.
 
     Raises:
         CiguardError: a shell without a script; or see `read_script`.
@@ -198,51 +171,64 @@ def script_of(options: argparse.Namespace) -> Script | None:
 
 
 def adapted_plan(plan: Plan, options: argparse.Namespace, script: Script | None) -> Plan:
-    """The plan with what the step says of its suites and of its own limit.
+    """Return the plan with the changes of this step: script, arguments, folder, results and limit.
+
+    The plan job cannot know these: expressions such as `${{ matrix.x }}` have a value only here.
 
     Raises:
-        UsageError: result files of a framework that reports by itself, arguments of a script; or
-            see `seconds`.
+        UsageError: arguments for a script, an invalid time or pattern, or result files of a
+            framework that reports its results itself.
     """
     if options.args and script is not None:
         fix = "add the words to the command in the script"
         raise UsageError("--args with --script: a script takes no arguments", fix=fix)
-    added = tuple(shlex.split(options.args or ""))
-    suites = {name: replace(one, args=one.args + added) for name, one in plan.suites.items()}
-    plan = replace(plan, suites=suites)
+    added_args, results = tuple(shlex.split(options.args or "")), tuple(options.results)
     if options.limit is not None:
         deadline_s = deadline_within(seconds(options.limit, where="--limit"))
         plan = replace(plan, policy=replace(plan.policy, deadline_s=deadline_s))
-    return with_script(plan, script, options.working_directory or "", tuple(options.results))
+    for pattern in results:
+        check_pattern(pattern, where="--results")
+
+    def adapted(suite: Suite) -> Suite:
+        if results and suite.framework != COMMAND.name:
+            what = f"framework {suite.framework} tells its results by itself"
+            raise UsageError(what, where="--results", fix="leave the option out")
+        if script is not None:
+            suite = replace(suite, command=script.command, is_script=True)
+        cwd = options.working_directory or suite.cwd
+        args = suite.args + added_args
+        return replace(suite, args=args, cwd=cwd, results=results or suite.results)
+
+    return replace(plan, suites={name: adapted(suite) for name, suite in plan.suites.items()})
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
-    """What our words say of the shard's units.
+    """Return the selection of the shard's units.
 
     Raises:
-        UsageError: words that are empty, or a time that is none.
+        UsageError: an empty value, or an invalid time.
     """
-    given = vars(options)
-    until, resumed, continued = (given[name] for name in ("until", "resume_from", "continue"))
+    values = vars(options)
+    until, resumed, continued = (values[name] for name in ("until", "resume_from", "continue"))
     named = (("--until", [until]), ("--resume-from", resumed), ("--continue", continued))
-    for word, values in named:
-        if "" in values:
+    for option, option_values in named:
+        if "" in option_values:
             fix = "is a variable of the shell not set? Leave the option out to run the whole shard"
-            raise UsageError(f"{word} is empty", fix=fix)
-    if given["unless_ended"] and not resumed:
+            raise UsageError(f"{option} is empty", fix=fix)
+    if values["unless_ended"] and not resumed:
         fix = "pass --resume-from DIR as well, or remove --unless-ended"
         raise UsageError("--unless-ended is valid only with --resume-from", fix=fix)
     return Selection(
         until=until or "",
         earlier=(*resumed, *continued),
         continues_attempt=bool(continued),
-        unless_ended=given["unless_ended"],
-        step_limit_s=None if given["for"] is None else seconds(given["for"], where="--for"),
+        unless_ended=values["unless_ended"],
+        step_limit_s=None if values["for"] is None else seconds(values["for"], where="--for"),
     )
 
 
 def seconds(text: str, *, where: str) -> float:
-    """900 for "15m". Raises UsageError for what is no time, or none at all."""
+    """Return 900 for "15m". Raises UsageError for an invalid or zero time."""
     with contextlib.suppress(ValueError):
         length_s = parse_seconds(text)
         if length_s > 0:

@@ -1,7 +1,7 @@
-"""Lays out what enters a tested process: the files of `run/plugins/`, in a private folder.
+"""Files of `run/plugins/`, extracted into a private folder for tested processes.
 
-Only that folder gets onto the process's search path. The zip file that a leg runs from must not:
-its `ciguard` would shadow a tested project's own.
+Only this folder is on the process's search path: the zip file that a leg runs from would shadow a
+tested project's own `ciguard`.
 """
 
 from __future__ import annotations
@@ -16,35 +16,24 @@ from ciguard.run.frameworks.registry import PACKED, is_plugin
 
 
 def extract_plugins(folder: str) -> str:
-    """Write the files into `folder`, made where it is missing; give it back.
+    """Write the files unless all exist; return the folder. A test that empties TMPDIR removes it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
     """
-    os.makedirs(folder, exist_ok=True)
-    for name, content in _contents().items():
-        with open(os.path.join(folder, name), "wb") as stream:
-            stream.write(content)
+    contents = _contents()
+    if not all(os.path.exists(os.path.join(folder, name)) for name in contents):
+        os.makedirs(os.path.dirname(folder) or ".", mode=0o700, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
+        for name, content in contents.items():
+            with open(os.path.join(folder, name), "wb") as stream:
+                stream.write(content)
     return folder
-
-
-def restore_plugins(private: str, folder: str) -> None:
-    """The same where some of it is gone: a test that empties TMPDIR takes it along.
-
-    Args:
-        private: what holds `folder`, for the leg alone.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    if not all(os.path.exists(os.path.join(folder, name)) for name in _contents()):
-        os.makedirs(private, mode=0o700, exist_ok=True)
-        extract_plugins(folder)
 
 
 @lru_cache(maxsize=None)
 def _contents() -> Mapping[str, bytes]:
-    """By name. Read once: a test can remove the zip file that the leg runs from."""
+    """Return the files by name. Read once: a test can remove the zip file of the leg."""
     return {name: pkgutil.get_data(plugins.__name__, name) or b"" for name in _names()}
 
 

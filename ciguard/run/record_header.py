@@ -1,4 +1,4 @@
-"""Who a leg is: the first line of its record, from its environment and its machine.
+"""First line of a leg's record, the shard line: its run, commit and machine.
 
 Source: docs.github.com, "Variables reference"; the event file is the webhook's payload.
 """
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from ciguard.run.platforms.base import Headroom, Platform
 
 NO_CONDITIONS: Mapping[str, str] = {}
-GIT_S = 5.0  # it takes 5 ms; a broken disk must not hold the tests
-PROBE_ROUNDS = 3  # the fastest counts: the others were disturbed
+GIT_S = 5.0  # git takes 5 ms; a broken disk must not delay the tests
+PROBE_ROUNDS = 3  # the fastest round counts: the others were disturbed
 PROBE_BYTES = 1 << 19
 MAX_CONDITION = 1000  # characters; a variable may have 128 KiB, and a line of a record 1 MiB
 
 
 def integer(text: str | None) -> int | None:
-    """A number of GitHub's; None where it is absent or none."""
+    """Parse a number; None if it is absent or no number."""
     return int(text) if text is not None and text.isdigit() else None
 
 
 def workflow_file(reference: str) -> str | None:
-    """`tests.yml` from `o/r/.github/workflows/tests.yml@refs/heads/main`."""
+    """Return `tests.yml` from `o/r/.github/workflows/tests.yml@refs/heads/main`."""
     return reference.partition("@")[0].rpartition("/")[2] or None
 
 
 def read_event(path: str | None) -> Mapping[str, Any]:
-    """The payload that started the workflow; empty where there is none to be read."""
+    """Read the payload of the event that started the workflow; empty if it cannot be read."""
     if not path:
         return {}
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            event = json.load(stream)
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return event if isinstance(event, dict) else {}
 
 
 def head_sha_of(event: Mapping[str, Any]) -> str | None:
-    """The pull request's own commit; None for an event of another kind."""
+    """Return the head SHA of a pull request; None for another kind of event."""
     pull_request = event.get("pull_request")
     head = pull_request.get("head") if isinstance(pull_request, dict) else None
     sha = head.get("sha") if isinstance(head, dict) else None
@@ -55,7 +55,7 @@ def head_sha_of(event: Mapping[str, Any]) -> str | None:
 
 
 def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
-    """Id and parents from `git cat-file --batch`; (None, ()) where it found no commit."""
+    """Parse id and parents from `git cat-file --batch`; (None, ()) for no commit."""
     head, _, body = answer.partition(b"\n")
     words = head.split()
     if len(words) != 3 or words[1] != b"commit":  # noqa: PLR2004  # id, type, size
@@ -66,10 +66,10 @@ def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
 
 
 def checked_out() -> tuple[str | None, tuple[str, ...]]:
-    """The commit in the current folder and its parents.
+    """Return the commit in the current folder and its parents.
 
-    Read as it is stored: in a shallow clone, which `actions/checkout` makes, git's own words for
-    parents (`HEAD^@`) find none.
+    They are read from the stored object: in a shallow clone, as of `actions/checkout`, git's
+    `HEAD^@` finds no parents.
     """
     try:
         done = subprocess.run(
@@ -85,12 +85,12 @@ def checked_out() -> tuple[str | None, tuple[str, ...]]:
 
 
 def _branch(ref_type: str | None, name: str | None) -> str | None:
-    """The branch; of a tag its whole ref, which no branch is called, so that it is no base."""
+    """Return the branch; for a tag its whole ref, so that it never equals a base branch."""
     return f"refs/tags/{name}" if ref_type == "tag" and name else name
 
 
 def conditions_of(names: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The named variables; one that is not set is absent, and a long value is cut."""
+    """Return those of the named variables that are set; a long value is cut."""
     return {name: environ[name][:MAX_CONDITION] for name in names if name in environ}
 
 
@@ -104,7 +104,7 @@ def header(
     script: str = "",
     conditions: Mapping[str, str] = NO_CONDITIONS,
 ) -> ShardLine:
-    """The shard line; outside of GitHub Actions it knows plan, machine and conditions only."""
+    """Return the shard line; outside of GitHub Actions it has no run and no commit."""
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
     line = replace(line, script=script or None, conditions=conditions)
@@ -121,7 +121,7 @@ def header(
         or get_variable("GITHUB_WORKFLOW"),
         run_id=integer(get_variable("GITHUB_RUN_ID")),
         run_attempt=integer(get_variable("GITHUB_RUN_ATTEMPT")),
-        # A job does not know the name that it is shown under: the workflow hands it in.
+        # GitHub gives a job its id only; the workflow passes the displayed name.
         job=get_variable("CIGUARD_JOB") or get_variable("GITHUB_JOB"),
         event=get_variable("GITHUB_EVENT_NAME"),
         branch=get_variable("GITHUB_HEAD_REF")
@@ -133,15 +133,15 @@ def header(
 
 
 def describe_runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
-    """The machine that a leg found itself on."""
+    """Return the machine that the leg runs on."""
     return Runner(pool, platform.cpus(), guardrail.memory_bytes(), cpu_benchmark_s())
 
 
 def cpu_benchmark_s() -> float | None:
-    """Time of a fixed piece of CPU work, < 0.1 s in all: compares runners, not Pythons.
+    """Measure the time of a fixed piece of CPU work, < 0.1 s in all: it compares runners.
 
-    Compression of the same bytes, as C code that hardly differs between Python versions; None
-    where Python was built without it.
+    The work is compression of fixed bytes: C code that hardly differs between Python versions.
+    None if Python was built without zlib.
     """
     try:
         import zlib  # noqa: PLC0415  # optional in a build of Python

@@ -1,7 +1,11 @@
-"""Appending to the leg's own file of a record, so that a kill at any moment loses no line."""
+"""Writer of `supervisor.jsonl`, the leg's own file of a record: one system call a line.
+
+So a kill of the leg loses no line that was appended; only a full disk does, and is reported.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -17,31 +21,31 @@ SYNC_EVERY_S = 1.0
 
 
 def new_folder(path: str) -> str:
-    """Make the folder of a new record, or take an empty one; give its absolute path.
+    """Make the folder of a new record, or take an empty folder; return its absolute path.
 
     Raises:
-        InputError: it has a record or anything else in it, or cannot be made or written.
+        InputError: the folder is not empty, or cannot be made or written.
     """
     try:
         os.makedirs(path, exist_ok=True)
-        found = sorted(os.listdir(path))
-        if not found:
+        names = sorted(os.listdir(path))
+        if not names:
             probe = os.path.join(path, LEG_FILE)
             os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
         raise InputError(what, where=path, fix="pass another folder to --record") from error
-    if found:
-        what = f"is not empty: it holds {found[0]}"
+    if names:
+        what = f"is not empty: it holds {names[0]}"
         fix = "a record is written once: pass a new folder to --record"
         raise InputError(what, where=path, fix=fix)
     return os.path.abspath(path)
 
 
 class RecordWriter:
-    """One append-only file. A full disk loses lines and says so; it stops nothing.
+    """One append-only file of lines. A line that cannot be written is dropped; the leg goes on.
 
-    `dropped` counts lines that could not be written; `problem` is the system's word for why.
+    `dropped` counts such lines, and `problem` is the system's message for the last of them.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,7 +57,7 @@ class RecordWriter:
         self.problem = ""
 
     def is_removed(self) -> bool:
-        """Whether its path leads to another file, or to none."""
+        """Return whether the path leads to another file, or to none."""
         try:
             return not os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
         except FileNotFoundError:
@@ -66,15 +70,15 @@ class RecordWriter:
         try:
             written = os.write(self._descriptor, content)
             if written != len(content):
-                # Half a line would swallow the next one.
+                # A partial line would make the next line unreadable.
                 os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-                raise OSError(28, os.strerror(28))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self.dropped += 1
             self.problem = error.strerror or str(error)
 
     def sync(self, now_s: float, *, immediately: bool = False) -> None:
-        """Bring it to the disk once a second, or now."""
+        """Flush the file to the disk if the last flush is a second ago, or immediately."""
         if self._dirty and (immediately or now_s - self._synced_s >= SYNC_EVERY_S):
             self._synced_s = now_s
             self._dirty = False
@@ -84,6 +88,6 @@ class RecordWriter:
                 self.problem = error.strerror or str(error)
 
     def close(self) -> None:
-        """Bring it to the disk and give the descriptor back."""
+        """Flush the file to the disk and close it."""
         self.sync(0.0, immediately=True)
         os.close(self._descriptor)

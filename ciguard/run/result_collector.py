@@ -1,8 +1,8 @@
-"""Result files that a suite's program writes: found by its globs, copied into the record.
+"""Result files that a suite's program writes: found by the suite's globs, copied into the record.
 
-What was there before the first process, and has not been written since, is of an earlier run. No
-clock is asked: a file is new when its time, size or inode is another than before. How old it is
-says its event, `latest_s`. Links are never followed, neither to a file nor to a folder.
+A file that existed before the first process and has not changed since belongs to an earlier run. A
+file is new if its time, size or inode has changed, without regard to the clock. Its event has its
+age, `latest_s`. Links to files or folders are never followed.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ FOLDER: Final = "results"  # of a record
 FILE: Final = "result_file"
 UNIT: Final = "in_files"
 EXIT: Final = "exit_in_files"
-MAX_FILES: Final = 1000  # of a record; a suite with more has one file a test
-MAX_BYTES: Final = 256 << 20  # of a record: 200,000 cases with their output
-MAX_ENTRIES: Final = 200_000  # files below a working folder, before it is given up
-# Not all systems have them: neither a link nor a pipe that was put there in between is opened.
+MAX_FILES: Final = 1000  # in a record; a suite with more has one file a test
+MAX_BYTES: Final = 256 << 20  # in a record: 200,000 cases with their output
+MAX_ENTRIES: Final = 200_000  # files below a working folder, at most
+# Flags that not all systems have: a link or pipe that replaced the file meanwhile is not opened.
 FLAGS: Final = ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
 PART_CHARACTERS: Final = 120
-# What every file system and GitHub's artifacts take; a dot in front would hide the file from them.
+# Not valid in every file system or in GitHub's artifacts; an artifact omits names that begin with a
+# dot.
 _UNSAFE: Final = re.compile(rb"[^A-Za-z0-9_.,=@()\[\] +-]|^\.")
 
 
 def safe_name(relative: str) -> str:
-    """A path as it lies in a record: never out of its folder, never one of the record's own."""
+    """Return the path in a record: always inside the folder, never like the record's own files."""
     parts = []
     for part in relative.split("/"):
         raw = os.fsencode(part)
-        name = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], raw).decode("ascii")
+        name = _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], raw).decode("ascii")
         if name.endswith(".jsonl"):
             name = f"{name[:-1]}%6C"
         if len(name) > PART_CHARACTERS:
@@ -61,70 +62,67 @@ class ResultCollector:
 
     Args:
         suites: by name; those without globs cost nothing.
-        record: the record's folder, which is not looked into.
-        earlier: what legs before this one came to.
+        record: the record's folder, which is not searched.
+        earlier: the earlier legs of the shard.
 
     Attributes:
-        units: those that a process ended well without a word about: their results are in files.
-        failed: processes with an exit code that such a file has to explain.
-        copied: how many files are in the record.
+        units: units of completed processes without results: their results may be in files.
+        failed: number of processes with an exit code that result files have to explain.
+        copied: number of files in the record.
     """
 
     def __init__(self, suites: Mapping[str, Suite], record: str, earlier: PriorLegs) -> None:
         self._suites = suites
         self._record = record
-        events = [one for one in earlier.lines if isinstance(one, EventLine)]
-        keys = {
-            UnitKey(one.suite, one.variant, one.unit or "") for one in events if one.kind == UNIT
-        }
+        events = [line for line in earlier.lines if isinstance(line, EventLine)]
+        keys = {event.unit_key for event in events if event.kind == UNIT}
         self.units: Set[UnitKey] = keys & earlier.finished
-        self.failed = sum(one.kind == EXIT for one in events)
+        self.failed = sum(event.kind == EXIT for event in events)
         self._known_fingerprints: Dict[str, Dict[str, Fingerprint]] = {}
         self.copied = 0
         self._bytes = 0
-        self._latest_s = 0.0  # of the file that was copied last
+        self._latest_s = 0.0  # `latest_s` of the last copied file
         self._limit_reached = False
 
     def has_result_globs(self, suite: str) -> bool:
-        """Whether programs of a suite write such files."""
+        """Return whether programs of a suite write result files."""
         return bool(self._suites[suite].results)
 
     def expect_result(self, key: UnitKey, process: int, now_s: float) -> EventLine:
-        """The event for a unit whose result is to be looked for in files."""
+        """Note a unit whose result must be in files; return its event."""
         self.units.add(key)
         return EventLine(UNIT, now_s, process, *key, IN_FILES)
 
     def expect_explanation(self, process: int, now_s: float) -> EventLine:
-        """The event for an exit code that is to be looked for in files."""
+        """Note an exit code that files must explain; return its event."""
         self.failed += 1
         return EventLine(EXIT, now_s, process)
 
     def snapshot(self, suite: str) -> None:
-        """Take note of what is there, before the first process of a suite."""
+        """Note the existing files, before the first process of a suite."""
         if self._suites[suite].results and suite not in self._known_fingerprints:
             self._known_fingerprints[suite] = self._matching(suite)
 
     def collect_after(
         self, batch: ProcessFiles, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> Tuple[List[EventLine], bool]:
-        """Copy what is new since the last time, and say so; what cannot be copied as well.
+        """Copy the new files after the end of a process.
+
+        While another process of the suite runs, nothing is copied: it may be writing the same file.
 
         Returns:
-            The events, and whether the process may have results there.
-
-        While another one of its suite runs, that may be at the same file: then it is left to that.
+            Events about files, copied or not, and whether the process may have results in files.
         """
         if not self.has_result_globs(batch.suite):
             return [], False
         suite, variant, process = batch.suite, batch.variant, batch.process
         if any(other.suite == suite for other in concurrent):
             return [], True
-        found, known = self._matching(suite), self._known_fingerprints[suite]
-        self._known_fingerprints[suite] = found
-        new = sorted(name for name, mark in found.items() if known.get(name) != mark)
+        files, known = self._matching(suite), self._known_fingerprints[suite]
+        self._known_fingerprints[suite] = files
         events = []
         problems: List[str] = []
-        for name in new:
+        for name in sorted(name for name, print_ in files.items() if known.get(name) != print_):
             problem = self._copy(suite, name, process)
             if problem:
                 problems.append(f"{name}: {problem}")
@@ -143,44 +141,43 @@ class ResultCollector:
         return events, has_copied
 
     def _matching(self, suite: str) -> Dict[str, Fingerprint]:
-        """By path below the suite's folder, what tells a file from what it was before."""
-        wanted = [pattern.split("/") for pattern in self._suites[suite].results]
-        found: Dict[str, Fingerprint] = {}
-        walk = self._walk(os.path.abspath(self._suites[suite].cwd), wanted)
-        for looked_at, (parts, entry) in enumerate(walk):
-            if looked_at >= MAX_ENTRIES:
+        """Return the fingerprints of the matching files, by path below the suite's folder."""
+        patterns = [pattern.split("/") for pattern in self._suites[suite].results]
+        files: Dict[str, Fingerprint] = {}
+        walk = self._walk(os.path.abspath(self._suites[suite].cwd), patterns)
+        for count, (parts, entry) in enumerate(walk):
+            if count >= MAX_ENTRIES:
                 self._limit_reached = True
                 break
-            if any(matches(parts, one) for one in wanted):
+            if any(matches(parts, pattern) for pattern in patterns):
                 status = entry.stat(follow_symlinks=False)
-                found["/".join(parts)] = (
+                files["/".join(parts)] = (
                     status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
                 )  # fmt: skip
-        return found
+        return files
 
     def _walk(
         self, root: str, patterns: Sequence[Sequence[str]]
     ) -> Iterator[Tuple[List[str], os.DirEntry[str]]]:
-        """The regular files of folders that may lead to a match."""
-        waiting: List[List[str]] = [[]]
-        while waiting:
-            above = waiting.pop()
+        """Yield the regular files in folders that may hold a match."""
+        folders: List[List[str]] = [[]]
+        while folders:
+            folder = folders.pop()
             try:
-                entries = sorted(os.scandir(os.path.join(root, *above)), key=lambda one: one.name)
+                entries = sorted(os.scandir(os.path.join(root, *folder)), key=lambda e: e.name)
             except OSError:
-                continue  # gone, or not readable
+                continue  # removed, or not readable
             for entry in entries:
-                parts = [*above, entry.name]
+                parts = [*folder, entry.name]
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.path != self._record and any(
-                        may_match_below(parts, one) for one in patterns
-                    ):
-                        waiting.append(parts)
+                    may_match = any(may_match_below(parts, pattern) for pattern in patterns)
+                    if may_match and entry.path != self._record:
+                        folders.append(parts)
                 elif entry.is_file(follow_symlinks=False):
                     yield parts, entry
 
     def _copy(self, suite: str, name: str, process: int) -> str:
-        """Copy one file; "" or why not. Also says when its tests ran at the latest."""
+        """Copy one file and set `_latest_s`; return "", or why it was not copied."""
         if self.copied >= MAX_FILES:
             return f"{MAX_FILES} files are in the record"
         target = os.path.join(
@@ -208,9 +205,9 @@ class ResultCollector:
 
 
 def copy_prior_files(copies: Sequence[PriorResultFile], record: str) -> None:
-    """Copy the files of earlier legs into the record of one that goes on from them.
+    """Copy the files of earlier legs into the record of the leg that resumes them.
 
-    What is not there any more is missing in the new record too, where a reader finds that out.
+    A file that no longer exists is missing in the new record, too, and its reader reports that.
 
     Raises:
         InputError: a copy cannot be written.
@@ -220,19 +217,21 @@ def copy_prior_files(copies: Sequence[PriorResultFile], record: str) -> None:
         root = os.path.realpath(os.path.join(copy.folder, FOLDER, process_name(copy.process)))
         source = os.path.join(root, *parts)
         if {"", ".", ".."} & set(parts) or os.path.realpath(source) != source:
-            continue  # it leads elsewhere, so no leg wrote it
+            continue  # the path leads out of the folder, so no leg wrote it
         try:
             with open(source, "rb") as stream:
                 content = stream.read(MAX_BYTES)
         except OSError:
             continue
-        problem = write_copy(os.path.join(record, FOLDER, process_name(copy.now), *parts), content)
+        problem = write_copy(
+            os.path.join(record, FOLDER, process_name(copy.new_process), *parts), content
+        )
         if problem:
             raise InputError(problem, where=copy.name, fix="free some space for the record")
 
 
 def write_copy(target: str, content: bytes) -> str:
-    """Write a copy whole, or not at all; "" or why not."""
+    """Write a copy completely or not at all; return "", or why it was not written."""
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(f"{target}.part", "wb") as stream:

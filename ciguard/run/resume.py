@@ -1,6 +1,7 @@
-"""What legs left that began a shard before: which units ended, and what is kept of their lines.
+"""Earlier legs of a shard (steps of this job, or earlier attempts): their lines and finished units.
 
-A unit is over when it is not unfinished (`model/attempts.py`) and no further case of it can follow.
+A unit is finished if its result is conclusive (`model/attempts.py`) and no further case of it can
+follow (`policy/unit_progress.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ciguard.model import (
 )
 from ciguard.model.attempts import resolve_attempts
 from ciguard.model.listings import LISTING_EVENT_KINDS
-from ciguard.run.policy.process_state import UnitProgress
+from ciguard.run.policy.unit_progress import UnitProgress
 
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 PRIOR_LEGS_FILE: Final = "earlier.jsonl"
-# Kinds of events that end with it: the next one lists again.
+# Kinds of events that are valid only for their own step, and are not carried on.
 STEP_EVENT_KINDS: Final = (
     *("resumed", "grace_used", "not_run", "failed_previously"),
     *LISTING_EVENT_KINDS,
@@ -56,7 +57,7 @@ STEP_EVENT_KINDS: Final = (
 
 @dataclass(frozen=True, **SLOTS)
 class PriorLeg:
-    """What one leg left in a folder: its shard line, if that is there, and by file its lines."""
+    """One earlier leg: its shard line and its lines by file, from a folder."""
 
     header: ShardLine
     files: Mapping[str, Sequence[Line]]
@@ -65,27 +66,27 @@ class PriorLeg:
 
 @dataclass(frozen=True, **SLOTS)
 class PriorResultFile:
-    """A result file in an old record's folder; its process is another number `now`."""
+    """A result file in an old record's folder; its process gets the number `new_process`."""
 
     folder: str
     process: int
-    now: int
+    new_process: int
     name: str
 
 
 @dataclass(frozen=True, **SLOTS)
 class PriorLegs:
-    """What the earlier legs of a shard come to, as one.
+    """All earlier legs of a shard, merged into one.
 
     Attributes:
-        lines: of all of them, each once; no two legs share a process number.
+        lines: lines of all legs, each once; no two legs share a process number.
         finished: units that need not run again.
-        failed: units that run again, as they failed and have tries left; with each process in
-            which they did.
-        processes: the highest number of a process.
-        wall_s: how long they lived: the clock of the next leg goes on from here.
+        failed: units that run again, because they failed and have tries left; with each process in
+            which they failed.
+        processes: highest number of a process.
+        wall_s: time of all legs; the clock of the next leg continues from here.
+        began_s: start of the first leg on that clock: above 0 if it resumed other legs.
         copies: result files that belong to the lines.
-        began_s: when the first of them began, on that clock: above 0 where it went on from others.
     """
 
     legs: int = 0
@@ -99,65 +100,58 @@ class PriorLegs:
 
     @property
     def ended(self) -> FrozenSet[UnitKey]:
-        """The units with a result that counts, if only until they run again."""
+        """The units with a result that counts, at least until they run again."""
         return self.finished | {key for key, _ in self.failed}
 
-    def results(self) -> tuple[Result, ...]:
-        """Return the results of units that ended."""
-        ended = self.ended
-        return tuple(result for result in self._results() if result.key.unit_key in ended)
-
-    def results_to_supersede(self) -> tuple[Result, ...]:
-        """Return the results of units that did not end."""
-        ended = self.ended
-        return tuple(result for result in self._results() if result.key.unit_key not in ended)
-
-    def _results(self) -> Iterator[Result]:
-        return (line for line in self.lines if isinstance(line, Result))
+    def results(self, *, ended: bool = True) -> tuple[Result, ...]:
+        """Return the results of units that ended, or of units that did not."""
+        units = self.ended
+        results = (line for line in self.lines if isinstance(line, Result))
+        return tuple(result for result in results if (result.unit_key in units) == ended)
 
 
 NO_PRIOR_LEGS: Final = PriorLegs()
 
 
 def merge_legs(
-    legs: Sequence[PriorLeg], tries: int = 1, closing: AbstractSet[str] = frozenset()
+    legs: Sequence[PriorLeg], tries: int = 1, closing_suites: AbstractSet[str] = frozenset()
 ) -> PriorLegs:
-    """All legs as one; a leg that went on from another has that one's lines too, once here.
+    """Merge legs into one. A leg that resumed another one repeats its lines, which count once.
 
     Args:
         tries: executions that the plan gives a unit that fails.
-        closing: suites whose programs say when a unit is over.
+        closing_suites: suites whose programs report the end of each unit.
     """
     seen: Set[Hashable] = set()
     files: List[List[StoredLine]] = []
     copies: List[PriorResultFile] = []
     highest, wall_s = 0, 0.0
     for leg in sorted(legs, key=_order):
-        new = [
+        new_files = [
             [
-                one
-                for one in map(_stored_line, lines)
-                if one is not None and _identity(one) not in seen
+                line
+                for line in map(_stored_line, lines)
+                if line is not None and _identity(line) not in seen
             ]
             for lines in leg.files.values()
         ]
         for lines in leg.files.values():
             wall_s = max([wall_s, *(getattr(line, "at_s", None) or 0.0 for line in lines)])
-        seen.update(_identity(one) for new_lines in new for one in new_lines)
-        numbers = [_number(one) for new_lines in new for one in new_lines if _number(one)]
-        # A leg that began anew counted its processes from 1 again.
+        new_lines = [line for lines in new_files for line in lines]
+        seen.update(map(_identity, new_lines))
+        numbers = [number for number in map(_number, new_lines) if number]
+        # A leg that resumed no other one counted its processes from 1 again.
         shift = highest if numbers and min(numbers) <= highest else 0
-        files += [[_renumbered(one, shift) for one in new_lines] for new_lines in new]
+        files += [[_renumbered(line, shift) for line in lines] for lines in new_files]
         copies += [
-            PriorResultFile(leg.folder, one.process, one.process + shift, one.detail)
-            for new_lines in new
-            for one in new_lines
-            if isinstance(one, EventLine) and one.kind == "result_file" and one.process
+            PriorResultFile(leg.folder, line.process, line.process + shift, line.detail)
+            for line in new_lines
+            if isinstance(line, EventLine) and line.kind == "result_file" and line.process
         ]
         highest = max([highest, *(number + shift for number in numbers)])
-    lines_in_order = tuple(one for new_lines in files for one in new_lines)
+    lines_in_order = tuple(line for lines in files for line in lines)
     began_s = min(map(_began_s, legs), default=0.0)
-    finished = finished_units(files, closing)
+    finished = finished_units(files, closing_suites)
     results = [line for line in lines_in_order if isinstance(line, Result)]
     failed = failed_with_tries_left(results, finished, tries)
     return PriorLegs(
@@ -175,31 +169,31 @@ def merge_legs(
 def failed_with_tries_left(
     results: Sequence[Result], finished: AbstractSet[UnitKey], tries: int
 ) -> dict[UnitKey, tuple[int, ...]]:
-    """Of units that failed last, and less often than they may: the processes in which they did."""
+    """Return the units whose last execution failed and that have tries left, with processes."""
     if tries <= 1:
         return {}
     failed: Dict[UnitKey, Set[int]] = {}
     last: Dict[UnitKey, int] = {}
     for result in results:
-        key, process = result.key.unit_key, result.process or 0
+        key, process = result.unit_key, result.process or 0
         last[key] = max(process, last.get(key, 0))
         if result.outcome in BAD_OUTCOMES and result.is_failure:
             failed.setdefault(key, set()).add(process)
     return {
-        key: tuple(sorted(found))
-        for key, found in failed.items()
-        if key in finished and last[key] in found and len(found) < tries
+        key: tuple(sorted(processes))
+        for key, processes in failed.items()
+        if key in finished and last[key] in processes and len(processes) < tries
     }
 
 
 def _began_s(leg: PriorLeg) -> float:
     lines = (line for lines in leg.files.values() for line in lines)
-    resumed = (one for one in lines if isinstance(one, EventLine) and one.kind == "resumed")
-    return next((one.at_s or 0.0 for one in resumed), 0.0)
+    resumed = (line for line in lines if isinstance(line, EventLine) and line.kind == "resumed")
+    return next((line.at_s or 0.0 for line in resumed), 0.0)
 
 
-def last_one_ended(legs: Sequence[PriorLeg]) -> bool:
-    """Whether the newest attempt ended by itself: then whoever runs it again means all of it."""
+def last_attempt_ended(legs: Sequence[PriorLeg]) -> bool:
+    """Return whether the newest attempt ended by itself."""
     newest = max((leg.header.run_attempt or 0 for leg in legs), default=0)
     return any(
         isinstance(line, EndLine) and line.ending == "completed"
@@ -215,7 +209,7 @@ def _order(leg: PriorLeg) -> tuple[int, str]:
 
 
 def _stored_line(line: Line) -> StoredLine | None:
-    """The line without what refers to files that do not come along; None for what is not kept."""
+    """Return the line without references to files that are not kept; None for a line of a step."""
     if isinstance(line, (ShardLine, DefaultsLine, SampleLine, EndLine)):
         return None
     if isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS:
@@ -236,7 +230,7 @@ def _renumbered(line: StoredLine, shift: int) -> StoredLine:
 
 
 def _identity(line: StoredLine) -> Hashable:
-    """What tells a line from all others whatever number its process got; times have six digits."""
+    """Return a key that identifies a line in all records, without the number of its process."""
     if isinstance(line, StartLine):
         return line.suite, line.variant, line.unit, line.at_s
     if isinstance(line, Result):
@@ -245,50 +239,55 @@ def _identity(line: StoredLine) -> Hashable:
 
 
 def finished_units(
-    files: Sequence[Sequence[Line]], closing: AbstractSet[str] = frozenset()
+    files: Sequence[Sequence[Line]], closing_suites: AbstractSet[str] = frozenset()
 ) -> FrozenSet[UnitKey]:
-    """The units that are over.
+    """Return the finished units: over in their last process, with a conclusive result.
 
     Args:
-        closing: suites whose programs say when a unit is over.
         files: lines in the order in which they were written to each file, with suite, variant and
             process in them.
+        closing_suites: suites whose programs report the end of each unit.
     """
-    last: Dict[UnitKey, int] = {}
+    last_process: Dict[UnitKey, int] = {}
     in_files: Set[Tuple[int, UnitKey]] = set()
     over: Set[Tuple[int, UnitKey]] = set()
     completed: Set[int] = set()
     results: Dict[UnitKey, List[Result]] = {}
     for lines in files:
-        progress: Dict[int, UnitProgress[UnitKey]] = {}
+        progress: Dict[int, UnitProgress[UnitKey]] = {}  # by process
         for line in lines:
             if isinstance(line, ProcessEndLine) and line.ending == "completed":
                 completed.add(line.process)
-            if isinstance(line, EventLine) and line.kind == "in_files":
-                key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
-                last[key] = max(process, last.get(key, 0))
-                in_files.add((process, key))
-            if isinstance(line, EventLine) and line.kind == "closed" and line.suite in closing:
-                key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
-                progress.setdefault(process, UnitProgress(closes=True)).close(key)
-            if not isinstance(line, (StartLine, Result)):
+            if not isinstance(line, (StartLine, Result, EventLine)):
                 continue
-            key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
-            last[key] = max(process, last.get(key, 0))
-            one = progress.setdefault(process, UnitProgress(closes=line.suite in closing))
+            key, process = line.unit_key, line.process or 0
+            closes = line.suite in closing_suites
+            if isinstance(line, EventLine) and line.kind == "closed" and closes:
+                progress.setdefault(process, UnitProgress(closes_units=True)).close(key)
+            if isinstance(line, EventLine) and line.kind != "in_files":
+                continue
+            last_process[key] = max(process, last_process.get(key, 0))
+            if isinstance(line, EventLine):
+                in_files.add((process, key))
+                continue
+            units = progress.setdefault(process, UnitProgress(closes_units=closes))
             if isinstance(line, Result):
                 results.setdefault(key, []).append(line)
-                one.report(key, line)
-            elif not line.received:  # the leg's own word, apart from the program's lines
-                one.begin(key, line.at_s or 0.0)
-        over.update((process, key) for process, one in progress.items() for key in one.finished)
+                units.report(key, line)
+            elif not line.received:  # a received start is the leg's own line, not the program's
+                units.begin(key, line.at_s or 0.0)
+        over.update((process, key) for process, units in progress.items() for key in units.finished)
     closed = (
         key
         for key in results
-        if (last[key], key) in over or (last[key] in completed and key.suite not in closing)
+        if (last_process[key], key) in over
+        or (last_process[key] in completed and key.suite not in closing_suites)
     )
-    conclusive = (key for key in closed if resolve_attempts(results[key], last[key]).is_over)
-    return frozenset({*conclusive, *(key for process, key in in_files if process == last[key])})
+    conclusive = (
+        key for key in closed if resolve_attempts(results[key], last_process[key]).is_over
+    )
+    filed = (key for process, key in in_files if process == last_process[key])
+    return frozenset({*conclusive, *filed})
 
 
 def read_prior_legs(
@@ -298,21 +297,21 @@ def read_prior_legs(
     continues_attempt: bool,
     unless_ended: bool = False,
     tries: int = 1,
-    closing: AbstractSet[str] = frozenset(),
+    closing_suites: AbstractSet[str] = frozenset(),
 ) -> tuple[PriorLegs, ShardLine]:
-    """What earlier legs of this shard left below some folders, and the shard line of the next.
+    """Read the earlier legs of a shard below some folders; return them and the next shard line.
 
-    A leg of the same run and attempt goes on under the same shard line: it is one leg, in parts.
+    Legs of the same run attempt share their shard line: they are the steps of one leg.
 
     Args:
-        head: the shard line of the leg that is to run.
-        continues_attempt: there has to be such a part.
-        unless_ended: nothing is taken from earlier attempts of which the last ended by itself.
-        tries, closing: as of `merge_legs`.
+        head: shard line of the leg that is to run.
+        continues_attempt: only earlier steps of this attempt count, and there must be one.
+        unless_ended: earlier attempts do not count if the last of them ended by itself.
+        tries, closing_suites: as of `merge_legs`.
 
     Raises:
-        InputError: a record is of another plan, run or commit, or cannot be read; or
-            `continues_attempt`, and nothing is there.
+        InputError: a record is of another plan, run or commit, or cannot be read; or there is no
+            earlier step, although `continues_attempt`.
     """
     legs = [leg for folder in folders for leg in _read_legs(folder, head)]
     same = [leg for leg in legs if leg.header.run_attempt == head.run_attempt]
@@ -320,17 +319,17 @@ def read_prior_legs(
         what = f"no record of shard {head.shard} of this attempt"
         fix = "pass the --record folder of the earlier step"
         raise InputError(what, where=", ".join(folders), fix=fix)
-    taken = same if continues_attempt or (unless_ended and last_one_ended(legs)) else legs
-    found = merge_legs(taken, tries, closing)
-    ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
-    known = [header for header in ours if header.started_at]
-    return found, (known[-1] if known else head)
+    only_same = continues_attempt or (unless_ended and last_attempt_ended(legs))
+    prior = merge_legs(same if only_same else legs, tries, closing_suites)
+    headers = [leg.header for leg in same if leg.header.run_id == head.run_id]
+    known = [header for header in headers if header.started_at]
+    return prior, (known[-1] if known else head)
 
 
 def with_claimed_units(
     shard: Shard, prior: PriorLegs, others: Mapping[str, tuple[PlannedUnit, ...]]
 ) -> Shard:
-    """The shard with the units of other shards that earlier legs of it claimed: it alone runs them.
+    """Return the shard with the blocks of other shards that its earlier legs claimed.
 
     Args:
         others: blocks of other shards, by name.
@@ -342,34 +341,34 @@ def with_claimed_units(
 
 
 def write_prior_legs(prior: PriorLegs, head: ShardLine, folder: str) -> None:
-    """Lay all that is kept of them into the new record: it is whole without the old ones.
+    """Write the lines of the earlier legs into the new record, which is then complete by itself.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the file cannot be written.
     """
-    place = os.path.join(folder, PRIOR_LEGS_FILE)
+    path = os.path.join(folder, PRIOR_LEGS_FILE)
     owner = DefaultsLine(head.plan_id, head.shard, head.run_id, head.run_attempt)
     try:
-        with open(place, "wb") as stream:
+        with open(path, "wb") as stream:
             stream.writelines(encode(line) for line in (owner, *prior.lines))
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
-        raise InputError(what, where=place, fix="free some space for the record") from error
+        raise InputError(what, where=path, fix="free some space for the record") from error
 
 
-def _read_legs(folder: str, head: ShardLine) -> Iterator[PriorLeg]:
-    """The legs of this shard below a folder; a record's files lie in one folder, and no others.
+def _read_legs(root: str, head: ShardLine) -> Iterator[PriorLeg]:
+    """Yield the legs of this shard below a folder; each record has a folder for itself.
 
     Raises:
         InputError: as of `read_prior_legs`; or a folder has files of several records.
     """
-    for place, folders, names in os.walk(folder):
-        folders.sort()
+    for folder, subfolders, names in os.walk(root):
+        subfolders.sort()
         files = {}
         for name in sorted(names):
-            path = os.path.join(place, name)
+            path = os.path.join(folder, name)
             if name.endswith(".jsonl") and not os.path.islink(path):
                 files[path] = _lines(path)
         owners = [
@@ -382,14 +381,14 @@ def _read_legs(folder: str, head: ShardLine) -> Iterator[PriorLeg]:
             _check(line, head, path)
         if len({(line.shard, line.run_attempt) for line, _ in owners}) > 1:
             fix = "download each artifact into a folder of its own"
-            raise InputError("has files of several records", where=place, fix=fix)
+            raise InputError("has files of several records", where=folder, fix=fix)
         if owners and owners[0][0].shard == head.shard:
-            yield PriorLeg(_header([line for line, _ in owners]), files, place)
+            yield PriorLeg(_header([line for line, _ in owners]), files, folder)
 
 
 def _lines(path: str) -> List[Line]:
-    """What of a file can be read: its leg may have been killed at any byte."""
-    found: List[Line] = []
+    """Return the lines of a file that can be read: its leg may have been killed at any byte."""
+    readable: List[Line] = []
     defaults = DefaultsLine()
     try:
         with open(path, "rb") as stream:
@@ -401,14 +400,14 @@ def _lines(path: str) -> List[Line]:
                 if isinstance(line, (ShardLine, DefaultsLine)):
                     defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
                 if line is not None:
-                    found.append(line)
+                    readable.append(line)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
-    return found
+    return readable
 
 
 def _header(owners: Sequence[Union[ShardLine, DefaultsLine]]) -> ShardLine:
-    """The shard line of a record; where that is lost, what its other files say."""
+    """Return the shard line of a record; if it is lost, one from the first line of a process."""
     for line in owners:
         if isinstance(line, ShardLine):
             return line
@@ -417,17 +416,19 @@ def _header(owners: Sequence[Union[ShardLine, DefaultsLine]]) -> ShardLine:
 
 
 def _check(line: Union[ShardLine, DefaultsLine], head: ShardLine, path: str) -> None:
-    """Refuse what is not of this plan, run and commit.
+    """Refuse a record of another plan, run or commit.
 
     Raises:
-        InputError: naming both.
+        InputError: names both values.
     """
-    theirs: List[Tuple[str, object, object]] = [("plan", line.plan_id, head.plan_id)]
+    pairs: List[Tuple[str, object, object]] = [("plan", line.plan_id, head.plan_id)]
     if line.run_id and head.run_id:
-        theirs.append(("run", line.run_id, head.run_id))
+        pairs.append(("run", line.run_id, head.run_id))
     if isinstance(line, ShardLine) and line.tested_sha and head.tested_sha:
-        theirs.append(("commit", line.tested_sha, head.tested_sha))
-    for word, their, our in theirs:
-        if their != our:
+        pairs.append(("commit", line.tested_sha, head.tested_sha))
+    for word, actual, expected in pairs:
+        if actual != expected:
             fix = "pass a folder with records of this plan's run only"
-            raise InputError(f"is of {word} {their or 'none'}, not {our}", where=path, fix=fix)
+            raise InputError(
+                f"is of {word} {actual or 'none'}, not {expected}", where=path, fix=fix
+            )

@@ -1,7 +1,8 @@
-"""The task of a leg and its loop: tells `policy` what happened, does what it says, has no own rule.
+"""Main loop of a leg: passes each event to the rules in `policy`, and executes their decisions.
 
-Every line that the rules saw is in the record, and every decision says how many lines of each
-process's file it had seen, so that the record replays to the same decisions.
+The supervisor has no rule itself. Every line that the rules observed is in the record, and every
+decision has the number of lines of each file that it was based on. So a replay of the record gives
+the same decisions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ciguard.run.output.view import (
 )
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.platforms.current import CURRENT
-from ciguard.run.plugin_files import restore_plugins
+from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
@@ -59,26 +60,27 @@ if TYPE_CHECKING:
     from ciguard.run.record_writer import RecordWriter
 
 FOLLOW_EVERY_S = 0.04
-TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
-LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
+TRACE_CHARACTERS: Final = 3500  # of the end of a traceback: a message has 4 KiB
+LATE: Final = ("timeout", "deadline")  # endings for which stacks are requested
 
 
 @dataclass(frozen=True, **SLOTS)
 class LegSpec:
-    """The task of one leg, with its place and its means.
+    """The task of one leg, with its folders and its environment.
 
     Attributes:
-        record_dir, scratch_dir: absolute; the second is the leg's own, with `inside` in it.
-        environ: the leg's own environment.
-        is_command: the process itself is the one unit, and its exit code the outcome.
-        stdin: what the process reads, if anything: one of many must not take what others need.
-        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
-            others, so long before that its times follow theirs.
-        for_s: how long units may be begun; None: until the deadline.
-        predicted_s: wall time of the leg in all its parts; None: not known.
-        initial_events: what is written before anything is decided.
-        others_blocks, claim_client: of a leg that may get units of other shards.
-        listing_lines: what is written of a listing, where the first process lists.
+        executor: returns the framework of a suite.
+        record_dir, scratch_dir: absolute; the second is private to the leg, with `inside` in it.
+        environ: environment of the leg.
+        is_command: the process itself is the one unit, and its exit code gives the outcome.
+        stdin: descriptor that the one process of a command reads from; None for empty input.
+        origin_s: start of the leg on the monotonic clock; for a leg that resumes others, so much
+            earlier that its times follow theirs.
+        step_limit_s: time in which units may begin; None: until the deadline.
+        predicted_s: predicted wall time of the leg with all its steps; None if not known.
+        initial_events: events that are written before the first decision.
+        listing_lines: returns the lines for a listing, if the first process lists the units.
+        others_blocks, claim_client: for a leg that may run units of other shards.
     """
 
     header: ShardLine
@@ -86,14 +88,14 @@ class LegSpec:
     suites: Mapping[str, Suite]
     policy: LegPolicy
     pool_env: Mapping[str, str]
-    executor: Callable[[str], Framework]  # of a suite
+    executor: Callable[[str], Framework]
     record_dir: str
     scratch_dir: str
     environ: Mapping[str, str]
     origin_s: float
     is_command: bool = False
     stdin: Optional[int] = None
-    for_s: Optional[float] = None
+    step_limit_s: Optional[float] = None
     predicted_s: Optional[float] = None
     earlier: PriorLegs = NO_PRIOR_LEGS
     initial_events: Tuple[EventLine, ...] = ()
@@ -117,7 +119,7 @@ class Supervisor:
             job.shard,
             job.suites,
             job.policy,
-            for_s=job.for_s,
+            step_limit_s=job.step_limit_s,
             file_of=lambda unit: job.executor(unit.suite).file_of(unit.unit),
             others_blocks=job.others_blocks,
         )
@@ -126,20 +128,20 @@ class Supervisor:
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemorySampler(guardrail, self._instruments, guarded=guarded)
         self._handles: Dict[int, ProcessHandle] = {}
-        self._lines_read: Dict[str, int] = {}  # by file, of the process that ended last
+        self._lines_read: Dict[str, int] = {}  # by file; of the process that ended last
         self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
-        for result in job.earlier.results_to_supersede():
+        for result in job.earlier.results(ended=False):
             self._tally.hold(result)
         self._sample: Optional[SampleLine] = None
         self._signals = ReceivedSignals(job.platform)
         self._streams = job.shard.processes == 1
-        self._state_changed = True  # something was observed since the rules were asked
-        self._until_s: Optional[float] = None
+        self._state_changed = True  # a line was observed since the last decision
+        self._until_s: Optional[float] = None  # moment of the next decision without a new line
         self._reported_limitations: Set[str] = set()
-        self._ended = False  # the record is
+        self._ended = False  # the record has its last line
         self._files = ResultCollector(job.suites, job.record_dir, job.earlier)
         self._exit_handler = ProcessExitHandler(
             job,
@@ -153,10 +155,10 @@ class Supervisor:
         )
 
     def run(self) -> LegVerdict:
-        """Supervise until the rules say that the leg is over; every process is gone then.
+        """Supervise until the rules finish the leg; end every process.
 
         Raises:
-            InputError: not even the first line of the record could be written.
+            InputError: the first line of the record could not be written.
             UsageError: the command that is the one unit cannot be executed.
         """
         self._record_and_observe(self._job.header)
@@ -170,17 +172,17 @@ class Supervisor:
                 self._console.print_line(words)
         self._report_limitations(0.0, *self._job.platform.LIMITATIONS)
         self._claiming.begin()
-        # To the very end: a second signal must not come between the tests and the last line.
+        # Until the end: a second signal must not kill the leg before its last line is written.
         with self._signals.listening():
             try:
                 return self._end(self._run_to_finish())
             except UsageError:  # a command that is no program: nothing has run
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
-                return self._end_of_broken(error)
+            except Exception as error:  # noqa: BLE001  # after any bug the record gets its end
+                return self._end_after_bug(error)
 
     def _run_to_finish(self) -> Finish:
-        """Go on until the rules say that it is over, or we fail; nothing runs any more then."""
+        """Run rounds until the rules finish the leg, or a bug does; then end every process."""
         try:
             finish = self._step()
             while finish is None:
@@ -197,8 +199,8 @@ class Supervisor:
             self._instruments.close()
         return finish
 
-    def _end_of_broken(self, error: Exception) -> LegVerdict:
-        """Behind a mistake of ours at the very end: what results come to is for others to say."""
+    def _end_after_bug(self, error: Exception) -> LegVerdict:
+        """Write the end of the record after a bug in `_end`; return a verdict without results."""
         finish = self._internal_error(error)
         if not self._ended:
             now_s = self._now_s()
@@ -207,14 +209,14 @@ class Supervisor:
         return LegVerdict(ExitCode.INCOMPLETE, finish.ending, {}, (), ())
 
     def _internal_error(self, error: Exception) -> Finish:
-        """Behind a mistake of ours: end what runs, and say what can be reported."""
+        """Report a bug of ciguard, and the processes that it ends."""
         now_s, trace = self._now_s(), traceback.format_exc()
         what = f"{type(error).__name__}: {error}"
         detail = trace[-TRACE_CHARACTERS:]
         self._record.append(EventLine("internal_error", now_s, detail=detail))
-        for number in self._handles:  # which dies of being closed
-            words = "ended with the leg"
-            self._record.append(EventLine("last_output", now_s, number, detail=words))
+        for number in self._handles:  # `_run_to_finish` closes them
+            detail = "ended with the leg"
+            self._record.append(EventLine("last_output", now_s, number, detail=detail))
             self._record.append(ProcessEndLine(number, "unknown", None, now_s))
         for running in self._state.running.values():
             keys = (self._state.units[unit].key for unit in running.open_units)
@@ -225,16 +227,16 @@ class Supervisor:
         return Finish("unknown", Reason("internal_error"))
 
     def _now_s(self) -> float:
-        # As the record has it: a decision replayed at the time written is the same decision.
+        # Rounded as in the record, so that a replay decides at the same moment.
         return round(time.monotonic() - self._job.origin_s, 6)
 
     def _sleep(self) -> bool:
-        """Until the next tick, or until somebody calls: then True."""
+        """Wait for the next round; return whether a signal or a process ended the wait."""
         processes = [live.process for live in self._handles.values()]
         return self._job.platform.wait(self._signals.wakeup, processes, self._memory.every_s)
 
     def _step(self, *, hurry: bool = True) -> Finish | None:
-        """One round; the files, which cost the most, are read in every other one or in a hurry."""
+        """Run one round; files, which cost the most, are read in a hurry or in every other one."""
         now_s = self._now_s()
         self._handle_signals()
         if hurry or now_s - self._followed_s >= FOLLOW_EVERY_S:
@@ -246,7 +248,9 @@ class Supervisor:
                 self._follow(live)
                 if live.process.ended is not None:
                     self._process_ended(number, live, live.process.ended)
-            if self._is_record_removed():
+            # By a test that removes files of the record, as `git clean -fdx` does.
+            handles = self._handles.values()
+            if self._record.is_removed() or any(live.is_removed() for live in handles):
                 removed = Reason("record_removed")
                 self._console.print_line(f"unknown: {describe_reason(removed)}")
                 return Finish("unknown", removed)
@@ -261,27 +265,20 @@ class Supervisor:
         return finish
 
     def _progress_line(self, now_s: float) -> str:
-        """Return the counts of units with those of earlier legs, and what runs now."""
-        done = self._tally.results_by_unit.keys()
-        running = {unit for one in self._state.running.values() for unit in one.open_units}
+        """Return the progress in counts of units, earlier legs included, and the running units."""
+        reported = self._tally.results_by_unit.keys()
+        running = {unit for state in self._state.running.values() for unit in state.open_units}
         return describe_progress(
-            len(done),
-            len(done | {unit.key for unit in self._state.own_units}),
+            len(reported),
+            len(reported | {unit.key for unit in self._state.own_units}),
             bad=self._tally.count_bad(),
             times_s=(now_s, self._job.predicted_s),
             sample=self._sample,
             running=[unit_name(self._state.units[unit].key) for unit in sorted(running)],
         )
 
-    def _is_record_removed(self) -> bool:
-        """Return whether a test removed files of the record, as `git clean -fdx` does."""
-        live = self._handles.values()
-        return self._record.is_removed() or any(each.is_removed() for each in live)
-
-    # --- What happened ---------------------------------------------------------------------------
-
     def _record_and_observe(self, line: Line) -> None:
-        """A line of the leg's own that the rules look at."""
+        """Write a line of the leg, and pass it to the rules."""
         self._record.append(line)
         self._observe(line)
 
@@ -297,9 +294,7 @@ class Supervisor:
         for number in self._signals.drain():
             self._console.flush_timeout_s = CANCELLED_FLUSH_TIMEOUT_S
             self._console.print_line(f"{number.name}: stopping{' at once' * self._signals.hurry}")
-            self._record_and_observe(
-                EventLine(kind="signal", at_s=self._now_s(), detail=number.name)
-            )
+            self._record_and_observe(EventLine("signal", self._now_s(), detail=number.name))
             for live in self._handles.values() if self._signals.hurry else ():
                 live.process.stop(self._now_s(), immediately=True)
 
@@ -307,10 +302,18 @@ class Supervisor:
         for line in live.lines(self._now_s(), last=last):
             self._observe(line)
             if isinstance(line, StartLine) and line.at_s is None:
-                # Without a time there is no limit; in the leg's own record, so that it replays.
+                # A timeout needs a time; recorded, so that a replay has it, too.
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
-                self._record.append(_received_event(line, self._now_s()))
+                self._record.append(
+                    EventLine(
+                        "received",
+                        self._now_s(),
+                        line.process,
+                        *line.unit_key,
+                        detail=line.key.case,
+                    )
+                )
         for peak in live.peaks():
             self._record.append(peak)
         content = live.listing() if self._state.awaits_listing else None
@@ -339,7 +342,7 @@ class Supervisor:
             self._record.append(sample)
 
     def _process_started(self, live: ProcessHandle) -> None:
-        """Its program runs: where that says no starts, a unit that is alone begins now."""
+        """Take in a start; if the program reports no starts, a single unit begins now."""
         live.is_started, now_s = True, self._now_s()
         start = self._state.running[live.batch.process].start
         if len(start.units) == 1 and not self._job.executor(start.suite).reports_starts:
@@ -349,7 +352,7 @@ class Supervisor:
         self._report_limitations(now_s, live.process.limitation)
 
     def _process_ended(self, number: int, live: ProcessHandle, ended: ExitInfo) -> None:
-        """Take in the end of a process, with what it wrote last.
+        """Take in the end of a process, with its last lines.
 
         Raises:
             UsageError: the one command of the leg is no program.
@@ -359,17 +362,15 @@ class Supervisor:
             raise UsageError(ended.error, where="COMMAND", fix=fix)
         self._write_samples()
         self._follow(live, last=True)
-        concurrent = [one.batch for one in self._handles.values() if one is not live]
+        concurrent = [handle.batch for handle in self._handles.values() if handle is not live]
         self._exit_handler.handle(live, ended, concurrent, self._now_s())
-        # Where a process ends all its lines were seen: a decision need not repeat them for ever.
+        # Decisions need the counts of the last ended process only: its end implies all its lines.
         self._lines_read = live.lines_read()
         live.close()
         del self._handles[number]
 
-    # --- What to do ------------------------------------------------------------------------------
-
     def _decide(self) -> Finish | None:
-        """Ask and carry out, until there is nothing to do but wait."""
+        """Execute decisions of the rules until they wait or finish the leg."""
         while self._state_changed or (self._until_s is not None and self._now_s() >= self._until_s):
             now_s = self._now_s()
             action = next_action(self._state, now_s)
@@ -377,7 +378,7 @@ class Supervisor:
                 self._state_changed, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                if not action.checkpoint:  # which was said when it was due
+                if not action.checkpoint:  # a checkpoint was printed as a warning before
                     missing = self._state.without_result or self._state.import_crashed
                     is_incomplete = action.ending == "completed" and missing
                     word = "incomplete" if is_incomplete else action.ending
@@ -408,15 +409,16 @@ class Supervisor:
         elif isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
+            live = self._handles[action.process]
             if action.ending in LATE and not action.checkpoint:
-                self._handles[action.process].request_stacks()
-            # Also after this unit: one that swallows the interruption is not to be followed.
-            self._handles[action.process].request_stop()
+                live.process.request_stacks(live.batch.stacks_file)
+            # A unit may swallow the interruption: no further unit must follow it.
+            live.request_stop()
             at_once = self._signals.hurry or action.ending == "memory_guard"
-            self._handles[action.process].process.stop(now_s, immediately=at_once)
+            live.process.stop(now_s, immediately=at_once)
 
     def _assign(self, start: Start, line: EventLine) -> None:
-        """Give the process that waits its units, or end it."""
+        """Give units to the waiting process, or none, which ends it."""
         self._record.append(line)
         live = self._handles[start.process]
         tests = count_of(len(start.units), "test")
@@ -453,7 +455,7 @@ class Supervisor:
         self._record.append(replace(line, pid=live.process.root))
 
     def _report_limitations(self, now_s: float, *limitations: str) -> None:
-        """Say once what cannot be measured or guarded here."""
+        """Record and print once what cannot be measured or guarded here."""
         for limitation in limitations:
             if limitation and limitation not in self._reported_limitations:
                 self._reported_limitations.add(limitation)
@@ -461,12 +463,14 @@ class Supervisor:
                 self._console.print_line(f"not available in this job: {limitation}")
 
     def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
-        """Write the batch and start its process. Raises OSError where either cannot be."""
+        """Write the files of a process and start it. Raises OSError if either fails."""
         job, suite = self._job, self._job.suites[action.suite]
         units = [self._state.units[unit] for unit in action.units]
-        had = self._state.tries
-        tries = {self._state.units[one].unit: had[one] for one in action.units if one in had}
-        restore_plugins(job.scratch_dir, os.path.join(job.scratch_dir, "inside"))
+        counts = self._state.tries
+        tries = {
+            self._state.units[unit].unit: counts[unit] for unit in action.units if unit in counts
+        }
+        extract_plugins(os.path.join(job.scratch_dir, "inside"))  # if a test has removed them
         batch = write_process_files(
             units if units or not self._state.awaits_listing else None,
             suite_key=(action.suite, action.variant),
@@ -481,45 +485,44 @@ class Supervisor:
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
-        cwd, here = os.path.abspath(suite.cwd), (job.platform, self._instruments, self._guardrail)
-        defaults = defaults_line(job.header, action.suite, action.variant, action.process)
         return ProcessHandle(
             invocation.argv,
             env,
-            cwd,
+            os.path.abspath(suite.cwd),
             batch,
-            defaults,
-            platform_parts=here,
+            defaults_line(job.header, action.suite, action.variant, action.process),
+            platform_parts=(job.platform, self._instruments, self._guardrail),
             started_s=now_s,
             stdin=job.stdin,
         )
 
     def _end(self, finish: Finish) -> LegVerdict:
+        """Judge the leg, write the last lines of its record and print its summary."""
         planned = self._state.own_units
-        found = judge_leg(
+        verdict = judge_leg(
             self._tally,
             planned,
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._exit_handler.unexplained,
-            filed=self._files.units,
+            in_files=self._files.units,
             failed_files=self._files.failed,
             checkpoint=finish.checkpoint,
             signalled=self._signals.exit_code,
             settings=unplanned_settings(self._exit_handler.settings, self._job.suites),
         )
         now_s = self._now_s()
-        if found.checkpoint:
-            # No end line: whoever reads the record must not take the leg for one that has ended.
+        if verdict.checkpoint:
+            # No end line: the leg continues in the next step.
             self._record.append(EventLine("paused", now_s, detail=describe_reason(finish.reason)))
         else:
-            if found.ending != "completed":
-                left = [key for key in found.missing if key not in self._exit_handler.causes]
-                reason = f"{found.ending}: {describe_reason(finish.reason)}"
-                for event in not_run_events(left, len(planned), reason, now_s):
+            if verdict.ending != "completed":
+                not_run = [key for key in verdict.missing if key not in self._exit_handler.causes]
+                reason = f"{verdict.ending}: {describe_reason(finish.reason)}"
+                for event in not_run_events(not_run, len(planned), reason, now_s):
                     self._record.append(event)
-            ending = "disk_full" if self._record.dropped else found.ending
-            self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
+            ending = "disk_full" if self._record.dropped else verdict.ending
+            self._record.append(EndLine(ending, now_s, int(verdict.exit_code), verdict.counts))
             self._ended = True
         self._record.sync(now_s, immediately=True)
         if self._record.dropped:
@@ -527,18 +530,14 @@ class Supervisor:
             self._console.print_line(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
         wall_s = now_s - self._state.began_s
-        copied = (
-            self._files.copied if self._job.is_command and self._job.suites[""].results else None
-        )
-        in_all_s = now_s if self._job.earlier.legs else None
-        causes = self._exit_handler.causes
+        collects = self._job.is_command and self._job.suites[""].results
+        total_s = now_s if self._job.earlier.legs else None
         self._console.print_summary(
-            name, found, (wall_s, in_all_s), causes, self._job.suites, copied_files=copied
+            name,
+            verdict,
+            (wall_s, total_s),
+            self._exit_handler.causes,
+            self._job.suites,
+            copied_files=self._files.copied if collects else None,
         )
-        return found
-
-
-def _received_event(result: Result, now_s: float) -> EventLine:
-    """When the leg heard of a result whose program measures no time."""
-    suite, variant, unit, case = result.key
-    return EventLine("received", now_s, result.process, suite, variant, unit, detail=case)
+        return verdict

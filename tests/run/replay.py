@@ -62,7 +62,7 @@ class _Files:
 
 
 def replay(
-    folder: Path, plan: Plan, for_s: float | None = None, key: str = "01"
+    folder: Path, plan: Plan, step_limit_s: float | None = None, key: str = "01"
 ) -> Iterator[tuple[Line, Line | None]]:
     """Yield each recorded decision with the one that the rules come to now."""
     shard = next(one for one in plan.shards if one.key == key)
@@ -70,7 +70,7 @@ def replay(
         shard,
         plan.suites,
         plan.policy,
-        for_s=for_s,
+        step_limit_s=step_limit_s,
         file_of=lambda unit: framework(plan.suites[unit.suite].framework).file_of(unit.unit),
         others_blocks=claimable_blocks(plan, key),
     )
@@ -101,9 +101,9 @@ def replay(
             state.observe(line)
 
 
-def replays(folder: Path, plan: Plan, for_s: float | None = None, key: str = "01") -> None:
+def replays(folder: Path, plan: Plan, step_limit_s: float | None = None, key: str = "01") -> None:
     """Assert that every decision of a real leg comes out again."""
-    compared = list(replay(folder, plan, for_s, key))
+    compared = list(replay(folder, plan, step_limit_s, key))
     assert len(compared) >= 2
     for recorded, rerun in compared:
         assert recorded == rerun

@@ -25,7 +25,7 @@ def state_of(
     processes: int = 1,
     budget_mib: int | None = None,
     policy: LegPolicy = OFF,
-    for_s: float | None = None,
+    step_limit_s: float | None = None,
     files: bool = False,
 ) -> State:
     """`files`: its framework announces units, and what stands before "::" is read first."""
@@ -37,7 +37,7 @@ def state_of(
         shard,
         dict.fromkeys(("", "other"), suite),
         policy,
-        for_s=for_s,
+        step_limit_s=step_limit_s,
         file_of=lambda unit: unit.unit.partition("::")[0] if files else "",
     )
 

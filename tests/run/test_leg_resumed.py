@@ -254,7 +254,7 @@ def test_nap(n):
     (output,) = [event for event in record.events if event.kind == "checkpoint"]
     assert re.fullmatch(r"3 s have passed; \d+ tests left for another step", output.detail)
     assert f"checkpoint: {output.detail}" in first.printed
-    replays(tmp_path / "records" / "1", plan, for_s=3.0)
+    replays(tmp_path / "records" / "1", plan, step_limit_s=3.0)
     code, verdict = guard(tmp_path)
     assert code == 13
     assert "'kind': 'checkpoint'" in str(verdict["findings"])
@@ -315,7 +315,7 @@ def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
     for word in ("deadline", "SIGINT", "died"):
         assert word not in first.printed, "nothing went wrong"
     no_survivor(first)
-    replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), for_s=2.0)
+    replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), step_limit_s=2.0)
     (tmp_path / "go").touch()
     words = ("--continue", "records", "--for", "10m", "--github")
     leg = shard(tmp_path, "2", *words, GITHUB_OUTPUT=os.fspath(tmp_path)).wait(0)

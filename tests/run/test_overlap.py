@@ -57,7 +57,7 @@ def test_cases_of_two_units_may_alternate() -> None:
     for culprit in culprit_results(state, 1, "crash", 5.0):
         state.observe(culprit)
     state.observe(ProcessEndLine(1, "crash", -11))
-    assert state.waiting == [0, 1, 3], "nobody knows whether a and b were through"
+    assert state.pending == [0, 1, 3], "nobody knows whether a and b were through"
 
 
 def test_all_reported_open_units_are_candidate_culprits() -> None:

@@ -1,8 +1,8 @@
-"""How much memory is left before the kernel or the platform kills, and whether the kernel has.
+"""Memory that is left before the kernel or the platform kills a process, and the kernel's kills.
 
-headroom = min(MemAvailable + half of the free swap, limit - use of each cgroup above us). In a
-container /proc/meminfo is the node's, so the cgroups count; page cache that can be dropped does not
-count as used. Sources: proc(5); kernel, admin-guide/cgroup-v2.
+headroom = min(MemAvailable + half of the free swap, limit - use of each cgroup above the leg). In a
+container /proc/meminfo describes the node, so the cgroups count. Page cache that can be dropped
+does not count as used. Sources: proc(5); kernel, admin-guide/cgroup-v2.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ assert sys.platform != "win32"
 
 MEMINFO = "/proc/meminfo"
 UNLIMITED_BYTES = 1 << 60  # cgroup v1 writes a huge number where v2 writes "max"
-READ_CACHE_BELOW_BYTES = 2 << 30  # above, how much of a cgroup is droppable cache decides nothing
+READ_CACHE_BELOW_BYTES = 2 << 30  # above this headroom the droppable cache decides nothing
 
 
 def parse_meminfo(content: bytes) -> MachineMemory:
-    """Read the four lines of /proc/meminfo that matter; fifty cost 0.05 ms."""
+    """Parse the four lines of /proc/meminfo that matter; all fifty would cost 0.05 ms."""
     swap, free = _meminfo_bytes(content, b"SwapTotal:"), _meminfo_bytes(content, b"SwapFree:")
     return MachineMemory(
         total_bytes=_meminfo_bytes(content, b"MemTotal:"),
@@ -47,7 +47,7 @@ def _read(path: str) -> bytes | None:
 
 
 def read_number(path: str, key: bytes = b"") -> int | None:
-    """The number in a file, or after `key` in one of its lines; None where there is none."""
+    """Return the number in a file, or after `key` in one of its lines; None for no number."""
     for line in (_read(path) or b"").splitlines():
         words = line.split()
         if len(words) == 1 + bool(key) and words[:-1] == [key][: bool(key)]:
@@ -57,7 +57,7 @@ def read_number(path: str, key: bytes = b"") -> int | None:
 
 @dataclass(frozen=True, **SLOTS)
 class MemoryLimit:
-    """A memory cgroup with a limit, v1 or v2 by its file names."""
+    """A memory cgroup with a limit; the file names are those of v1 or v2."""
 
     folder: str
     limit_bytes: int
@@ -65,24 +65,24 @@ class MemoryLimit:
     cache_key: bytes
 
     def headroom_bytes(self) -> int | None:
-        """Limit - use, with the cache counted as free where it matters."""
+        """Return the limit minus the use, plus the droppable cache if that may decide."""
         usage = read_number(f"{self.folder}/{self.usage_file}")
         if usage is None:
             return None
-        left = self.limit_bytes - usage
-        if left < READ_CACHE_BELOW_BYTES:
-            left += read_number(f"{self.folder}/memory.stat", self.cache_key) or 0
-        return left
+        headroom = self.limit_bytes - usage
+        if headroom < READ_CACHE_BELOW_BYTES:
+            headroom += read_number(f"{self.folder}/memory.stat", self.cache_key) or 0
+        return headroom
 
 
 def memory_cgroups(membership: bytes, root: str = "/sys/fs/cgroup") -> tuple[str, ...]:
-    """Folders of our memory cgroup and those above it, nearest first.
+    """Return the folders of the leg's memory cgroup and of those above it, nearest first.
 
     Args:
-        membership: /proc/self/cgroup.
-        root: where cgroups are mounted; v1 controllers below it by name, hybrid v2 in `unified`.
+        membership: content of /proc/self/cgroup.
+        root: mount point of cgroups, with v1 controllers by name and hybrid v2 in `unified`.
     """
-    found: list[str] = []
+    folders: list[str] = []
     for line in membership.decode("utf-8", "replace").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -90,18 +90,18 @@ def memory_cgroups(membership: bytes, root: str = "/sys/fs/cgroup") -> tuple[str
         bases = (f"{root}/memory",) if controllers else (root, f"{root}/unified")
         for base in bases:
             parts = [part for part in path.split("/") if part]
-            # In a container the path is the host's and the mount shows only its end: the base
-            # itself is tried too, and folders that do not exist are left out.
+            # In a container the path is the host's, and the mount shows only its end: the base
+            # itself counts, too, and folders that do not exist are skipped.
             for depth in range(len(parts), -1, -1):
                 folder = "/".join([base, *parts[:depth]])
-                if os.path.isdir(folder) and folder not in found:
-                    found.append(folder)
-    return tuple(found)
+                if os.path.isdir(folder) and folder not in folders:
+                    folders.append(folder)
+    return tuple(folders)
 
 
-def with_limits(folders: tuple[str, ...]) -> tuple[MemoryLimit, ...]:
-    """Those of the cgroups that have a memory limit."""
-    found = []
+def memory_limits(folders: tuple[str, ...]) -> tuple[MemoryLimit, ...]:
+    """Return the limits of those cgroups that have one."""
+    limits = []
     for folder in folders:
         for limit, usage, cache in (
             ("memory.max", "memory.current", b"inactive_file"),
@@ -109,41 +109,39 @@ def with_limits(folders: tuple[str, ...]) -> tuple[MemoryLimit, ...]:
         ):
             size = read_number(f"{folder}/{limit}")
             if size is not None and size < UNLIMITED_BYTES:
-                found.append(MemoryLimit(folder, size, usage, cache))
-    return tuple(found)
+                limits.append(MemoryLimit(folder, size, usage, cache))
+    return tuple(limits)
 
 
 class LinuxHeadroom(Headroom):
-    """Reads what is left, 50 times a second."""
+    """The headroom on Linux, cheap enough to be read 50 times a second."""
 
     def __init__(self, meminfo: str | None = None) -> None:
         super().__init__(meminfo)
         self._meminfo = meminfo or MEMINFO
         self._folders = memory_cgroups(_read("/proc/self/cgroup") or b"")
-        self._limited = with_limits(self._folders)
+        self._limits = memory_limits(self._folders)
 
     def machine(self) -> MachineMemory:
-        """What the machine says now."""
-        # Elsewhere than on Linux nothing is known, and nothing is guarded.
+        """Return the machine's memory; on another Unix nothing is known, so nothing is guarded."""
         return parse_meminfo(_read(self._meminfo) or b"")
 
     def memory_bytes(self) -> int | None:
-        """What the leg may use at most: the machine's memory, or its tightest cgroup's limit."""
-        sizes = [group.limit_bytes for group in self._limited]
+        """Return the machine's memory, or the limit of its tightest cgroup."""
+        sizes = [limit.limit_bytes for limit in self._limits]
         total = self.machine().total_bytes
         sizes += [] if total is None else [total]
         return min(sizes) if sizes else None
 
     def headroom_bytes(self, machine: MachineMemory) -> int | None:
-        """What is left before something is killed; None where that is not known."""
-        found = [group.headroom_bytes() for group in self._limited]
+        """Return the smallest headroom of the machine and the cgroups; None if none is known."""
+        headrooms = [limit.headroom_bytes() for limit in self._limits]
         if machine.available_bytes is not None:
-            found.append(machine.available_bytes + (machine.swap_free_bytes or 0) // 2)
-        known = [size for size in found if size is not None]
-        return min(known) if known else None
+            headrooms.append(machine.available_bytes + (machine.swap_free_bytes or 0) // 2)
+        return min((size for size in headrooms if size is not None), default=None)
 
     def oom_file(self) -> str:
-        """Where the kernel counts its kills for memory: of our cgroup, else of the machine."""
+        """Return the file with the kernel's count of kills: of the cgroup, else of the machine."""
         for folder in self._folders[:1]:
             for file in ("memory.events", "memory.oom_control"):
                 if read_number(f"{folder}/{file}", b"oom_kill") is not None:
@@ -151,8 +149,8 @@ class LinuxHeadroom(Headroom):
         return "/proc/vmstat"
 
     def oom_kills(self) -> int:
-        """How often the kernel has killed for memory.
+        """Return the kernel's count of out-of-memory kills.
 
-        Only a rise while one of our processes died by a signal means something.
+        Only a rise during the life of a tested process that was killed is evidence.
         """
         return read_number(self.oom_file(), b"oom_kill") or 0

@@ -1,7 +1,7 @@
-"""Memory of a tree of processes, from outside: resident bytes, shared pages counted in each.
+"""Resident memory of a process tree on Linux; shared pages count in each process.
 
-Linux: `statm` of each process (4-420 us for 1-100 of them); the tree itself is looked up anew twice
-a second. Where there is no /proc every number is None: not measured is not 0.
+The sizes come from `statm` of each process (4-420 us for 1-100 processes), the tree from a scan
+twice a second. Without /proc every number is None: not measured is not 0.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def children(pid: int) -> tuple[int, ...]:
-    """Direct children, by any thread; () for a process that is gone or a kernel without the file.
+    """Return the direct children of all threads; () if the process or the kernel's file is missing.
 
     `/proc/PID/task/TID/children` needs CONFIG_PROC_CHILDREN, which distributions set.
     """
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as stream:
-                found.extend(map(int, stream.read().split()))
+                pids.extend(map(int, stream.read().split()))
     except OSError:
-        pass  # a thread or the process ended while we looked
-    return tuple(found)
+        pass  # a thread or the process ended meanwhile
+    return tuple(pids)
 
 
 class TreeMemory:
-    """The processes below one reaper; the reaper itself is not counted."""
+    """The processes below one reaper, without the reaper."""
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -41,9 +41,9 @@ class TreeMemory:
         self._scanned_s = float("-inf")
 
     def read_bytes(self, now_s: float) -> int | None:
-        """Resident memory of the tree now; None where no process of it can be read.
+        """Return the resident memory now; None if no process of the tree can be read.
 
-        Of one that has ended and that was not waited for it says 0, which is no size.
+        A process that has ended and was not waited for has 0, which counts as unreadable.
         """
         if now_s - self._scanned_s >= RESCAN_S or not self._pids:
             self._scanned_s = now_s
@@ -52,35 +52,31 @@ class TreeMemory:
         for pid in tuple(self._pids):
             try:
                 with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
-                    total += _resident_bytes(stream.read(256))
+                    total += int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
             except (OSError, IndexError):
                 self._pids.discard(pid)
         return total or None
 
     def pids(self) -> frozenset[int]:
-        """The processes that the last look found."""
+        """Return the processes of the last scan."""
         return frozenset(self._pids)
 
     def rescan(self) -> None:
-        """Look for processes that began or ended."""
-        waiting = list(children(self.root))
+        """Scan for processes that began or ended."""
+        to_scan = list(children(self.root))
         self._pids = set()
-        while waiting:
-            pid = waiting.pop()
+        while to_scan:
+            pid = to_scan.pop()
             if pid not in self._pids:
                 self._pids.add(pid)
-                waiting.extend(children(pid))
-
-
-def _resident_bytes(statm: bytes) -> int:
-    return int(statm.split(b" ", 2)[1]) * PAGE_BYTES
+                to_scan.extend(children(pid))
 
 
 class Pressure:
-    """How long programs of the machine have waited for memory, since this was made.
+    """Memory pressure: time that programs of the machine waited for memory since the constructor.
 
     Args:
-        path: of the kernel's file (Documentation/accounting/psi); where there is none, nothing.
+        path: file of the kernel (Documentation/accounting/psi), which may be missing.
     """
 
     def __init__(self, path: str = PRESSURE) -> None:
@@ -88,13 +84,13 @@ class Pressure:
         self._initial_totals = self._totals()
 
     def _totals(self) -> tuple[int, ...]:
-        """Microseconds: some of them, all of them."""
+        """Return the microseconds in which some, and in which all programs waited."""
         with contextlib.suppress(OSError, ValueError), open(self._path, "rb") as stream:
             words = stream.read().split()
             return tuple(int(word[6:]) for word in words if word.startswith(b"total="))
-        return ()  # a kernel that was told to keep no account
+        return ()  # the kernel keeps no account
 
     def stalled_s(self) -> tuple[float | None, float | None]:
-        """Seconds in which some, and in which all of them waited; None where that is not known."""
-        now = [(one - was) / 1e6 for one, was in zip(self._totals(), self._initial_totals)]
-        return (now[0], now[1]) if len(now) == 2 else (None, None)  # noqa: PLR2004
+        """Return the seconds in which some, and in which all programs waited; None if not known."""
+        waited_s = [(now - then) / 1e6 for now, then in zip(self._totals(), self._initial_totals)]
+        return (waited_s[0], waited_s[1]) if len(waited_s) == 2 else (None, None)  # noqa: PLR2004

@@ -1,39 +1,43 @@
-"""What a leg must know of an operating system: start and end processes, wait, measure memory.
+"""Interface to the operating system: start and end processes, wait, measure memory.
 
-One file an operating system, chosen in `current.py`. Standard library only, Python 3.8+ (travels in
-the leg). The rest of the leg asks these names and never which system it is on.
+Each system has one file that provides the names of `Platform`; `current.py` selects the file. The
+base classes here measure nothing and guard nothing: a system overrides what it can do. The rest of
+the leg never asks which system it runs on.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Optional
+from typing import TYPE_CHECKING, ClassVar, Final, List, Optional, Tuple
 
 from ciguard.model import SLOTS, EventLine, PeakLine, Result, StartLine
 
 if TYPE_CHECKING:
     import signal
-    from typing import Any, ContextManager, Mapping, Protocol, Sequence, Tuple, Union
+    from typing import Any, ContextManager, Mapping, Protocol, Sequence, Union
 
     from ciguard.errors import ExitCode
 
-NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
+NOT_STARTED: Final = 127  # exit code of a shell for a program that it cannot start
 
-# For every file that lines are written to or read from: Windows would turn "\n" into "\r\n".
+# For every file of lines: without O_BINARY, Windows would turn "\n" into "\r\n".
 FILE_FLAGS: Final[int] = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
-# A C library with text mode remembers that a file was at its end until one seeks (seen under Wine).
+# C libraries with a text mode remember the end of a file until the next seek (seen under Wine).
 EOF_IS_STICKY: Final = hasattr(os, "O_BINARY")
 
 
 @dataclass(frozen=True, **SLOTS)
 class ExitInfo:
-    """How the operating system saw the end; `error` where it could not even be started.
+    """End of a tested process as the operating system reports it.
 
-    `is_reaper_lost`: what was between it and the leg was killed, and its exit code is not known.
-    `exit_code`: below 0 the signal; a Windows status as it is, 0xC0000005. `peak_bytes`: the
-    largest size of any one process of it that was waited for.
+    Attributes:
+        exit_code: negative for a signal; a Windows status unchanged, such as 0xC0000005.
+        peak_bytes: largest resident size of a single process of the tree that was waited for.
+        error: why the process could not be started; "" if it was started.
+        is_reaper_lost: the reaper (process/reaper.py) was killed, so the exit code is not known.
     """
 
     exit_code: int
@@ -46,7 +50,7 @@ class ExitInfo:
 
 @dataclass(frozen=True, **SLOTS)
 class MachineMemory:
-    """The machine's memory at one moment; None where it does not say."""
+    """The machine's memory at one moment; None where the system does not report it."""
 
     total_bytes: Optional[int]
     available_bytes: Optional[int]
@@ -58,7 +62,7 @@ UNKNOWN: Final = MachineMemory(None, None, None, None)
 
 
 class MemoryInstruments:
-    """What one leg measures with, besides sizes of trees; as it stands here: nothing.
+    """Further measurements of a leg, besides tree sizes: peaks, GPUs, pressure. Here: none.
 
     Args:
         environ: the leg's own environment.
@@ -67,112 +71,138 @@ class MemoryInstruments:
     def __init__(self, environ: Mapping[str, str]) -> None:
         pass
 
-    def windows(self, tree: Tree) -> Optional[PeakTracker]:  # noqa: ARG002
-        """For a tree whose processes do not measure themselves."""
+    def peak_tracker(self, tree: Tree) -> Optional[PeakTracker]:  # noqa: ARG002
+        """Return a tracker for a tree whose processes do not measure their own peaks."""
         return None
 
     def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of a sample that are asked for rarely, once an answer has come; never waits."""
+        """Return fields of a sample that are measured rarely, as they arrive; never wait."""
         return {}
 
     def pressure(self) -> Mapping[str, float]:
-        """Fields of a sample that say how long programs have waited for memory."""
+        """Return fields of a sample: how long programs have waited for memory."""
         return {}
 
     def close(self) -> None:
-        """Give back what is held; processes have ended."""
+        """Release what the instruments hold, after all tested processes have ended."""
 
 
 class Headroom:
-    """How much memory is left before something is killed, and whether something was.
+    """Memory that is left before the system kills a process, and its count of kills.
 
-    Here it is not known, and nothing is guarded.
+    Here nothing is known, so nothing is guarded.
 
     Args:
-        meminfo: a file that says what memory the machine has; None for the system's own word.
+        meminfo: file to read the machine's memory from; None for that of the system.
     """
 
     def __init__(self, meminfo: Optional[str] = None) -> None:
         pass
 
     def machine(self) -> MachineMemory:
-        """What the machine says now."""
+        """Return the machine's memory now."""
         return UNKNOWN
 
     def memory_bytes(self) -> Optional[int]:
-        """What the leg may use at most."""
+        """Return the most that the leg may use; None if not known."""
         return None
 
     def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
-        """What is left; None where that is not known."""
+        """Return the memory that is left; None if not known."""
         return None
 
     def oom_file(self) -> str:
-        """Where the system counts its kills for memory; "" where it does not."""
+        """Return the file in which the system counts its out-of-memory kills; "" for none."""
         return ""
 
     def oom_kills(self) -> int:
-        """How often the system has killed for memory; 0 where it does not count."""
+        """Return the system's count of out-of-memory kills; 0 if it counts none."""
         return 0
+
+
+# Signal names, each with the seconds after the begin of a stop at which it is sent.
+Schedule = Tuple[Tuple[float, str], ...]
+
+
+class TestedProcess(ABC):
+    """A program with its descendants: its start and end, and the stop of the whole tree."""
+
+    __test__ = False  # no test class, whatever its name
+    GRACEFUL: ClassVar[Schedule]
+    IMMEDIATE: ClassVar[Schedule]
+    root: int  # pid whose descendants are the tree: the leg's own reaper, or the program
+
+    def __init__(self) -> None:
+        self.pid: Optional[int] = None  # of the program; None until `poll` has seen its start
+        self.ended: Optional[ExitInfo] = None  # set when `poll` has seen an end or a failed start
+        self.stop_requested_s: Optional[float] = None  # moment of the first `stop`
+        self.limitation = ""  # which processes may outlive the tree, and why; "" if none can
+        self._signals: List[Tuple[float, str]] = []
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Take in the start and the end of the program, without waiting."""
+
+    @abstractmethod
+    def request_stacks(self, path: str) -> None:
+        """Ask each process of the tree that can answer to write its stacks to `path`-PID."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release pipes and handles; this ends a tree that is still alive."""
+
+    def stop(self, now_s: float, *, immediately: bool = False) -> None:
+        """Begin a stop; an immediate one replaces a graceful one. `escalate` continues it."""
+        schedule = self.IMMEDIATE if immediately else self.GRACEFUL
+        self._signals = [(now_s + delay_s, name) for delay_s, name in schedule]
+        self.stop_requested_s = self.stop_requested_s or now_s
+        self.escalate(now_s)
+
+    def escalate(self, now_s: float) -> None:
+        """Send the signals that are due."""
+        while self._signals and self._signals[0][0] <= now_s and self.ended is None:
+            self._send_signal(self._signals.pop(0)[1])
+
+    @abstractmethod
+    def _send_signal(self, name: str) -> None:
+        """Send one signal of the schedule."""
 
 
 if TYPE_CHECKING:
 
-    class Process(Protocol):
-        """A running program and all that it starts, its end, and the ways to bring that about."""
-
-        root: int  # the process whose descendants are the tree; itself may be ours
-        pid: Optional[int]  # None until `poll` learns of its start; or `ended` says why not
-        ended: Optional[ExitInfo]
-        stop_requested_s: Optional[float]  # when it was first told to end
-        limitation: str  # what may outlive it here, and why; "" where nothing can
-
-        def poll(self) -> None:
-            """Take in its end, without waiting."""
-
-        def request_stacks(self, path: str) -> None:
-            """Have each process of it that can answer write its stacks to `path`-PID."""
-
-        def stop(self, now_s: float, *, immediately: bool = False) -> None:
-            """Begin to end it, politely first; `escalate` goes on."""
-
-        def escalate(self, now_s: float) -> None:
-            """Do what is due."""
-
-        def close(self) -> None:
-            """Give back what is held; a tree that is still alive dies of it."""
-
     class Tree(Protocol):
-        """Memory of a process tree, from outside."""
+        """Memory of a process tree, measured from outside."""
 
         def read_bytes(self, now_s: float) -> Optional[int]:
-            """Its size now; None where nothing can be read."""
+            """Return the size now; None if no process can be read."""
 
     class PeakTracker(Protocol):
-        """Peaks of a tree from outside, between looks at what it says."""
+        """Peaks of the units in a tree, measured from outside.
 
-        peak_bytes: int  # the largest of one process so far; 0: nothing could be measured
+        In each round of the supervisor the order is `poll` (and `end` before it, once the process
+        has ended), `add_line` for each new line of the process, `take_peaks`.
+        """
+
+        peak_bytes: int  # largest peak of a single process so far; 0 if nothing was measured
 
         def poll(self, now_s: float) -> None:
-            """Before its lines are read."""
+            """Measure, before new lines are read."""
 
         def end(self, peak_bytes: Optional[int]) -> None:
-            """The process has ended, before its last lines are read; `peak_bytes` as of
-            `ExitInfo`.
-            """
+            """Take in the end of the process, with its `ExitInfo.peak_bytes`."""
 
         def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
-            """A line that was read."""
+            """Take in a line of the process."""
 
         def take_peaks(self) -> Sequence[PeakLine]:
-            """All are read: what its results lack."""
+            """Return the peaks of the units that ended with the new lines."""
 
     class Platform(Protocol):
-        """One operating system. Modules satisfy it by having the names."""
+        """One operating system; a module satisfies the protocol by its names."""
 
         NAME: str
-        LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on any machine of it
-        EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # signals that end a leg
+        LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on this system
+        EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # received signals that end a leg
 
         def start(
             self,
@@ -182,32 +212,34 @@ if TYPE_CHECKING:
             log: str,
             *,
             stdin: Optional[int] = None,
-        ) -> Process:
+        ) -> TestedProcess:
             """Start a program, from the main thread only.
 
-            `stdin`: the descriptor that it reads from; None for nothing to read.
+            Args:
+                log: file that its output is appended to.
+                stdin: descriptor that the program reads from; None for empty input.
 
             Raises:
-                OSError: what starts it could not be started (no memory, no process left).
+                OSError: no memory or no process was left for the start.
             """
 
         def adopt_orphans(self) -> None:
-            """Become the parent of what loses its own, where the system lets us."""
+            """Make the leg the parent of processes that lose theirs, if the system can."""
 
-        def tree(self, process: Process) -> Tree:
-            """The memory of what it runs."""
+        def tree(self, process: TestedProcess) -> Tree:
+            """Return the memory of a process and its descendants."""
 
         def instruments(self, environ: Mapping[str, str]) -> MemoryInstruments:
-            """What there is to measure with, for a leg with that environment."""
+            """Return the instruments for a leg with this environment."""
 
         def headroom(self, meminfo: Optional[str]) -> Headroom:
-            """The machine's memory; `meminfo` is a file to read it from, None for its own."""
+            """Return the machine's headroom; `meminfo` as of `Headroom`."""
 
         def wakeup(self) -> ContextManager[int]:
-            """A descriptor that wakes `wait` when a signal arrives; -1 where there is none."""
+            """Provide a descriptor that wakes `wait` when a signal arrives; -1 for none."""
 
-        def wait(self, wakeup: int, processes: Sequence[Process], timeout_s: float) -> bool:
-            """Until a signal arrives or a process has something for `poll`; True then."""
+        def wait(self, wakeup: int, processes: Sequence[TestedProcess], timeout_s: float) -> bool:
+            """Wait for a signal or for news of a process; return False after the timeout."""
 
         def cpus(self) -> Optional[int]:
-            """Processors that we may use."""
+            """Return the number of processors that the leg may use."""

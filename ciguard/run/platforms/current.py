@@ -1,4 +1,4 @@
-"""The operating system that a leg runs on; the one place that asks for its name."""
+"""Selection of the operating system's module; no other code of the leg asks for its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if sys.platform == "win32":
 elif sys.platform == "darwin":
     from ciguard.run.platforms import macos as _here
 else:
-    # Another Unix without /proc is told from Linux by what it cannot read.
+    # A Unix without /proc is handled here, too: nothing that it cannot read is measured.
     from ciguard.run.platforms import linux as _here
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""macOS, never tried on one: trees and their sizes by `ps` once a second, nothing guarded.
+"""macOS (never tested there): tree sizes by `ps` once a second, no guard rail.
 
-There is no /proc and no subreaper. What is left of the memory is not guessed at: macOS compresses
-and swaps by itself, and a kill on a wrong number would be worse than none.
+There is no /proc and no subreaper. The headroom is not estimated: macOS compresses and swaps by
+itself, and a kill because of a wrong number would be worse than no kill.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ assert sys.platform != "win32"
 
 from ciguard.run.platforms.base import Headroom, MemoryInstruments
 from ciguard.run.process import reaper
-from ciguard.run.process.spawn import EXIT_CODE_BY_SIGNAL, SupervisedProcess, wait, wakeup
+from ciguard.run.process.received_signals import EXIT_CODE_BY_SIGNAL, wait, wakeup
+from ciguard.run.process.spawn import SupervisedProcess
 
 if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Process, Tree
+    from ciguard.run.platforms.base import TestedProcess, Tree
 
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "PsTree", "adopt_orphans", "cpus"]
 __all__ += ["headroom", "instruments", "start", "tree", "wait", "wakeup"]
@@ -33,9 +34,9 @@ PS_EVERY_S: Final = 1.0  # `ps` takes 10-20 ms of a core each time
 
 
 class PsTree:
-    """The processes below one reaper, itself left out, as `ps` listed them last.
+    """The processes below one reaper, without the reaper, as `ps` listed them last.
 
-    Their sizes are resident bytes, shared pages in each.
+    Sizes are resident bytes; shared pages count in each process.
     """
 
     def __init__(self, root: int) -> None:
@@ -44,7 +45,7 @@ class PsTree:
         self._listed_s = float("-inf")
 
     def read_bytes(self, now_s: float) -> Optional[int]:
-        """Memory of the tree now, or up to a second ago; None where no process of it was found."""
+        """Return the tree's memory, up to a second old; None if no process of it was listed."""
         if now_s - self._listed_s >= PS_EVERY_S:
             self._listed_s = now_s
             listed = reaper.list_by_ps()
@@ -54,10 +55,10 @@ class PsTree:
 
 
 class MachineSize(Headroom):
-    """The machine's size alone: what is free is not asked, and nothing is guarded."""
+    """The size of the machine's memory; its headroom is not known, so nothing is guarded."""
 
     def memory_bytes(self) -> Optional[int]:
-        """hw.memsize, which POSIX has as pages."""
+        """Return hw.memsize, as POSIX gives it in pages."""
         with contextlib.suppress(OSError, ValueError):
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return None
@@ -70,9 +71,9 @@ cpus = os.cpu_count  # there is no container and no taskset
 
 
 def adopt_orphans() -> None:
-    """There is no subreaper."""
+    """Do nothing: there is no subreaper."""
 
 
-def tree(process: Process) -> Tree:
-    """By `ps`."""
+def tree(process: TestedProcess) -> Tree:
+    """Return the memory as listed by `ps`."""
     return PsTree(process.root)

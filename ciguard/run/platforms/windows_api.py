@@ -1,6 +1,6 @@
-"""Structures and constants of the Windows API, spelling of its programs and variables. Pure.
+"""Structures and constants of the Windows API; its rules for program paths and variables. Pure.
 
-Types are spelled by their width, so that a structure has the same size wherever this is imported.
+Types have a fixed width, so that a structure has the same size on every system that imports it.
 Source: winnt.h, psapi.h and sysinfoapi.h, as learn.microsoft.com describes them.
 """
 
@@ -19,8 +19,8 @@ ACCOUNTING, PROCESS_IDS, EXTENDED_LIMITS = 1, 3, 9  # classes of QueryInformatio
 KILL_ON_JOB_CLOSE: Final = 0x2000
 QUERY_LIMITED_INFORMATION: Final = 0x1000
 CREATE_SUSPENDED: Final = 0x4  # subprocess has no name for it
-DBG_TERMINATE_PROCESS: Final = 0x40010004  # the exit code Windows gives what it ends at log-off
-MAX_PROCESSES: Final = 1024  # of a job that are looked at
+DBG_TERMINATE_PROCESS: Final = 0x40010004  # exit code of a process that Windows ends at log-off
+MAX_PROCESSES: Final = 1024  # processes of a job that are measured
 TICKS_A_SECOND: Final = 10_000_000
 
 
@@ -114,9 +114,9 @@ class MemoryStatus(ctypes.Structure):
 
 
 def memory_of(status: MemoryStatus) -> MachineMemory:
-    """The machine's memory; "swap" is what can be committed beyond memory that is free.
+    """Return the machine's memory; its "swap" is what can be committed beyond the free memory.
 
-    It is below 0 where more was promised than would fit: then promises run out before memory does.
+    This is negative if more was committed than would fit: then commits fail before memory is full.
     """
     available = int(status.available_physical)
     beyond = int(status.available_page_file) - available
@@ -124,7 +124,7 @@ def memory_of(status: MemoryStatus) -> MachineMemory:
 
 
 def headroom_bytes_of(machine: MachineMemory) -> Optional[int]:
-    """Headroom: free memory and half of what lies beyond, never more than can be committed."""
+    """Return the free memory plus half of the "swap"; never more than can be committed."""
     if machine.available_bytes is None:
         return None
     beyond = machine.swap_free_bytes or 0
@@ -132,23 +132,24 @@ def headroom_bytes_of(machine: MachineMemory) -> Optional[int]:
 
 
 def case_folded_env(env: Mapping[str, str]) -> Dict[str, str]:
-    """Variables by one spelling of their names; of two that differ in case the later one counts.
+    """Return the variables with upper-case names; of two equal names the later one counts.
 
-    Windows takes `Path` and `PATH` for the same, and from a block with both it takes either.
+    Windows treats `Path` and `PATH` as the same, and takes either from a block with both.
     """
-    found: Dict[str, str] = {}
+    folded: Dict[str, str] = {}
     for name, value in env.items():
-        found.pop(name.upper(), None)  # the order of the block is that of the last word
-        found[name.upper()] = value
-    return found
+        folded.pop(name.upper(), None)  # the order is that of the last assignment
+        folded[name.upper()] = value
+    return folded
 
 
 def resolve_program(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> List[str]:
-    """The command line with its program's whole path, as a shell finds it.
+    """Return the command line with the absolute path of its program, as a shell finds it.
 
-    CreateProcess adds `.exe` alone to a name (not `.cmd`, which npm has), and looks for a relative
-    path in our folder, not the process's. What is not found stays as it is: starting it says why.
+    CreateProcess adds only `.exe` to a name (not `.cmd`, which npm has), and resolves a relative
+    path in the leg's folder, not in `cwd`. A program that is not found stays unchanged: its start
+    fails with the reason.
     """
     program = argv[0]
-    sought = os.path.join(cwd, program) if os.path.dirname(program) else program
-    return [shutil.which(sought, path=env.get("PATH")) or program, *argv[1:]]
+    path = os.path.join(cwd, program) if os.path.dirname(program) else program
+    return [shutil.which(path, path=env.get("PATH")) or program, *argv[1:]]

@@ -1,4 +1,4 @@
-"""What a leg's rules may decide. Standard library only, Python 3.8+ (travels in the leg)."""
+"""Decisions that the rules of a leg can make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ciguard.model import SLOTS, Ending
 
 NO_TIME_S: Final = float("inf")
 
-# Why something is decided; `run/output/view.py` has the words, and names the numbers of each.
+# Reasons of decisions; `run/output/view.py` has the words, and names the numbers of each.
 ReasonKind = Literal[
     # A process starts.
     "listing",
@@ -49,7 +49,7 @@ ReasonKind = Literal[
 
 @dataclass(frozen=True, **SLOTS)
 class Reason:
-    """Why, with its numbers: sizes end in `_bytes`, times in `_s`, counts of units in `units`."""
+    """Reason with its numbers; names end in `_bytes` (sizes), `_s` (times) or `units` (counts)."""
 
     kind: ReasonKind
     facts: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Reason:
 
 @dataclass(frozen=True, **SLOTS)
 class Start:
-    """Start a process for these units, given as positions in the shard."""
+    """Start of a process for these units, given as positions in the shard."""
 
     process: int
     units: tuple[int, ...]
@@ -65,24 +65,24 @@ class Start:
     variant: str
     predicted_peak_bytes: int
     reason: Reason
-    isolated: bool = False
-    repeats: int = 0  # how often a process with these units was begun before
+    isolated: bool = False  # no other process runs beside it
+    repeats: int = 0  # earlier processes with these units
     at_s: float = field(default=NO_TIME_S, compare=False)
 
 
 @dataclass(frozen=True, **SLOTS)
 class Assign:
-    """Give the process that has listed its units, as if it were started for them: it waits."""
+    """Units for the process that has listed and waits, as if it were started for them."""
 
     start: Start
 
 
 @dataclass(frozen=True, **SLOTS)
 class Stop:
-    """End a process now: politely, but for `memory_guard`, which cannot wait.
+    """End of a process by the leg: politely at first, at once for `memory_guard`.
 
-    `unit` is the one to blame; the others that were open are not to blame, and run again.
-    None: whatever was open is the culprit set. `checkpoint`: only a step is over.
+    `unit` is to blame, and the other open units run again; None: all open units may be to blame.
+    `checkpoint`: only a step of the leg is over.
     """
 
     process: int
@@ -94,7 +94,7 @@ class Stop:
 
 @dataclass(frozen=True, **SLOTS)
 class Recycle:
-    """Let a process stop after the unit that it is at; the rest goes to a fresh one."""
+    """End of a process after its current unit; a fresh process takes the rest."""
 
     process: int
     reason: Reason
@@ -102,19 +102,19 @@ class Recycle:
 
 @dataclass(frozen=True, **SLOTS)
 class Warn:
-    """Write it into the record and go on (`guard_rail = "observe"`: would have killed)."""
+    """Warning in the record and the log (`guard_rail = "observe"`: would have killed)."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, **SLOTS)
 class Claim:
-    """Ask for a block of units.
+    """Request for a block of units: tests that any of several legs may run.
 
     Attributes:
-        ready_s: predicted until one can be begun, >= 0.
-        done_s: what was predicted for the units that are over, over the leg's processes.
-        left_s: until the leg's deadline; infinite without one.
+        ready_s: predicted time until the leg can begin the block, >= 0.
+        done_s: predicted time of the units that are over, divided by the leg's processes.
+        left_s: time until the leg's deadline; infinite without one.
     """
 
     reason: Reason
@@ -125,16 +125,16 @@ class Claim:
 
 @dataclass(frozen=True, **SLOTS)
 class Wait:
-    """Nothing to decide before something is observed, or before this moment."""
+    """No decision before a further line is observed, or before this moment."""
 
     until_s: float | None = None
 
 
 @dataclass(frozen=True, **SLOTS)
 class Finish:
-    """The leg is over; units without a result stay without one.
+    """End of the leg; units without a result stay without one.
 
-    `checkpoint`: only this step of it is; the next one goes on.
+    `checkpoint`: only this step of the leg is over; the next step continues.
     """
 
     ending: Ending

@@ -1,8 +1,7 @@
-"""Which units the next process gets. Pure.
+"""Choice of the units for the next process, by memory and time. Pure.
 
-A process's predicted peak has to fit into what the running ones leave of the memory budget; a unit
-that needs over half of the budget runs alone. Standard library only, Python 3.8+ (travels in the
-leg).
+The predicted peak of a process has to fit into the memory budget minus the peaks of the running
+processes. A unit that needs over half of the budget runs alone.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from ciguard.run.policy.state import predicted_peak_bytes, unit_peaks_bytes
 if TYPE_CHECKING:
     from ciguard.run.policy.state import State
 
-# Processes in a row without one finished unit: the fourth would not do better.
+# Processes in a row without a finished unit; a fourth one would finish none either.
 MAX_FRUITLESS_PROCESSES: Final = 3
 
 
 def free_bytes(state: State) -> float:
-    """What of the budget no running process is predicted to take; infinite without a budget."""
+    """Return the budget minus the predicted peaks of running processes; infinite without one."""
     if state.budget_bytes is None:
         return float("inf")
     taken = sum(running.start.predicted_peak_bytes for running in state.busy.values())
@@ -31,7 +30,7 @@ def free_bytes(state: State) -> float:
 
 
 def has_free_slot(state: State) -> bool:
-    """Return whether another process may start now, memory apart."""
+    """Return whether another process may start now, without regard to memory."""
     return (
         len(state.busy) < state.processes
         and state.fruitless_processes < MAX_FRUITLESS_PROCESSES
@@ -40,7 +39,7 @@ def has_free_slot(state: State) -> bool:
 
 
 def admit_listing(state: State) -> Start | None:
-    """The process that lists what exists, and waits for its units; one at a time."""
+    """Start the process that lists the units and then waits for its share; one at a time."""
     if state.running or state.cannot_list or not has_free_slot(state):
         return None
     suite, variant = state.suite_key
@@ -49,28 +48,28 @@ def admit_listing(state: State) -> Start | None:
 
 
 def admit(state: State) -> Action | None:
-    """The next process, or the units of the one that has listed."""
-    start = _admit_units(state) if state.waiting else None
+    """Start the next process, or assign units to the process that has listed."""
+    start = _admit_units(state) if state.pending else None
     if state.idle is None:
         return start
-    listing = state.running[state.idle].start
-    # Without units it ends: what waits then is for processes with more memory.
-    given = replace(listing, reason=Reason("first")) if start is None else start
-    return Assign(replace(given, process=state.idle))
+    if start is None:
+        # It is given no units and ends: the pending units need the memory that it holds.
+        start = replace(state.running[state.idle].start, reason=Reason("first"))
+    return Assign(replace(start, process=state.idle))
 
 
 def _admit_units(state: State) -> Start | None:
-    """Of the suite of the first waiting unit: a large unit alone, or a share."""
+    """Start a heavy unit or a share of the suite and variant of the first pending unit."""
     units = state.units
-    suite, variant = units[state.waiting[0]].suite, units[state.waiting[0]].variant
+    suite, variant = units[state.pending[0]].suite, units[state.pending[0]].variant
     group = [
         unit
-        for unit in state.waiting
+        for unit in state.pending
         if units[unit].suite == suite and units[unit].variant == variant
     ]
-    cap = process_limit_bytes(state)
+    limit = process_limit_bytes(state)
     heavy = [
-        unit for unit in group if state.need_bytes(unit) > cap or _needs_over_half(state, unit)
+        unit for unit in group if state.need_bytes(unit) > limit or _needs_over_half(state, unit)
     ]
     return _admit_heavy(state, heavy) or _admit_share(state, group, set(heavy))
 
@@ -78,7 +77,7 @@ def _admit_units(state: State) -> Start | None:
 def start_of(
     state: State, units: Sequence[int], reason: Reason, *, isolated: bool = False
 ) -> Start:
-    """The start of one process that runs these units."""
+    """Return the start of the next process, which runs these units."""
     unit = state.units[units[0]]
     return Start(
         process=state.started + 1,
@@ -92,9 +91,9 @@ def start_of(
 
 
 def _needs_over_half(state: State, unit: int) -> bool:
-    """Return whether a unit needs over half of the budget, and most of that itself.
+    """Return whether a unit needs over half of the budget, and most of that for itself.
 
-    Where a process that does nothing yet takes as much, no process of its own makes it less.
+    If an idle process already takes as much, a process for the unit alone would not need less.
     """
     need = state.need_bytes(unit)
     base = state.base_bytes[state.units[unit].suite]
@@ -102,18 +101,17 @@ def _needs_over_half(state: State, unit: int) -> bool:
 
 
 def _admit_heavy(state: State, heavy: Sequence[int]) -> Start | None:
-    """A unit over a process's share gets one of its own, and over half of the budget runs alone.
+    """Start a unit over the limit of a process in its own process; over half of the budget, alone.
 
-    What is off by a tenth is then no harm to others, who are not there.
+    If the estimate of a unit that runs alone is too low, no other process suffers.
     """
     free = int(free_bytes(state)) if heavy else 0
     for unit in heavy:
         need = state.need_bytes(unit)
         if need > free or (state.busy and _needs_over_half(state, unit)):
             continue
-        alone = _needs_over_half(state, unit)
         reason = Reason("heavy", {"need_bytes": need, "free_bytes": free})
-        return start_of(state, [unit], reason, isolated=alone)
+        return start_of(state, [unit], reason, isolated=_needs_over_half(state, unit))
     if state.busy or not heavy:
         return None
     need = state.need_bytes(heavy[0])
@@ -122,28 +120,17 @@ def _admit_heavy(state: State, heavy: Sequence[int]) -> Start | None:
 
 
 def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Start | None:
-    """A fair share of the rest, cut where the process would grow over its cap."""
+    """Start a share of the light units, cut where the process would grow over its limit."""
     light = [unit for unit in group if unit not in heavy] if heavy else list(group)
     if not light:
         return None
-    may = set(light)
-    suspects = [unit for unit in state.suspects if unit in may]
-    if suspects:
-        # From the other end each time that one is found and nothing came of it: culprits often lie
-        # together, and three in a row end the leg.
-        file_of = state.file_of if state.bisects_files else lambda unit: ""  # noqa: ARG005
-        share: Sequence[int] = bisect(
-            suspects, file_of, back=bool((state.fruitless_processes + state.crashing_files) % 2)
-        )
-    elif state.crashing_files >= MAX_FRUITLESS_PROCESSES and state.file_of(light[0]):
-        # Most of what is left ends its process: to look at each is cheaper than to search.
-        share = [unit for unit in light if state.file_of(unit) == state.file_of(light[0])]
-    else:
-        share = _longest_first_share(state, light, state.processes - len(state.busy))
-    cap = process_limit_bytes(state)
+    light_set = set(light)
+    suspects = [unit for unit in state.suspects if unit in light_set]
+    share = _suspects_share(state, suspects) if suspects else _share(state, light)
+    limit = process_limit_bytes(state)
     fitting: list[int] = []
     for unit, peak_bytes in zip(share, unit_peaks_bytes(state, share)):
-        if fitting and peak_bytes > cap:
+        if fitting and peak_bytes > limit:
             break
         fitting.append(unit)
     kind: ReasonKind = "first" if state.started == (state.idle or 0) else "next"
@@ -151,13 +138,35 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Start |
     if suspects:
         kind, facts["units"] = "search", len(suspects)
     if len(fitting) < len(share):
-        facts.update(later_units=len(share) - len(fitting), limit_bytes=int(cap))
+        facts.update(later_units=len(share) - len(fitting), limit_bytes=int(limit))
     start = start_of(state, fitting, Reason(kind, facts))
     return start if start.predicted_peak_bytes <= free_bytes(state) or not state.busy else None
 
 
+def _suspects_share(state: State, suspects: Sequence[int]) -> Sequence[int]:
+    """Return half of the suspects of a death, or of their files.
+
+    After each fruitless process the half is taken from the other end: culprits often lie together,
+    and three fruitless processes in a row end the leg.
+    """
+    file_of = state.file_of if state.bisects_files else lambda unit: ""  # noqa: ARG005
+    is_second_half = bool((state.fruitless_processes + state.crashing_files) % 2)
+    return bisect(suspects, file_of, second_half=is_second_half)
+
+
+def _share(state: State, light: Sequence[int]) -> Sequence[int]:
+    """Return a share for one of the free slots; after many crashing files, the units of one file.
+
+    If most of the remaining files end their process, one file a process is cheaper than bisection.
+    """
+    file = state.file_of(light[0])
+    if state.crashing_files >= MAX_FRUITLESS_PROCESSES and file:
+        return [unit for unit in light if state.file_of(unit) == file]
+    return _longest_first_share(state, light, state.processes - len(state.busy))
+
+
 def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list[int]:
-    """One of `slots` shares of equal time (longest first, ties by position), in shard order."""
+    """Return one of `slots` shares of equal time (longest first, ties by position), in order."""
     if slots <= 1:
         return list(units)
     loads = [0.0] * slots

@@ -1,8 +1,7 @@
-"""Who ended a process that named none: the next ones get ever fewer of its units. Pure.
+"""Bisection of a crash without a named culprit: the next processes get ever fewer units. Pure.
 
-Where a framework announces each unit, a process that ends before the first one died of what it
-read to come so far: of a file, which is searched for whole. Where it does not, any unit may be it.
-Standard library only, Python 3.8+ (travels in the leg).
+If the framework announces each unit, a process that died before its first unit died while it read a
+file: then files are bisected. If the framework does not, any unit may be the culprit.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ if TYPE_CHECKING:
     from ciguard.model import Ending
     from ciguard.run.policy.process_state import ProcessState
 
-FileOf = Callable[[int], str]  # of a unit that is announced; "" of one that may not be
+FileOf = Callable[[int], str]  # file that is read before a unit is announced; "" if it may not be
 
 SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
 
 
 def died_unattributed(running: ProcessState, ending: Ending) -> bool:
-    """Whether a process ended so that one of several units, or their file, may have done it."""
-    return ending in SEARCHED and not running.died and not running.refuses_exit
+    """Return whether a process died and one of several units, or their file, may be to blame."""
+    return ending in SEARCHED and not running.deaths and not running.refuses_exit
 
 
 def crashing_file(
     running: ProcessState, ending: Ending, suspects: AbstractSet[int], file_of: FileOf
 ) -> str:
-    """The file that a process died of before it began a unit; "" where that is not shown.
+    """Return the file that ended a process at import; "" if two deaths do not show that.
 
-    Shown by two deaths: of a process with other files in it or the same again, and of one with
-    this file alone. Once may be chance: memory, or somebody else's kill.
+    The first death is of a process whose files include this one, the second of a process with this
+    file alone. One death may be chance: memory, or a kill from outside.
 
     Args:
-        running: as it ended. suspects: units of earlier processes that ended so.
+        running: state of the process at its end. suspects: units of earlier such deaths.
     """
     units = running.start.units
     if (
@@ -45,20 +44,20 @@ def crashing_file(
     return files.pop() if len(files) == 1 else ""
 
 
-def bisect(suspects: Sequence[int], file_of: FileOf, *, back: bool) -> tuple[int, ...]:
-    """Half of them for the next process, whole files where there are several; at least one unit.
+def bisect(suspects: Sequence[int], file_of: FileOf, *, second_half: bool) -> tuple[int, ...]:
+    """Return half of the suspects, whole files if there are several; at least one unit.
 
-    A culprit so costs log2(files), or log2(units), processes: cheap ones where the program reports
-    as it goes, for what is left begins with the culprit.
+    A culprit costs log2(files), or log2(units), processes. They are short if the program reports
+    while it runs: the units that are left then begin with the culprit.
 
     Args:
-        suspects: in order, not empty. file_of: "" for all where units are searched for.
-        back: the second half.
+        suspects: in order, not empty. file_of: returns "" for all if units are bisected.
+        second_half: return the second half, not the first.
     """
     groups: dict[object, list[int]] = {}
     for unit in suspects:
         groups.setdefault(file_of(unit) or unit, []).append(unit)
     files = list(groups)
     count = max(1, len(files) // 2)
-    chosen = files[-count:] if back else files[:count]
+    chosen = files[-count:] if second_half else files[:count]
     return tuple(unit for file in chosen for unit in groups[file])

@@ -1,6 +1,6 @@
-"""Blocks of units that move between legs: which this leg holds back, has asked for, and gave away.
+"""Blocks of units, which move between legs: those that a leg holds back, claimed and gave away.
 
-Changed by `state` alone. Standard library only, Python 3.8+ (travels in the leg).
+`State` (state.py) alone changes them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Literal, Mapping
 if TYPE_CHECKING:
     from ciguard.model import EventLine, PlannedUnit, Shard
 
-# Open: it may ask. Asked: an answer is awaited. Over: it runs what it has, and asks no more.
+# Open: the leg may ask. Asked: it awaits an answer. Over: it runs all its units and asks no more.
 ClaimStatus = Literal["open", "asked", "over"]
 
 
 @dataclass
 class BlockClaims:
-    """What a leg knows of blocks.
+    """State of all blocks for one leg.
 
     Attributes:
-        held: its own that it does not run yet, by name: positions of their units.
-        others: those of other legs that it may be given.
-        moved: its own that another leg runs.
-        claimed: those that it was given, in this order.
+        held: own blocks that the leg does not run yet; name -> positions of the units.
+        others: blocks of other legs that this leg may be given; name -> units.
+        moved: own blocks that another leg runs; name -> positions of the units.
+        claimed: names of the blocks that this leg was given, in this order.
     """
 
     held: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class BlockClaims:
         """Take in a line about blocks.
 
         Returns:
-            Positions of own units that are to run from now on; None for another leg's block, whose
-            units are not in the shard yet.
+            Positions of own units that the leg is to run from now on; None for a block of another
+            leg, whose units are not in the shard yet.
         """
         block = line.block or ""
         if line.kind == "claims_ended":
@@ -61,15 +61,15 @@ class BlockClaims:
 
     @property
     def moved_units(self) -> frozenset[int]:
-        """Positions of units that another leg runs."""
+        """Positions of own units that another leg runs."""
         return frozenset(unit for units in self.moved.values() for unit in units)
 
 
 def claims_of(shard: Shard, others: Mapping[str, tuple[PlannedUnit, ...]]) -> BlockClaims:
-    """What a leg knows at its start.
+    """Return the blocks as a leg has them at its start.
 
     Args:
-        others: blocks of other shards that its own may run.
+        others: blocks of other shards that this leg may run.
     """
     held, begin = {}, shard.own_count
     for name, units in shard.units_by_block().items():

@@ -1,7 +1,4 @@
-"""When memory runs short: the thresholds of the guard rail, and which process it stops. Pure.
-
-Standard library only, Python 3.8+ (travels in the leg).
-"""
+"""Guard rail: which process to stop before the machine runs out of memory, and when. Pure."""
 
 from __future__ import annotations
 
@@ -13,44 +10,47 @@ from ciguard.run.policy.state import MIB
 if TYPE_CHECKING:
     from ciguard.run.policy.state import State
 
-SAMPLES: Final = 2  # one low sample is a hiccup
-LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a warning
+SAMPLES: Final = 2  # a single low sample may be a hiccup
+LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom below which a warning is due
 CRITICAL_BYTES, CRITICAL_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
-# Of a small container, no floor takes more: a test that fits into it must not be called too large.
+# Largest thresholds, as shares of memory: a test that fits a small container must not be stopped.
 LOW_SHARE, CRITICAL_SHARE = 0.25, 0.125
-NOTHING_SHARE: Final = 0.125  # of the last floor: where nothing is left, nothing can fall
-HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
+EXHAUSTED_SHARE: Final = 0.125  # of the critical threshold: below, headroom need not fall further
+HELPFUL_RATIO: Final = 0.05  # of the machine: to kill a process of this size always helps
 
 
 def kill_helps(size_bytes: int, missing_bytes: float, memory_bytes: int) -> bool:
-    """Whether the end of a process of that size gives back what is missing, or much at all."""
+    """Return whether the end of a process of that size frees the missing memory, or much of all."""
     large = HELPFUL_RATIO * memory_bytes if memory_bytes else float("inf")
     return size_bytes >= min(missing_bytes, large)
 
 
 def memory_thresholds(memory_bytes: int) -> tuple[float, float]:
-    """Headroom that is worth a word, and below which the runner dies next, both in bytes.
+    """Return the low and the critical threshold of headroom, in bytes.
 
     Args:
-        memory_bytes: of the machine or of its tightest cgroup; 0 where that is not known.
+        memory_bytes: memory of the machine or of its tightest cgroup; 0 if not known.
     """
     most = memory_bytes or float("inf")
     low = max(LOW_BYTES, LOW_RATIO * memory_bytes)
-    last_ditch = max(CRITICAL_BYTES, CRITICAL_RATIO * memory_bytes)
-    return min(low, LOW_SHARE * most), min(last_ditch, CRITICAL_SHARE * most)
+    critical = max(CRITICAL_BYTES, CRITICAL_RATIO * memory_bytes)
+    return min(low, LOW_SHARE * most), min(critical, CRITICAL_SHARE * most)
 
 
 def guard_rail(state: State) -> Action | None:
-    """Two samples in a row below the floor; a kill only while it falls or is out, if it helps."""
+    """Warn after two samples in a row below a threshold; stop the largest process if that helps.
+
+    A process is stopped only while the headroom falls, or once it is exhausted.
+    """
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
         return None
     (_, before), (_, now) = state.headrooms
     memory = state.memory_bytes or 0
-    low, last_ditch = memory_thresholds(memory)
-    kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
-    falls = now < before or (now == before and now < NOTHING_SHARE * last_ditch)
-    if max(before, now) < kill_below and falls:
+    low, critical = memory_thresholds(memory)
+    kill_below = {"observe": 0.0, "auto": critical, "enforce": low}[rail]
+    is_falling = now < before or (now == before and now < EXHAUSTED_SHARE * critical)
+    if max(before, now) < kill_below and is_falling:
         candidates = [
             (state.process_bytes.get(process, 0), process)
             for process, running in state.running.items()
@@ -69,7 +69,7 @@ def guard_rail(state: State) -> Action | None:
 
 
 def awaiting_freed_memory(state: State, now_s: float) -> bool:
-    """Whether a process was just killed for memory, and what it held is not there again yet."""
+    """Return whether a process was just killed for memory that is not free again yet."""
     if state.policy.guard_rail == "off" or now_s >= state.memory_back_s:
         return False
     return (

@@ -1,4 +1,4 @@
-"""What a leg's results come to: counts, what did not run, and the exit code. Pure."""
+"""Verdict of a leg: counts of its results, tests that did not run, and the exit code. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """All results of a leg by unit, while they come in; what counts is decided when asked."""
+    """All results of a leg by unit, as they arrive; `units` decides which of them count."""
 
     def __init__(self) -> None:
         self.results_by_unit: dict[UnitKey, list[Result]] = {}
         self._pending: dict[UnitKey, list[Result]] = {}
         self._last_start: dict[UnitName, int] = {}
-        self._suspects: set[UnitKey] = set()  # with a result that is not good
+        self._suspects: set[UnitKey] = set()  # units with a result that is not good
 
     def start(self, line: StartLine) -> None:
-        """Take in that a unit begins."""
-        key = UnitKey(line.suite, line.variant, line.unit)
+        """Take in the start of a unit."""
+        key = line.unit_key
         self._last_start[key] = max(line.process or 0, self._last_start.get(key, 0))
 
     def add(self, result: Result) -> None:
         """Take in a result."""
-        key = result.key.unit_key
+        key = result.unit_key
         if key not in self.results_by_unit:
             self.results_by_unit[key] = self._pending.pop(key, [])
         self.results_by_unit[key].append(result)
@@ -38,35 +38,36 @@ class Tally:
             self._suspects.add(key)
 
     def hold(self, result: Result) -> None:
-        """Take in what an earlier leg knows of a unit that has to run again.
+        """Take in a result of an earlier leg for a unit that has to run again.
 
-        It counts only together with a result of that run: without one the unit has none.
+        The result counts only together with a result of the new run.
         """
-        self._pending.setdefault(result.key.unit_key, []).append(result)
+        self._pending.setdefault(result.unit_key, []).append(result)
 
     def count_bad(self) -> int:
-        """How many units are not good by the results that are there; some may get a retry."""
+        """Count the units that are not good so far; some may get a retry."""
         suspects = (resolve_attempts(self.results_by_unit[key]) for key in self._suspects)
         return sum(1 for unit in suspects if unit.status != "good")
 
     def units(self) -> dict[UnitKey, UnitResult]:
-        """What each unit comes to that has a result."""
+        """Return the final state of each unit that has a result."""
         return resolve_units(chain(*self.results_by_unit.values()), self._last_start)
 
 
 @dataclass(frozen=True, **SLOTS)
 class LegVerdict:
-    """The answer of a leg.
+    """The verdict of a leg.
 
-    `counts` is by outcome, of final results; `bad` are those of them that are not good. `missing`
-    units have no result, or none of their last attempt.
-
-    `unexplained`: processes that ended with an exit code that none of their results explains.
-    `in_files`: units whose results are in files that the leg does not read.
-    `flaky`: units that failed first and passed in their last try; `passed_after_oom`: those for
-    whose failures only memory is to blame.
-    `checkpoint`: the step is over, and the leg goes on in another one.
-    `settings`: that kept planned tests from running, as `unplanned_settings` returns them.
+    Attributes:
+        counts: number of final results by outcome.
+        bad: final results that are not good.
+        missing: units without a result, or without one of their last attempt.
+        unexplained: processes with an exit code that none of their results explains.
+        in_files: units whose results are in files that the leg does not read.
+        checkpoint: the step is over, and the leg continues in another step.
+        flaky: units that failed first and passed in their last try.
+        passed_after_oom: flaky units whose failures were all out of memory.
+        settings: settings that kept planned tests from running (`unplanned_settings`).
     """
 
     exit_code: ExitCode
@@ -89,7 +90,7 @@ def judge_leg(
     *,
     dropped: int = 0,
     unexplained: int = 0,
-    filed: AbstractSet[UnitKey] = frozenset(),
+    in_files: AbstractSet[UnitKey] = frozenset(),
     failed_files: int = 0,
     checkpoint: bool = False,
     signalled: ExitCode | None = None,
@@ -98,19 +99,19 @@ def judge_leg(
     """Judge a leg that has ended.
 
     Args:
-        ending: of the leg. dropped: lines that a full disk lost.
-        unexplained, filed, checkpoint, settings: see `LegVerdict`.
-        failed_files: processes with an exit code that such files have to explain.
-        signalled: the exit code of the signal that ended it, if one did.
+        ending: ending of the leg. dropped: lines that a full disk lost.
+        unexplained, in_files, checkpoint, settings: see `LegVerdict`.
+        failed_files: processes whose exit code result files have to explain.
+        signalled: exit code for the signal that ended the leg, if there was one.
     """
     units = tally.units()
     results = [result for unit in units.values() for result in unit.cases]
     bad = tuple(result for result in results if classify_result(result) != "good")
-    wanted = [unit.key for unit in planned if unit.key not in filed]
-    unfinished = [key for key in wanted if key in units and not units[key].is_over]
+    expected = [unit.key for unit in planned if unit.key not in in_files]
+    unfinished = [key for key in expected if key in units and not units[key].is_over]
     missing = (
-        *(key for key in wanted if key not in units),
-        *(key for key in unfinished if not any(map(_is_stopped, units[key].cases))),
+        *(key for key in expected if key not in units),
+        *(key for key in unfinished if "unfinished" not in map(classify_result, units[key].cases)),
     )
     if signalled is not None:
         code = signalled
@@ -125,7 +126,7 @@ def judge_leg(
     }
     paused = checkpoint and signalled is None and not dropped
     flaky = tuple(sorted(key for key, unit in units.items() if unit.is_flaky))
-    without_result = len(filed - units.keys())
+    without_result = len(in_files - units.keys())
     passed_after_oom = tuple(sorted(key for key, unit in units.items() if unit.passed_after_oom))
     return LegVerdict(
         code,
@@ -140,7 +141,3 @@ def judge_leg(
         passed_after_oom,
         settings,
     )
-
-
-def _is_stopped(result: Result) -> bool:
-    return classify_result(result) == "unfinished"

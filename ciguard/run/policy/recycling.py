@@ -1,7 +1,4 @@
-"""When a process gives way to a fresh one, before the memory that it retains is in the way. Pure.
-
-Standard library only, Python 3.8+ (travels in the leg).
-"""
+"""Recycling: a fresh process replaces one whose retained memory would pass its limit. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from ciguard.run.policy.state import MIB
 if TYPE_CHECKING:
     from ciguard.run.policy.state import State
 
-MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
+MARGIN_RATIO: Final = 0.10  # of the budget, kept free below the limits of the processes ...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 
 
 def process_limit_bytes(state: State) -> float:
-    """Return what one of the shard's processes may grow to."""
+    """Return the size that each of the shard's processes may reach; infinite without a budget."""
     if state.budget_bytes is None:
         return float("inf")
     usable = state.budget_bytes - max(MARGIN_RATIO * state.budget_bytes, MARGIN_BYTES)
@@ -26,8 +23,8 @@ def process_limit_bytes(state: State) -> float:
 
 
 def recycle(state: State) -> Action | None:
-    """Recycle a process whose next unit would pass the limit, where that unit fits a fresh one."""
-    cap = process_limit_bytes(state)
+    """Recycle a process whose next unit would pass the limit, if the unit fits a fresh process."""
+    limit = process_limit_bytes(state)
     for process, running in sorted(state.running.items()):
         if running.stopping or running.recycled or running.resident_bytes is None:
             continue
@@ -36,7 +33,7 @@ def recycle(state: State) -> Action | None:
             continue
         need = state.need_bytes(unit)
         delta = need - state.base_bytes[running.start.suite]
-        if running.resident_bytes + delta > cap >= need:
+        if running.resident_bytes + delta > limit >= need:
             sizes = {"resident_bytes": running.resident_bytes, "next_bytes": delta}
-            return Recycle(process, Reason("retained_memory", {**sizes, "limit_bytes": int(cap)}))
+            return Recycle(process, Reason("retained_memory", {**sizes, "limit_bytes": int(limit)}))
     return None

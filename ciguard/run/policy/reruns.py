@@ -1,10 +1,9 @@
-"""What is executed again when a process has ended: all of it, or its victims alone. Pure.
+"""Reruns after the end of a process: its failed units in company, or its victims alone. Pure.
 
-A failing unit is tried again with everything that ran before it in its process, in that order: by
-itself it would pass wherever another unit's leftovers made it fail. What memory killed among
-others, or in a process that others had filled, runs once with the whole budget to itself; so
-does each of several units that ran when their process crashed, for one of them did it.
-Standard library only, Python 3.8+ (travels in the leg).
+A failed unit runs again after all units that ran before it in its process, in that order: alone, it
+would pass wherever the leftovers of another unit made it fail. A unit that died of memory among
+others, or in a process that others had filled, runs once alone with the whole budget. So does each
+of several units that ran when their process crashed, as one of them is the culprit.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
-# Units of a culprit set; a turn for each of more, which no test runner has, takes too long.
+# Units that may have crashed a process; to run each of more alone would take too long.
 MAX_CULPRITS: Final = 32
-# A repeat may take a tenth longer than the first time: the same units on the same machine.
+# A rerun may take a tenth longer than the first run: the same units on the same machine.
 RERUN_TIME_FACTOR: Final = 1.1
-# Retained by others: enough to have made the difference.
+# Memory retained by other units, enough to have made the difference.
 SUSPICIOUS_RETAINED_BYTES: Final = 50 * MIB
 
 
 @dataclass(frozen=True, **SLOTS)
 class Rerun:
-    """A process to come. `repeats`: how often this one was begun before; 0 for a victim alone.
+    """A process to start. `repeats`: how often it was started before; 0 for a victim alone.
 
-    `duration_s`: what it took before, as far as it is repeated; 0 where that is not known.
+    `duration_s`: time of the repeated part in the earlier process; 0 if not known.
     """
 
     units: tuple[int, ...]
@@ -41,18 +40,19 @@ class Rerun:
     duration_s: float = 0.0
 
     def starts(self, action: Start) -> bool:
-        """Whether it is this one that begins: another one may have the same units."""
+        """Return whether a Start begins this rerun: other reruns may have the same units."""
         return (action.units, action.reason, action.repeats, action.isolated) == (
             *(self.units, self.reason, self.repeats, self.isolated),
         )
 
     def skip_reason(self, remaining_s: float) -> Reason | None:
-        """Why it is not begun any more; None where it is.
+        """Return why the rerun is skipped; None if there is time for it.
 
-        What the deadline cuts off takes results along that were there: those of the repeat count.
+        A rerun that the deadline cuts off would lose results: those of the rerun replace those of
+        the first run.
 
         Args:
-            remaining_s: until the leg's deadline.
+            remaining_s: time until the leg's deadline.
         """
         if RERUN_TIME_FACTOR * self.duration_s <= remaining_s:
             return None
@@ -61,27 +61,31 @@ class Rerun:
 
 
 def isolated_reruns(
-    running: ProcessState, base_bytes: int, budget_bytes: int | None, had: AbstractSet[int]
+    running: ProcessState, base_bytes: int, budget_bytes: int | None, ran_isolated: AbstractSet[int]
 ) -> tuple[Rerun, ...]:
-    """One run alone for each victim of memory that something else may have been in the way of.
+    """Return a rerun alone for each unit that other units may have killed.
 
-    And for each unit of a culprit set: without it, all but one of them are called dead for nothing.
+    These are the units that died of memory in company, and all units that ran when their process
+    crashed: all but one of them died without a fault.
 
     Args:
-        running: as it ended. base_bytes: of a fresh process of its suite.
-        budget_bytes: what a unit that runs alone may take; None where that is not known.
-        had: units that ran alone, and do not run alone a second time for memory.
+        running: state of the process at its end. base_bytes: size of a fresh process of its suite.
+        budget_bytes: memory for a unit that runs alone; None if not known.
+        ran_isolated: units that ran alone; they do not run alone a second time for memory.
     """
     if running.start.isolated:
         return ()
     memory = _memory_reruns(running, base_bytes, budget_bytes)
-    return (*(one for one in memory if not had & set(one.units)), *_crash_reruns(running))
+    return (
+        *(rerun for rerun in memory if not ran_isolated & set(rerun.units)),
+        *_crash_reruns(running),
+    )
 
 
 def _memory_reruns(
     running: ProcessState, base_bytes: int, budget_bytes: int | None
 ) -> Iterator[Rerun]:
-    died = {unit: line for unit, line in running.died.items() if line.ending in MEMORY_ENDINGS}
+    died = {unit: line for unit, line in running.deaths.items() if line.ending in MEMORY_ENDINGS}
     before = base_bytes if running.resident_bytes is None else running.resident_bytes
     filled = before - base_bytes > SUSPICIOUS_RETAINED_BYTES
     if not (running.had_concurrent_process or filled or len(died) > 1):
@@ -97,7 +101,7 @@ def _memory_reruns(
 def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
     died = [
         unit
-        for unit, line in running.died.items()
+        for unit, line in running.deaths.items()
         if line.ending == "crash" and (line.concurrent or 1) > 1
     ]
     if len(died) > MAX_CULPRITS:
@@ -114,16 +118,16 @@ def process_rerun(
     tries: int,
     end_s: float = 0.0,
 ) -> Rerun | None:
-    """The process again, up to the last unit that went wrong and may be tried again.
+    """Return the rerun of a process up to its last failed unit with tries left; None without one.
 
     Args:
-        excluded: units that are executed again in another way.
-        failures: executions of a unit that went wrong, this one with them.
-        tries: how many of those a unit has. A process is repeated at most twice as often as that
-            allows: company that fails for the first time in a repeat has its tries too.
-        end_s: when it ended.
+        excluded: units that run again alone.
+        failures: unit -> failed executions, this one included.
+        tries: executions that a failing unit may have. The process is repeated at most twice as
+            often as `tries` allows: a unit that fails for the first time in a rerun has tries, too.
+        end_s: moment at which the process ended.
     """
-    start, bad = running.start, running.failed & running.finished - excluded
+    start, bad = running.start, running.failed_units & running.finished - excluded
     rerun_units = [unit for unit in start.units if unit in bad and failures[unit] < tries]
     if not rerun_units or start.repeats >= 2 * (tries - 1):
         return None
@@ -132,8 +136,7 @@ def process_rerun(
         unit for unit in units if unit in running.finished and unit not in excluded
     )
     reason = Reason("failure_retry", {"units": len(rerun_units), "process": start.process})
-    # Up to its last failure, and from its last result to its end.
-    took_s = max(0.0, running.last_failure_s - start.at_s) + max(
-        0.0, end_s - running.last_activity_s
-    )
-    return Rerun(finished_units, reason, start.repeats + 1, start.isolated, took_s)
+    to_last_failure_s = max(0.0, running.last_failure_at_s - start.at_s)
+    exit_s = max(0.0, end_s - running.last_activity_at_s)
+    duration_s = to_last_failure_s + exit_s
+    return Rerun(finished_units, reason, start.repeats + 1, start.isolated, duration_s)

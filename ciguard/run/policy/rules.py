@@ -1,9 +1,9 @@
-"""What a leg does next: interruption, deadline, timeout, checkpoint, retry, and its end. Pure.
+"""Rules of a leg: `next_action` decides by a fixed order of rules what happens next. Pure.
 
-The supervisor obeys `next_action` and has no rule of its own; the planner simulates a shard with
-the same function over estimates. Time comes in as a value. A process's peak is its base + what it
-retained so far + the test's own delta: measured, that is 1-2 % off on leaking suites, where base +
-largest delta is 28 % too low. Standard library only, Python 3.8+ (travels in the leg).
+The order: interruption, deadline, timeout, guard rail, checkpoint, recycling, claim, admission. The
+supervisor obeys `next_action` and has no other rule; the planner simulates a shard with the same
+function over estimates. A process's peak is its base + what it retained so far + the test's own
+delta: measured, that is 1-2 % off on leaking suites, where base + largest delta is 28 % too low.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
 
-# A session's teardown may take minutes, and so may what is imported before its first unit.
+# The teardown of a session may take minutes, and so may the imports before its first unit.
 EXIT_S: Final = 300.0
-# After its session a process waits for its threads: as long as for a test, within these limits.
+# After its session a process may wait for its threads as long as for a test, within these limits.
 THREAD_S: Final = (5.0, 60.0)
-# Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
-# Once only: what is stopped a second time may need more than any step has, and would never end.
+# Grace period of a checkpoint, as a share of the step's time: a lost runner then costs two steps'
+# work at most. Only one step of a leg has it: a unit that needs more would be stopped for ever.
 CHECKPOINT_GRACE_RATIO: Final = 1.0
 
 
 def next_action(state: State, now_s: float) -> Action:
-    """Decide. Pure: the same state and moment give the same action.
+    """Decide the next action. Pure: the same state and moment give the same action.
 
     Args:
-        now_s: seconds since the leg began, in this step or an earlier one; never falling.
+        now_s: seconds since the leg began, in this step or an earlier step; never falling.
 
     Returns:
-        One action; after `apply` ask again, until it is Wait or Finish. O(waiting units).
+        One action. After `apply`, call this again, until it returns Wait or Finish. O(pending
+        units).
     """
     action = (
         _interruption(state)
@@ -94,7 +95,7 @@ def _deadline(state: State, now_s: float) -> Action | None:
     limit_s = state.policy.deadline_s
     if limit_s is None or now_s < state.began_s + limit_s:
         return None
-    if not (state.running or state.waiting or state.awaits_listing or state.claims.held):
+    if not (state.running or state.pending or state.awaits_listing or state.claims.held):
         return None
     return _end_all(state, "deadline", Reason("deadline", {"limit_s": limit_s}))
 
@@ -111,38 +112,39 @@ def _timeout(state: State, now_s: float) -> Action | None:
         if now_s - since_s > exit_s:
             return Stop(process, "timeout", Reason("no_exit", {"waited_s": exit_s}))
         if now_s > _hang_after_s(state, running):
-            idle_s = now_s - running.last_activity_s
+            idle_s = now_s - running.last_activity_at_s
             return Stop(process, "timeout", Reason("idle", {"idle_s": idle_s}))
     return None
 
 
 def _exit_limit(running: ProcessState) -> tuple[float, float]:
-    """Since when a process need only end, never for one with tests left, and how long it may."""
+    """Return since when a process need only exit (NO_TIME_S: units left), and how long it may."""
     if running.thread_left_s is not None:
-        return running.thread_left_s, min(max(THREAD_S[0], running.longest_s), THREAD_S[1])
+        return running.thread_left_s, min(max(THREAD_S[0], running.longest_timeout_s), THREAD_S[1])
     return NO_TIME_S if running.done_s is None else running.done_s, EXIT_S
 
 
 def _hang_after_s(state: State, running: ProcessState) -> float:
-    """When a process that is at no unit, and has some left, is taken for one that hangs.
+    """Return when a process that has units left and runs none is taken for a hang.
 
-    Before its first unit, at an import, and between two, where workers wait for each other. Only
-    where each unit has a limit: no unit may then take as long as what is none. And only where all
-    of them are announced: else it may be at one.
+    It may hang before its first unit, at an import, or between two units, where workers wait for
+    each other. Applies only if every unit has a timeout (otherwise a long unit could not be told
+    from a hang) and is announced (otherwise the process may be running one).
     """
     unit = running.next_unit()
     if running.open_units or unit is None or not state.file_of(unit):
         return float("inf")
-    return running.last_activity_s + max(EXIT_S, running.longest_s)
+    return running.last_activity_at_s + max(EXIT_S, running.longest_timeout_s)
 
 
 def _next_moment_s(state: State, now_s: float) -> float | None:
-    deadline_s, for_s = state.policy.deadline_s, state.for_s
+    """Return the next moment at which a rule may decide without a new line; None for none."""
+    deadline_s, step_limit_s = state.policy.deadline_s, state.step_limit_s
     moments = [] if deadline_s is None else [state.began_s + deadline_s]
     if now_s < state.memory_back_s:
         moments.append(state.memory_back_s)
-    if for_s is not None and now_s < state.began_s + for_s:
-        moments.append(state.began_s + for_s)
+    if step_limit_s is not None and now_s < state.began_s + step_limit_s:
+        moments.append(state.began_s + step_limit_s)
     elif now_s < _grace_ends_s(state) < float("inf"):
         moments.append(_grace_ends_s(state))
     for running in state.running.values():
@@ -153,72 +155,72 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
         for unit, at_s in running.open_units.items():
             limit_s = state.units[unit].timeout_s
             if limit_s is not None:
-                moments.append(at_s + limit_s)  # never, where the start has no time
+                moments.append(at_s + limit_s)  # infinite if the start has no time
     return min(moments) if moments else None
 
 
 def _grace_ends_s(state: State) -> float:
-    """When a step no longer waits for what runs; never where one before it has not waited."""
-    if state.for_s is None or state.grace_used:
+    """Return the end of the grace period of a checkpoint; infinite if an earlier step used it."""
+    if state.step_limit_s is None or state.grace_used:
         return float("inf")
-    return state.began_s + state.for_s * (1 + CHECKPOINT_GRACE_RATIO)
+    return state.began_s + state.step_limit_s * (1 + CHECKPOINT_GRACE_RATIO)
 
 
 def _checkpoint(state: State, now_s: float) -> Action | None:
-    """Behind the time that was asked for nothing is begun, and what runs may end, for a while.
+    """End the step after its time limit: begin no unit, let running units end, stop late ones.
 
-    What goes on to other units is stopped at once: it has just begun one, so little is lost.
+    A process with further units is recycled, so that it ends after its current unit.
     """
-    if state.for_s is None or now_s < state.began_s + state.for_s:
+    if state.step_limit_s is None or now_s < state.began_s + state.step_limit_s:
         return None
-    ahead = {
+    unstarted = {
         process: running.unstarted_units()
         for process, running in sorted(state.running.items())
         if running.stopping is None and not running.start.repeats
     }
-    left = len(state.waiting) + sum(map(len, ahead.values()))
-    late = bool(ahead) and now_s >= _grace_ends_s(state)
-    if not left and not late:
+    left = len(state.pending) + sum(map(len, unstarted.values()))
+    is_late = bool(unstarted) and now_s >= _grace_ends_s(state)
+    if not left and not is_late:
         return None
-    reason = Reason("checkpoint", {"limit_s": state.for_s, "units": left})
+    reason = Reason("checkpoint", {"limit_s": state.step_limit_s, "units": left})
     if "checkpoint" not in state.warned:
         return Warn(reason)
-    for process, units in ahead.items():
-        if late:
-            why = Reason("checkpoint_grace", {"limit_s": state.for_s})
-            return Stop(process, "deadline", why, checkpoint=True)
+    for process, units in unstarted.items():
+        if is_late:
+            grace_reason = Reason("checkpoint_grace", {"limit_s": state.step_limit_s})
+            return Stop(process, "deadline", grace_reason, checkpoint=True)
         if units and not state.running[process].recycled:
             return Recycle(process, reason)
     if state.running:
         return Wait(_next_moment_s(state, now_s))
-    # A later step takes a unit with a result for done: what went wrong is executed again in this.
+    # A later step takes a unit with a result as done, so failed units run again in this step.
     return _next_rerun(state, now_s) or Finish("deadline", reason, checkpoint=True)
 
 
 def _claim(state: State, now_s: float) -> Action | None:
-    """Ask for a block when the last unit of what runs begins: it comes while that runs."""
-    if state.claims.status != "open" or state.waiting or state.awaits_listing:
+    """Claim a block when a process begins its last unit: the answer arrives while the unit runs."""
+    if state.claims.status != "open" or state.pending or state.awaits_listing:
         return None
     if state.fruitless_processes >= MAX_FRUITLESS_PROCESSES:
-        return None  # what no process of this leg can run, others may
+        return None  # other legs may be able to run the units that this leg cannot
     ready_s = 0.0
     if len(state.busy) >= state.processes:
-        last = [running for running in state.busy.values() if running.is_at_last_unit()]
-        if not last:
+        ending = [running for running in state.busy.values() if running.is_at_last_unit()]
+        if not ending:
             return None
-        ready_s = min(_left_s(state, running, now_s) for running in last)
+        ready_s = min(_left_s(state, running, now_s) for running in ending)
     reason = Reason("next_block", {"ready_s": ready_s} if ready_s else {})
     return Claim(reason, ready_s, _done_s(state), state.remaining_s(now_s))
 
 
 def _done_s(state: State) -> float:
-    """What was predicted for the units that are over, over the leg's processes."""
-    over = set(state.tries).union(*(running.finished for running in state.running.values()))
-    return sum(state.units[unit].wall_s for unit in over) / state.processes
+    """Return the predicted time of the units that are over, divided by the leg's processes."""
+    finished = set(state.tries).union(*(running.finished for running in state.running.values()))
+    return sum(state.units[unit].wall_s for unit in finished) / state.processes
 
 
 def _left_s(state: State, running: ProcessState, now_s: float) -> float:
-    """How long what a process is at is predicted to take from now on."""
+    """Return the predicted time that the open units of a process still take."""
     left = (
         state.units[unit].wall_s - max(0.0, now_s - at_s)
         for unit, at_s in running.open_units.items()
@@ -228,39 +230,35 @@ def _left_s(state: State, running: ProcessState, now_s: float) -> float:
 
 
 def _next_rerun(state: State, now_s: float) -> Action | None:
-    """What is executed again comes last: every unit runs once before."""
+    """Start the next rerun, or skip it if time is short. All units run once before any rerun."""
     if not state.reruns or not has_free_slot(state):
         return None
     if awaiting_freed_memory(state, now_s):
         return Wait(_next_moment_s(state, now_s))
-    one = state.reruns[0]
-    if why := one.skip_reason(state.remaining_s(now_s)):
-        return Warn(why)
-    start = start_of(state, one.units, one.reason, isolated=one.isolated)
-    start = replace(start, repeats=one.repeats)
-    fits = not one.isolated and start.predicted_peak_bytes <= free_bytes(state)
+    rerun = state.reruns[0]
+    if skip_reason := rerun.skip_reason(state.remaining_s(now_s)):
+        return Warn(skip_reason)
+    start = start_of(state, rerun.units, rerun.reason, isolated=rerun.isolated)
+    start = replace(start, repeats=rerun.repeats)
+    fits = not rerun.isolated and start.predicted_peak_bytes <= free_bytes(state)
     return start if fits or not state.running else None
 
 
 def _admission(state: State, now_s: float) -> Action | None:
-    if state.awaits_listing:
-        if awaiting_freed_memory(state, now_s):
-            return Wait(_next_moment_s(state, now_s))
-        return admit_listing(state)
-    if not state.waiting and state.idle is None:
+    if not (state.awaits_listing or state.pending) and state.idle is None:
         return _next_rerun(state, now_s) if state.claims.status == "over" else None
-    if not has_free_slot(state):
+    if not state.awaits_listing and not has_free_slot(state):
         return None
     if awaiting_freed_memory(state, now_s):
         return Wait(_next_moment_s(state, now_s))
-    return admit(state)
+    return admit_listing(state) if state.awaits_listing else admit(state)
 
 
 def _ending(state: State) -> Action | None:
     if state.running or state.claims.status == "asked":
         return None
     held = [unit for units in state.claims.held.values() for unit in units]
-    left = len({*state.waiting, *held} - state.tries.keys())
+    left = len({*state.pending, *held} - state.tries.keys())
     planned = len(state.own_units)
     if left or state.awaits_listing:
         ending: Ending = "setup_failed" if not state.tries else "crash"
@@ -271,7 +269,7 @@ def _ending(state: State) -> Action | None:
             "planned_units": planned,
         }
         return Finish(ending, Reason("fruitless", facts))
-    not_retried = {*state.waiting, *(unit for one in state.reruns for unit in one.units)}
+    not_retried = {*state.pending, *(unit for rerun in state.reruns for unit in rerun.units)}
     counts = {
         "without_result_units": len(state.without_result),
         "import_crashed_units": len(state.import_crashed),
@@ -286,28 +284,17 @@ def _ending(state: State) -> Action | None:
 def decision_line(
     action: Action, at_s: float, lines_read: Mapping[str, int], units: Sequence[PlannedUnit] = ()
 ) -> Line | None:
-    """The record's line of a decision; None for Wait, which decides nothing, and for Finish.
+    """Return the record's line of a decision; None for Wait and Finish, which have none.
 
-    Its `detail`, which is for people, is left to who writes it.
+    The caller adds `detail`, the text for people.
 
     Args:
-        lines_read: by file of the record, how many of its lines were observed before.
-        units: of the shard, to name the one that a Stop blames.
+        lines_read: file of the record -> number of its lines that were observed before.
+        units: units of the shard, to name the unit that a Stop blames.
     """
     if isinstance(action, (Wait, Finish)):
         return None
-    if isinstance(action, Assign):
-        start = action.start
-        facts = {"units": len(start.units), **start.reason.facts}
-        return EventLine(
-            "assigned",
-            at_s,
-            start.process,
-            lines_read=lines_read,
-            reason=start.reason.kind,
-            facts=facts,
-        )
-    reason = action.reason
+    reason = action.start.reason if isinstance(action, Assign) else action.reason
     if isinstance(action, Start):
         return ProcessLine(
             process=action.process,
@@ -320,16 +307,20 @@ def decision_line(
             reason=reason.kind,
             facts=reason.facts,
         )
+    line = EventLine(
+        "recycled", at_s, lines_read=lines_read, reason=reason.kind, facts=reason.facts
+    )
     if isinstance(action, Warn):
-        kind = cast("EventKind", reason.kind)
-    elif isinstance(action, Claim):
-        kind = "claim_asked"
-    else:
-        kind = action.ending if isinstance(action, Stop) else "recycled"
-    line = EventLine(kind, at_s, lines_read=lines_read, reason=reason.kind, facts=reason.facts)
-    if isinstance(action, (Warn, Claim)):
-        return line
-    if isinstance(action, Recycle) or action.unit is None or not units:
+        return replace(line, kind=cast("EventKind", reason.kind))
+    if isinstance(action, Claim):
+        return replace(line, kind="claim_asked")
+    if isinstance(action, Assign):
+        facts = {"units": len(action.start.units), **reason.facts}
+        return replace(line, kind="assigned", process=action.start.process, facts=facts)
+    if isinstance(action, Recycle):
         return replace(line, process=action.process)
+    line = replace(line, kind=action.ending, process=action.process)
+    if action.unit is None or not units:
+        return line
     suite, variant, unit = units[action.unit].key
-    return replace(line, process=action.process, suite=suite, variant=variant, unit=unit)
+    return replace(line, suite=suite, variant=variant, unit=unit)

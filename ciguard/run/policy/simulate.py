@@ -1,8 +1,7 @@
-"""A shard run on paper: which processes the rules start, and which units each of them gets. Pure.
+"""Simulation of a shard: the processes that the rules start, and the units of each. Pure.
 
-The rules are asked exactly as the supervisor asks them, over estimates and not over records. A leg
-that asks for a block gets its own: where no other leg has time, that is what happens.
-Standard library only, Python 3.8+ (travels in the leg).
+The rules decide exactly as for a supervised leg, over estimates instead of a record. A leg that
+claims a block of units gets its own, as it does when no other leg has time.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def simulate(state: State, length_s: Callable[[Start], float]) -> Iterator[Tuple[Start, float]]:
-    """Start every process that there will be, with its end; O(processes x units).
+    """Yield the start and end of each process, in order of the starts; O(processes x units).
 
     Args:
-        state: at its beginning; between two processes it is as after the start of the first.
-        length_s: what a process takes.
+        state: state before the first process; at each yield, the state after that start.
+        length_s: returns the time that a process takes.
     """
     now_s = 0.0
     ends: List[Tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""The files through which a leg and one tested process talk, and the first line of its record."""
+"""Files that a leg writes for one tested process, and the stacks that the process writes back."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ciguard.run.frameworks.base import ProcessFiles
 if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, ShardLine
 
-# Stacks of a hanging test: `plugins/ciguard_stacks.py` makes a file NAME-PID, which says that its
-# process answers the signal; any other would be ended by it. Linux only.
+# Stacks of a hanging test: a process that `plugins/ciguard_stacks.py` has prepared has a file
+# NAME-PID and writes its stacks there on the signal, which would end any other. Linux only.
 STACK_BYTES: Final = 16384  # of one process: some thousand frames
 DUMP_SIGNAL: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
 
 
 def process_name(process: int) -> str:
-    """Name of a process's files in the record: `process-003`."""
+    """Return the name of a process's files in the record: `process-003`."""
     return f"process-{process:03d}"
 
 
 def defaults_line(header: ShardLine, suite: str, variant: str, process: int) -> DefaultsLine:
-    """Whose lines follow: a program that appends results then must know nothing but the unit."""
+    """Return the first line of a process's file: later lines then need only name the unit."""
     return DefaultsLine(
         plan_id=header.plan_id,
         shard=header.shard,
@@ -53,9 +53,9 @@ def write_process_files(
     """Write the input of one process.
 
     Args:
-        units: None of a process that lists what exists, and waits for them.
+        units: None for a process that lists the units and then waits for its share.
         suite_key: suite and variant.
-        record: the record's folder. private: the leg's own, with `inside` in it.
+        record: the record's folder. private: the leg's private folder, with `inside` in it.
 
     Raises:
         OSError: a file cannot be written.
@@ -86,48 +86,45 @@ def write_process_files(
             record_file.write(encode(defaults_line(header, suite, variant, process)))
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(batch.record_file)  # an empty file would belong to no leg
+            os.unlink(batch.record_file)  # a file without its first line belongs to no leg
         raise
     return batch
 
 
 def write_units(batch: ProcessFiles, units: Sequence[PlannedUnit]) -> None:
-    """Write what a process is to run. Raises OSError."""
+    """Write the units that a process is to run. Raises OSError."""
     ids = [unit.unit for unit in units]
     with open(batch.lines_file, "wb") as lines:
         lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
-    # Whole at once: the process may wait for it.
+    # By a rename, because the process may wait for the file.
     with open(f"{batch.units_file}.new", "w", encoding="ascii") as stream:
         json.dump(ids, stream)
     os.replace(f"{batch.units_file}.new", batch.units_file)
 
 
 def dumpable_pids(path: str) -> set[int]:
-    """The processes that write their stacks to `path`-PID when they are sent `DUMP_SIGNAL`."""
+    """Return the processes that write their stacks to `path`-PID on `DUMP_SIGNAL`."""
     return {pid for pid, _ in _stack_files(path)}
 
 
 def read_dumps(path: str) -> tuple[str, ...]:
-    """What each process wrote, the thread first that ran; empty where none answered."""
-    found = []
+    """Return the stacks of each process that answered, its current thread first."""
+    dumps = []
     for _, name in sorted(_stack_files(path)):
         with contextlib.suppress(OSError), open(name, "rb") as stream:
-            found.append(_ordered(stream.read(STACK_BYTES).decode("utf-8", "replace").strip()))
-    return tuple(filter(None, found))
-
-
-def _ordered(text: str) -> str:
-    threads = text.split("\n\n")
-    return "\n\n".join(sorted(threads, key=lambda thread: not thread.startswith("Current")))
+            threads = stream.read(STACK_BYTES).decode("utf-8", "replace").strip().split("\n\n")
+            threads.sort(key=lambda thread: not thread.startswith("Current"))
+            dumps.append("\n\n".join(threads))
+    return tuple(filter(None, dumps))
 
 
 def _stack_files(path: str) -> Iterator[tuple[int, str]]:
-    folder, name = os.path.split(path)
+    folder, prefix = os.path.split(f"{path}-")
     try:
-        there = os.listdir(folder)
-    except OSError:  # a test has removed it
+        names = os.listdir(folder)
+    except OSError:  # a test has removed the folder
         return
-    for other in there:
-        pid = other[len(name) + 1 :]
-        if other.startswith(f"{name}-") and pid.isdigit():
-            yield int(pid), os.path.join(folder, other)
+    for name in names:
+        pid = name[len(prefix) :]
+        if name.startswith(prefix) and pid.isdigit():
+            yield int(pid), os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""A tested process while it runs: its lines, its output, its memory, the way to end it."""
+"""A tested process while it runs: its lines of the record, its log and its peak of memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY, ProcessFiles
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.policy.state import OBSERVED_EVENTS, PAUSED
-from ciguard.run.process.files import read_dumps
 from ciguard.run.process.tail import Log, Tail
 from ciguard.text import last_line
 
@@ -27,48 +26,35 @@ if TYPE_CHECKING:
         Platform,
     )
 
-FIND_FILES_EVERY_S = 0.25  # for files that further workers of the process begin
+FIND_FILES_EVERY_S = 0.25  # interval of the search for files of further workers
 LAST_OUTPUT_BYTES = 16384
-FAILURES_BYTES = 65536  # of them are printed; all are in the record's folder
+FAILURES_BYTES = 65536  # printed of the failures; the record's folder has all
 
 
 class Peak(NamedTuple):
-    """Fields of a line; None where nothing was measured."""
+    """Peak of a process, for its last line; None if nothing was measured."""
 
     peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
 
 
-def best_peak(measured: Mapping[MeasuredBy, int | None]) -> Peak:
-    """The largest that was seen: each way misses something, and none sees too much.
-
-    Args:
-        measured: by way, the better way first.
-    """
-    found: Peak = Peak()
-    for method, seen_bytes in measured.items():
-        if seen_bytes and seen_bytes > (found.peak_bytes or 0):
-            found = Peak(seen_bytes, method)
-    return found
-
-
 @dataclass
 class ProcessReport:
-    """What one process said so far, by events of its own file, besides starts and results.
+    """Events of a process's own file, besides the lines that the rules look at.
 
     Attributes:
-        vanished: with the program's own reason, "" where it simply did not find the unit.
-        errors: (path or name of what could not be collected, last line of the error).
-        interrupted: what ended the process while the unit ran.
-        collecting: it reads test files, and has begun none of its units.
-        stopped: why its framework began no more units, in its own words.
-        finished: it came to the end of its session, where a framework shows what failed.
-        session_status: exit status of its session, where it came to its end and named one.
-        settings: what it said of dry runs, focus and filters.
-        open_cases: by unit, cases that began and have no result, and when each began.
-        session_end_s: when that was.
-        threads: left over then, each with the test that began it, where that is known.
-        unreadable: the first line of it that is none, and why; "" where all could be read.
+        vanished: unit that was not collected -> reason of the framework; "" if it was not found.
+        errors: collection errors: file, class or folder, and the last line of the error.
+        interrupted: unit -> what ended the process while the unit ran.
+        collecting: the process reads test files.
+        stopped: why the framework began no more units, in its own words.
+        finished: the session came to its end, where a framework prints its failures.
+        session_status: exit status of the session; None before its end or if it named none.
+        settings: dry runs, focus and filters.
+        open_cases: unit -> cases that began and have no result -> at_s of their start.
+        session_end_s: moment of the end of the session.
+        threads: threads left over then, each with the test that began it, if that is known.
+        unreadable: first line that could not be read, and why; "" for none.
     """
 
     vanished: Dict[UnitKey, str] = field(default_factory=dict)
@@ -85,8 +71,8 @@ class ProcessReport:
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
-        """Take in an event of the process's own file."""
-        key = UnitKey(event.suite, event.variant, event.unit or "")
+        """Take in an event."""
+        key = event.unit_key
         if event.kind == "not_collected":
             self.vanished[key] = event.detail
         elif event.kind == "collection_error":
@@ -105,24 +91,24 @@ class ProcessReport:
             self.open_cases.get(key, {}).pop(event.detail, None)
         elif event.kind == "session_end":
             self.finished = True
-            self.session_end_s = max(self.session_end_s or 0.0, event.at_s or 0.0)  # the last one's
+            self.session_end_s = max(self.session_end_s or 0.0, event.at_s or 0.0)  # of all workers
             self.session_status = int(event.detail) if event.detail.isdecimal() else None
         elif event.kind == "thread_left":
             self.threads.append(event)
 
     def error_of(self, unit: str) -> Optional[str]:
-        """The error of the file, class or folder that holds the unit."""
-        for place, error in self.errors:
-            inside = unit.startswith((f"{place}::", f"{place}/"))
-            if inside or place in ("", ".", unit):
+        """Return the collection error of the file, class or folder that holds a unit."""
+        for name, error in self.errors:
+            is_inside = unit.startswith((f"{name}::", f"{name}/"))
+            if is_inside or name in ("", ".", unit):
                 return error
         return None
 
     def missing_kind(self, key: UnitKey, *, announces: bool) -> EventKind:
-        """Why a unit got no result in a process that completed.
+        """Return the kind of event for a unit without a result in a process that completed.
 
         Args:
-            announces: the framework says every unit that it begins.
+            announces: the framework reports every unit that it begins.
         """
         if self.error_of(key.unit) is not None:
             return "not_imported"
@@ -132,17 +118,17 @@ class ProcessReport:
 
 
 class ProcessHandle:
-    """One running process of the leg, which starts with it.
+    """One running process of the leg; the constructor starts it.
 
     Args:
-        env: says with PEAK_RESET_BY whether the process resets its own marks.
-        batch: its files.
+        env: with PEAK_RESET_BY if the process resets its own memory marks.
+        batch: files of the process.
         defaults: first line of its record.
-        platform_parts: the system, what there is to measure with, and what memory is left.
-        stdin: what the process reads; None for nothing.
+        platform_parts: the system, its instruments and its headroom.
+        stdin: descriptor that the process reads from; None for empty input.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
 
     def __init__(
@@ -160,34 +146,33 @@ class ProcessHandle:
         platform, instruments, guardrail = platform_parts
         more = {PEAK_RESET_BY: str(os.getpid()), **env}
         more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
-        self.oom_kills = guardrail.oom_kills()  # how often the kernel had killed before
+        self.oom_kills = guardrail.oom_kills()  # the kernel's count before the start
         self.process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
-        self.is_started = False  # as the leg has taken it in
+        self.is_started = False  # the leg has taken in the start
         self.batch = batch
         self.started_s = started_s
         self.tree = platform.tree(self.process)
         is_peak_kept = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
-        # On its marks, if they are read from outside.
-        self.windows = None if is_peak_kept else instruments.windows(self.tree)
+        self.peak_tracker = None if is_peak_kept else instruments.peak_tracker(self.tree)
         self.log = Log(log_of(batch))
-        self.peak_bytes = 0  # as the process itself measured it
+        self.peak_bytes = 0  # largest that the process itself measured
         self.report = ProcessReport()
         self._defaults = defaults
         self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
         self._found_files_s = started_s
 
     def lines_read(self) -> Dict[str, int]:
-        """By file, how many lines were taken in."""
+        """Return the number of lines read, by file."""
         return {tail.name: tail.lines_read for tail in self._tails.values()}
 
     def lines(
         self, now_s: float, *, last: bool = False
     ) -> Iterator[Union[StartLine, Result, EventLine]]:
-        """New lines that rules look at, whole; what else the process says is kept in `report`."""
-        if self.windows is not None:
+        """Yield the new lines that rules look at; add other events to `report`."""
+        if self.peak_tracker is not None:
             if last and self.process.ended is not None:
-                self.windows.end(self.process.ended.peak_bytes)
-            self.windows.poll(now_s)
+                self.peak_tracker.end(self.process.ended.peak_bytes)
+            self.peak_tracker.poll(now_s)
         if last or now_s - self._found_files_s >= FIND_FILES_EVERY_S:
             self._found_files_s = now_s
             self._find_files()
@@ -197,90 +182,84 @@ class ProcessHandle:
                     line = decode(content, self._defaults)
                 except LineError as error:
                     if refused_metric(content) is not None:
-                        continue  # the guard names it: nothing else is lost
+                        continue  # only that metric is lost; guard names it
                     where = f"line {tail.lines_read} of {tail.name} cannot be read: {error}"
                     self.report.unreadable = self.report.unreadable or where
                     continue
                 if isinstance(line, (StartLine, Result)):
                     if isinstance(line, Result):
-                        self.report.open_cases.get(line.key.unit_key, {}).pop(line.case, None)
+                        self.report.open_cases.get(line.unit_key, {}).pop(line.case, None)
                         self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
-                    if self.windows is not None:
-                        self.windows.add_line(line)
+                    if self.peak_tracker is not None:
+                        self.peak_tracker.add_line(line)
                     yield line
                 elif isinstance(line, EventLine):
                     self.report.add(line)
-                    if line.kind == PAUSED and self.windows is not None:
-                        self.windows.add_line(line)
+                    if line.kind == PAUSED and self.peak_tracker is not None:
+                        self.peak_tracker.add_line(line)
                     if line.kind in OBSERVED_EVENTS:
                         yield line
 
     def listing(self) -> Optional[bytes]:
-        """What it listed; None until it has."""
+        """Return the listing that the process wrote; None before."""
         if not self.batch.listing_file or not os.path.exists(self.batch.listing_file):
             return None
         with open(self.batch.listing_file, "rb") as stream:
             return stream.read()
 
     def peaks(self) -> Sequence[PeakLine]:
-        """Of the results among the lines just read: what they do not say of their memory."""
-        return self.windows.take_peaks() if self.windows is not None else ()
+        """Return the peaks of the results just read, if they were measured from outside."""
+        return self.peak_tracker.take_peaks() if self.peak_tracker is not None else ()
 
     def is_removed(self) -> bool:
-        """Whether a file that it writes its lines to was removed."""
+        """Return whether a file of the process's lines was removed."""
         return any(tail.is_removed() for tail in self._tails.values())
 
     def _find_files(self) -> None:
+        """Follow the files of workers that began since the last search."""
         folder, name = os.path.split(self.batch.record_file)
-        start = f"{name[: -len('.jsonl')]}-"
+        prefix = f"{name[: -len('.jsonl')]}-"
         try:
-            there = os.listdir(folder)
-        except OSError:  # removed, or no descriptor is free: the next look may find more
+            names = os.listdir(folder)
+        except OSError:  # removed, or no descriptor is free: the next search may find more
             return
-        for other in there:
-            path = os.path.join(folder, other)
-            if other.startswith(start) and other.endswith(".jsonl") and path not in self._tails:
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.startswith(prefix) and name.endswith(".jsonl") and path not in self._tails:
                 _write_defaults(path, self._defaults)
                 self._tails[path] = Tail(path)
 
-    def killed_for_memory(self, oom_kills: int) -> bool:
-        """Whether the kernel has, since it began; `oom_kills`: how often until now."""
-        return oom_kills > self.oom_kills
-
     def peak(self, ended: ExitInfo, sampled_bytes: int | None) -> Peak:
-        """What all that looked at it found; to be asked when it has ended, and before `close`."""
-        marked = max(self.peak_bytes, ended.peak_bytes or 0)
-        windows = self.windows.peak_bytes if self.windows else None
-        seen: Dict[MeasuredBy, Optional[int]] = {
-            "mark": marked,
-            "window": windows,
+        """Return the largest peak: each way may miss some memory, and none measures too much.
+
+        Call this after the end of the process and before `close`.
+        """
+        largest = Peak()
+        measured: Dict[MeasuredBy, Optional[int]] = {  # the most exact way first
+            "mark": max(self.peak_bytes, ended.peak_bytes or 0),
+            "window": self.peak_tracker.peak_bytes if self.peak_tracker else None,
             "sample": sampled_bytes,
         }
-        return best_peak(seen)
+        for method, size in measured.items():
+            if size and size > (largest.peak_bytes or 0):
+                largest = Peak(size, method)
+        return largest
 
     def request_stop(self) -> None:
-        """Ask it to stop after the unit that it is at."""
-        # A full disk: the rules see that it goes on, and have other means.
+        """Ask the process to stop after its current unit."""
+        # After an error (a full disk) the rules see that the process goes on, and stop it.
         with contextlib.suppress(OSError):
             os.close(os.open(self.batch.stop_file, os.O_WRONLY | os.O_CREAT, 0o644))
 
-    def request_stacks(self) -> None:
-        """Have it write where it stands, if its framework lets it."""
-        self.process.request_stacks(self.batch.stacks_file)
-
-    def stacks(self) -> Tuple[str, ...]:
-        """What each of its processes wrote then."""
-        return read_dumps(self.batch.stacks_file)
-
     def failures(self) -> bytes:
-        """What failed in it, as its framework shows it at its end, if it came to that or not."""
+        """Return the failures so far, as the framework would print them at its end."""
         path = f"{self.batch.record_file[: -len('.jsonl')]}.failures.txt"
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             return stream.read(FAILURES_BYTES)
         return b""
 
     def last_output(self) -> bytes:
-        """The end of what it printed."""
+        """Return the end of the process's output."""
         try:
             with open(self.log.path, "rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_OUTPUT_BYTES))
@@ -289,9 +268,9 @@ class ProcessHandle:
             return b""
 
     def close(self) -> None:
-        """Give descriptors back; the process and its tree are gone afterwards.
+        """End the process and its tree, and close its files.
 
-        Its log is the console's then: somebody may still read it.
+        The log stays open: the console closes it when it has printed the rest.
         """
         self.process.close()
         for tail in self._tails.values():
@@ -299,19 +278,15 @@ class ProcessHandle:
 
 
 def log_of(batch: ProcessFiles) -> str:
-    """Where a process's output goes: into the record's folder."""
+    """Return the path of a process's log, in the record's folder."""
     return f"{batch.record_file[: -len('.jsonl')]}.log"
 
 
 def _write_defaults(path: str, defaults: DefaultsLine) -> None:
-    """Say in a worker's file whose it is; one write, between two lines of the worker."""
-    try:
+    """Write the defaults into a worker's file, by one write between two lines of the worker."""
+    with contextlib.suppress(OSError):  # removed, or a full disk
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | FILE_FLAGS)
-    except OSError:
-        return
-    try:
-        os.write(descriptor, encode(defaults))
-    except OSError:
-        pass  # a full disk
-    finally:
-        os.close(descriptor)
+        try:
+            os.write(descriptor, encode(defaults))
+        finally:
+            os.close(descriptor)

@@ -1,15 +1,15 @@
-"""One small process between the leg and a tested process: whatever happens, its whole tree dies.
+"""The reaper: a small process between the leg and a tested process that ends its whole tree.
 
-`spawn.start_reaper` sends this very file to a `python -I -S` in a session of its own, so it
-imports the standard library alone. Its standard input is a pipe from the leg: the first line is the
-job (JSON: `argv`, `log`, `stdin`, `bare`), later lines are signal names for the tested
-process group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
-the leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not
-do: it spares grandchildren.
+The tree also ends if the leg is killed; a parent-death signal alone would spare grandchildren.
+`spawn.start_reaper` sends this file to a `python -I -S` in its own session, so it imports only the
+standard library. Standard input is a pipe from the leg: the first line is the job (JSON: `argv`,
+`log`, `stdin`, `bare`), later lines are signal names for the tested process group, and end-of-file
+means that the leg is gone. Standard output is the status pipe to the leg: JSON lines, `started`,
+then `exit_code`, or `error`.
 
-`stdin`: the descriptor that it reads from, handed down with ours; null for nothing to read.
-`bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
-child, and what left both its parent and its group before the leg said anything is out of reach.
+`stdin`: inherited descriptor that the tested process reads from; null for empty input.
+`bare`: use neither a subreaper nor /proc, as on macOS. `ps` then gives the parents; a process that
+left both its parent and its group before a signal of the leg is not found.
 """
 
 from __future__ import annotations
@@ -23,132 +23,130 @@ import signal
 import sys
 import time
 
-assert sys.platform != "win32"  # there a job object does all this
+assert sys.platform != "win32"  # a job object does the same on Windows
 
-TYPE_CHECKING = False  # typing would take a fifth of the time in which a reaper starts
+TYPE_CHECKING = False  # typing would take a fifth of the start time of a reaper
 if TYPE_CHECKING:
     from typing import Callable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
-KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
-ORPHANS_S = 0.5  # the same in the leg's own loop, where limits and memory wait meanwhile
-# Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
+OOM_SCORE_ADJ = b"1000"  # at 500, as the runner's agent sets it, a small agent was killed first
+KILL_S = 5.0  # give up after this a tree that forks faster than it is killed
+ORPHANS_S = 0.5  # the same in the leg's loop, which delays timeouts and memory samples
+# All columns without a header, sizes in KiB: valid on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
 INIT = 1
-PS_S = 5.0  # it takes 0.02 s; on a machine that hangs the reaper goes on without it
+PS_S = 5.0  # `ps` takes 0.02 s; if the machine hangs, the reaper continues without it
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
 
 
-def become_subreaper() -> bool:
-    """Make daemonised grandchildren our children; False where the system or ctypes cannot."""
+def _prctl(option: int, value: int) -> bool:
+    """Call prctl(2); return False if the system or ctypes cannot."""
     try:
         import ctypes  # noqa: PLC0415  # not every Python has it
 
-        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError, TypeError):
         return False
 
 
-def continue_on_parent_death() -> None:
-    """Have the end of the leg go on with us where a test has stopped us: only then do we see it."""
-    with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
-        import ctypes  # noqa: PLC0415  # not every Python has it
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
+def become_subreaper() -> bool:
+    """Adopt daemonised descendants; return False if the system or ctypes cannot."""
+    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def list_by_ps() -> dict[int, tuple[int, int]]:
-    """pid -> (parent, resident bytes) of every process there is, for systems without /proc.
+    """Return pid -> (parent, resident bytes) of all processes, for systems without /proc.
 
-    Nothing where there is no `ps`, or no answer from it.
+    The result is empty without `ps`, or without an answer of it.
     """
     import subprocess  # noqa: PLC0415  # on Linux no reaper needs it, and it takes 10 ms
 
     quiet = subprocess.DEVNULL
     try:
-        # The system's own, whatever the tested project has on its PATH.
+        # The system's `ps`, not one on the PATH of the tested project.
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
         ps = subprocess.Popen(PS, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=env)
     except OSError:
         return {}
     with ps:
         try:
-            found = parse_ps(ps.communicate(timeout=PS_S)[0])
+            listed = parse_ps(ps.communicate(timeout=PS_S)[0])
         except subprocess.TimeoutExpired:
             ps.kill()
             return {}
-    found.pop(ps.pid, None)  # it sees itself, as a child of ours
-    return found
+    listed.pop(ps.pid, None)  # `ps` lists itself, as a child of this process
+    return listed
 
 
 def parse_ps(printed: bytes) -> dict[int, tuple[int, int]]:
-    """The columns of `PS`; zombies, which are dead, left out."""
-    found = {}
+    """Parse the columns of `PS`, without zombies."""
+    listed = {}
     for line in printed.splitlines():
         words = line.split()
         numbers = [int(word) for word in words[:3] if word.isdigit()]
         if len(numbers) == 3 and not words[-1].startswith(b"Z"):  # noqa: PLR2004
-            found[numbers[0]] = (numbers[1], numbers[2] << 10)
-    return found
+            listed[numbers[0]] = (numbers[1], numbers[2] << 10)
+    return listed
 
 
 def parents(*, without_proc: bool = False) -> dict[int, tuple[int, int]]:
-    """pid -> (parent, session) of every process there is; zombies, which are dead, left out.
+    """Return pid -> (parent, session) of all processes, without zombies.
 
-    `bare`: from `ps`, which does not say sessions everywhere: they are then 0.
+    `without_proc`: use `ps`, which does not give sessions on all systems: they are then 0.
     """
     if without_proc or not os.path.isdir("/proc/self"):
         return {pid: (parent, 0) for pid, (parent, _) in list_by_ps().items()}
-    found = {}
+    table = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as stream:
-                # The command's name stands in parentheses and may hold anything.
+                # The command's name is in parentheses, and may contain any character.
                 state, parent, _, session = stream.read().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):
             continue
         if state not in (b"Z", b"X"):
-            found[int(name)] = (int(parent), int(session))
-    return found
+            table[int(name)] = (int(parent), int(session))
+    return table
 
 
 def tree(root: int) -> set[int]:
-    """Live descendants of a process, and what shares its session; itself left out."""
+    """Return the live descendants of a process and the processes of its session, without it."""
     return below(root, parents())
 
 
 def below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
-    """The same in a table as `parents` gives it."""
-    found = {pid for pid, (_, session) in table.items() if session == root}
+    """Return the same as `tree`, by a table of `parents`."""
+    pids = {pid for pid, (_, session) in table.items() if session == root}
     size = -1
-    while size != len(found):
-        size = len(found)
-        found |= {pid for pid, (parent, _) in table.items() if parent == root or parent in found}
-    return found - {root}
+    while size != len(pids):
+        size = len(pids)
+        pids |= {pid for pid, (parent, _) in table.items() if parent == root or parent in pids}
+    return pids - {root}
 
 
 def pids_to_kill(seen_pids: set[int] | None) -> set[int]:
-    """All that is to be ended with a reaper.
+    """Return the processes of this reaper's tree.
 
     Args:
-        seen_pids: what a bare reaper found in its tree so far; changed. Without a subreaper a child
-            belongs to init as soon as its parent is dead; only then is it still the same process.
+        seen_pids: processes that a bare reaper has found in its tree so far; changed. Without a
+            subreaper, init adopts a child when its parent dies: a seen pid whose parent is not init
+            may be another process by now.
     """
     table = parents(without_proc=seen_pids is not None)
-    found = below(os.getpid(), table)
+    pids = below(os.getpid(), table)
     if seen_pids is not None:
-        seen_pids |= found
-        found |= {pid for pid in seen_pids if table.get(pid, (0, 0))[0] == INIT}
-    return found
+        seen_pids |= pids
+        pids |= {pid for pid in seen_pids if table.get(pid, (0, 0))[0] == INIT}
+    return pids
 
 
 def kill_all(pid: int, seen_pids: set[int] | None) -> None:
-    """End the tested group, every descendant, and the children that they leave us as they die."""
-    known = set() if seen_pids is None else pids_to_kill(seen_pids)  # before their parents are dead
+    """End the tested group, all descendants, and the orphans that this process adopts meanwhile."""
+    known = set() if seen_pids is None else pids_to_kill(seen_pids)  # before their parents die
     signal_quietly(-pid, signal.SIGKILL)
     end_s = time.monotonic() + KILL_S
     while time.monotonic() < end_s:
@@ -162,36 +160,36 @@ def kill_all(pid: int, seen_pids: set[int] | None) -> None:
 
 
 def children() -> set[int]:
-    """Our own live children."""
+    """Return the live children of this process."""
     return {pid for pid, (parent, _) in parents().items() if parent == os.getpid()}
 
 
 def kill_orphans(spared: set[int]) -> None:
-    """End the children that a dead reaper left to its own parent, us, but not those in `spared`."""
+    """End the children that this process adopted from a dead reaper: all except `spared`."""
     end_s = time.monotonic() + ORPHANS_S
     while time.monotonic() < end_s:
         orphans = children() - spared
         if not orphans:
             return
         for pid in orphans:
-            for each in (pid, *tree(pid)):
-                signal_quietly(each, signal.SIGKILL)
+            for descendant in (pid, *tree(pid)):
+                signal_quietly(descendant, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.001)
 
 
 def signal_quietly(pid: int, number: int) -> None:
-    """Signal a process, or with a negative number a group; it may be gone, or not ours."""
+    """Signal a process, or with a negative number a group; ignore one that is gone or foreign."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def collect(pid: int, kill_tree: Callable[[], None]) -> tuple[int, float, int] | None:
-    """Collect ended children; once `pid` is among them, kill its tree.
+    """Wait for ended children without blocking; once `pid` is among them, kill its tree.
 
-    Until that is done `pid` stays a zombie: its number, which is its group's too, cannot become
-    another program's. macOS before Python 3.13 has no `waitid`, and kills after.
+    Until the tree is killed `pid` stays a zombie, so that no other program gets its number, which
+    is also that of its group. macOS before Python 3.13 has no `waitid`, and kills the tree after.
 
     Returns:
         (wait status, CPU seconds, largest resident size in bytes) of `pid`; None while it runs.
@@ -215,27 +213,27 @@ def collect(pid: int, kill_tree: Callable[[], None]) -> tuple[int, float, int] |
 
 
 def own_peak_bytes() -> int:
-    """What a child's largest resident size cannot be told below of: it inherits our mark."""
+    """Return this process's peak: a child inherits it, so smaller peaks of it are not known."""
     import resource  # noqa: PLC0415  # not every Python has it
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_BYTES
 
 
 def report(**facts: object) -> None:
-    """Write one status line; the leg may be gone, and then the end of its pipe says so too."""
+    """Write one status line; ignore a leg that is gone, which `watch` will see."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(facts).encode("ascii") + b"\n")
 
 
 def spawn(argv: list[str], log: str, stdin: int | None) -> int:
-    """Start the tested process in a group of its own; raises OSError where it cannot be."""
+    """Start the tested process in its own group. Raises OSError."""
     try:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError:
-        output = os.open(os.devnull, os.O_WRONLY)  # a full disk: better unheard than not run
+    except OSError:  # a full disk: to run without a log is better than not to run
+        output = os.open(os.devnull, os.O_WRONLY)
     if stdin is None:
         stdin = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(stdin, False)  # handed down to us; the copy is enough
+    os.set_inheritable(stdin, False)  # inherited from the leg; the process gets a copy
     pid = os.posix_spawnp(
         argv[0],
         argv,
@@ -258,12 +256,12 @@ def spawn(argv: list[str], log: str, stdin: int | None) -> int:
 
 
 def exit_code_of(status: int) -> int:
-    """As subprocess has it: the signal that killed it is negative."""
+    """Return the exit code as `subprocess` has it: negative for a signal."""
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def forward_signals(pid: int, commands: bytes, seen_pids: set[int] | None) -> None:
-    """Signal the tested process group; to kill means the whole tree. `watch` sees to the end."""
+    """Signal the tested process group, or with SIGKILL the whole tree; `watch` sees the end."""
     for word in commands.split():
         known = set() if seen_pids is None else pids_to_kill(seen_pids)
         if word == b"SIGKILL":
@@ -275,16 +273,16 @@ def forward_signals(pid: int, commands: bytes, seen_pids: set[int] | None) -> No
 
 
 def watch(pid: int, wakeup: int, started_s: float, *, without_proc: bool) -> None:
-    """Wait until the tested process or the leg is gone; then nothing of the tree is left."""
-    met: set[int] | None = set() if without_proc else None
+    """Wait until the tested process or the leg is gone, and kill the whole tree."""
+    seen_pids: set[int] | None = set() if without_proc else None
     while True:
         ready = select.select([0, wakeup], [], [])[0]
         if wakeup in ready:
             os.read(wakeup, 4096)
             wall_s = time.monotonic() - started_s
-            found = collect(pid, lambda: kill_all(pid, met))
-            if found is not None:
-                status, cpu_s, peak_bytes = found
+            end = collect(pid, lambda: kill_all(pid, seen_pids))
+            if end is not None:
+                status, cpu_s, peak_bytes = end
                 known = peak_bytes if peak_bytes > own_peak_bytes() else None
                 code = exit_code_of(status)
                 report(exit_code=code, wall_s=wall_s, cpu_s=cpu_s, peak_bytes=known)
@@ -292,16 +290,16 @@ def watch(pid: int, wakeup: int, started_s: float, *, without_proc: bool) -> Non
         if 0 in ready:
             words = os.read(0, 4096)
             if not words:
-                kill_all(pid, met)
+                kill_all(pid, seen_pids)
                 return
-            forward_signals(pid, words, met)
+            forward_signals(pid, words, seen_pids)
 
 
 def read_job() -> dict[str, object] | None:
-    """The first line of standard input; None if the leg was gone before it."""
+    """Read the first line of standard input; return None if the leg is gone before its end."""
     content = b""
     while not content.endswith(b"\n"):
-        piece = os.read(0, 1)  # bytewise: what follows is for `watch`
+        piece = os.read(0, 1)  # bytewise: `watch` reads the following lines
         if not piece:
             return None
         content += piece
@@ -310,7 +308,7 @@ def read_job() -> dict[str, object] | None:
 
 
 def main() -> int:
-    """Run one tested process; 0 when its end was told."""
+    """Run one tested process; return 0 after the report of its end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     wakeup, write_end = os.pipe()
@@ -323,14 +321,15 @@ def main() -> int:
     bare = bool(job.get("bare"))
     subreaper = not bare and become_subreaper()
     if subreaper:
-        continue_on_parent_death()
+        # If a test has stopped this process (SIGSTOP), the death of the leg continues it.
+        _prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT))
     argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
     stdin = job.get("stdin")
     started_s = time.monotonic()
     try:
         pid = spawn(argv, str(job["log"]), stdin if isinstance(stdin, int) else None)
     except OSError as error:
-        # A path that is too long, a file that is no program: errno says it best.
+        # The name of errno explains a path that is too long, or a file that is no program.
         name = errno.errorcode.get(error.errno or 0, "")
         report(error=f"{argv[0]}: {error.strerror or error} {name}".strip())
         return 0

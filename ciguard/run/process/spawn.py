@@ -1,7 +1,8 @@
-"""One tested process on a POSIX system: the leg holds it through its reaper, by two pipes.
+"""One tested process on a POSIX system: the leg controls it through a reaper, by two pipes.
 
-Started from the main thread only: a child of another thread may be told that its parent died when
-that thread ends.
+The reaper (reaper.py) is the process between them: it ends the whole tree if the leg dies.
+Processes start from the main thread only: when another thread ends, the kernel may signal its
+children that their parent died.
 """
 
 from __future__ import annotations
@@ -10,44 +11,26 @@ import contextlib
 import json
 import os
 import pkgutil
-import select
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Final, Mapping, Sequence, Set
 
-from ciguard.errors import ExitCode
-from ciguard.run.platforms.base import NOT_STARTED, ExitInfo
+from ciguard.run.platforms.base import NOT_STARTED, ExitInfo, TestedProcess
 from ciguard.run.process import reaper
 from ciguard.run.process.files import DUMP_SIGNAL, dumpable_pids
 
 assert sys.platform != "win32"
 
 if TYPE_CHECKING:
-    from typing import List, Optional, Tuple
+    from typing import Optional
 
-    from ciguard.run.platforms.base import Process
-
-EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
-    signal.SIGINT: ExitCode.INTERRUPTED,
-    signal.SIGTERM: ExitCode.TERMINATED,
-}
-START_S = 20.0  # a reaper that has not started anything by then is lost (one takes 0.02 s)
-CLOSE_S = 20.0  # with a tree that is still alive, at the end of the leg
-# How long after SIGKILL a reaper may be silent: it gives up a tree after KILL_S.
+START_S = 20.0  # a reaper that has started no process by then is lost (one takes 0.02 s)
+CLOSE_S = 20.0  # longest wait for a tree that is still alive at the end of the leg
+# Longest silence of a reaper after SIGKILL: it gives up a tree after KILL_S.
 SILENT_S = reaper.KILL_S + 2.0
-REAPER_ITSELF = "the reaper itself"  # what is ended then
-
-# When to send what, in seconds after the first signal; the platform gives 7.5 s, then 2.5 s.
-GRACEFUL_SIGNALS = (
-    (0.0, "SIGINT"),
-    (3.0, "SIGTERM"),
-    (4.0, "SIGKILL"),
-    (4.0 + SILENT_S, REAPER_ITSELF),
-)
-IMMEDIATE_SIGNALS = ((0.0, "SIGKILL"), (SILENT_S, REAPER_ITSELF))
-
+REAPER_ITSELF = "the reaper itself"  # kill the reaper, not the tested process
 
 # Read once: a test can remove the zip file that the leg runs from.
 _REAPER_SOURCE: Final = pkgutil.get_data("ciguard.run.process", "reaper.py") or b""
@@ -58,13 +41,13 @@ def start_reaper(
 ) -> subprocess.Popen[bytes]:
     """Start a reaper, which reads its program from a pipe.
 
-    `-I -S`: neither the tested project's variables nor its site-packages can change it.
+    `-I -S`: neither the tested project's variables nor its site-packages can change the reaper.
 
     Args:
-        stdin: a descriptor that the reaper inherits; None for none.
+        stdin: descriptor that the reaper inherits; None for none.
 
     Raises:
-        OSError: no memory, no process, no such folder, no Python any more.
+        OSError: no memory or process is left, or the folder or Python is gone.
     """
     program, source = os.pipe()
     try:
@@ -89,29 +72,36 @@ def start_reaper(
     return process
 
 
-# Children of the leg that are no orphans of a reaper: live reapers, what the leg asks itself, and
-# what ran before it: a shell that becomes the leg by `exec` leaves its background jobs to it.
+# Children of the leg that are no orphans of a reaper: live reapers, programs that the leg queries,
+# and older children (a shell that becomes the leg by `exec` leaves its background jobs to it).
 own_children: Final[Set[int]] = set()
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what a killed reaper leaves; to be called before anything is started."""
+    """Become the parent of the orphans of killed reapers; call this before any start."""
     own_children.update(reaper.children())
     reaper.become_subreaper()
 
 
-class SupervisedProcess:
-    """A running program, its end, and the signals that bring it about.
+class SupervisedProcess(TestedProcess):
+    """A running program below its reaper.
 
     Args:
-        stdin: what it reads; None for nothing.
-        bare: its reaper looks for nothing that only Linux has.
+        stdin: descriptor that the program reads from; None for empty input.
+        bare: the reaper uses nothing that only Linux has.
 
     Raises:
-        OSError: the reaper could not be started (no memory, no process left).
+        OSError: the reaper could not be started (no memory or process is left).
     """
 
-    __test__ = False  # no test class, whatever its name says to a collector
+    # The platform gives 7.5 s, then 2.5 s.
+    GRACEFUL = (
+        (0.0, "SIGINT"),
+        (3.0, "SIGTERM"),
+        (4.0, "SIGKILL"),
+        (4.0 + SILENT_S, REAPER_ITSELF),
+    )
+    IMMEDIATE = ((0.0, "SIGKILL"), (SILENT_S, REAPER_ITSELF))
 
     def __init__(
         self,
@@ -123,11 +113,12 @@ class SupervisedProcess:
         stdin: Optional[int] = None,
         bare: bool = False,
     ) -> None:
-        # Another number: the reaper's own standard input is the leg's pipe.
-        handed = None if stdin is None else os.dup(stdin)
-        self._reaper = start_reaper(env, cwd, handed)
-        if handed is not None:
-            os.close(handed)
+        super().__init__()
+        # A copy with another number: the reaper's own standard input is the leg's pipe.
+        stdin_copy = None if stdin is None else os.dup(stdin)
+        self._reaper = start_reaper(env, cwd, stdin_copy)
+        if stdin_copy is not None:
+            os.close(stdin_copy)
         assert self._reaper.stdin is not None
         assert self._reaper.stdout is not None
         self._control, self._status = self._reaper.stdin, self._reaper.stdout
@@ -135,22 +126,16 @@ class SupervisedProcess:
         self.root = self._reaper.pid
         own_children.add(self.root)
         self._bare = bare
-        self.pid: Optional[int] = None
-        self.limitation = ""
-        self.ended: Optional[ExitInfo] = None
-        self.stop_requested_s: Optional[float] = None  # when it was first told to end
         self._status_buffer = b""
-        self._signals: List[Tuple[float, str]] = []
-        job = {"argv": argv, "log": log, "stdin": handed, "bare": bare}
+        job = {"argv": argv, "log": log, "stdin": stdin_copy, "bare": bare}
         self._send(json.dumps(job))
         self._lost_s = time.monotonic() + START_S
 
     def fileno(self) -> int:
-        """Readable when there is something for `poll`."""
+        """Return a descriptor that is readable when `poll` has news."""
         return self._status.fileno()
 
     def poll(self) -> None:
-        """Take in what the reaper reports, its start first, without waiting."""
         if self.ended is not None:
             return
         if self.pid is None and time.monotonic() > self._lost_s:
@@ -179,55 +164,43 @@ class SupervisedProcess:
             self.ended = ExitInfo(**status_message)
 
     def _reaper_lost(self) -> None:
-        """The reaper itself was killed; what it kept is ours to end."""
+        """End the tree of a reaper that was killed."""
         if self.pid is not None:
             reaper.signal_quietly(-self.pid, signal.SIGKILL)
         self._reaper.kill()
         self._reaper.wait()
-        # What it was the subreaper of is now a child of the leg, where the leg is one too.
+        # Descendants that the reaper had adopted are now children of the leg, if it is a subreaper.
         if not self._bare:
             reaper.kill_orphans(own_children)
         self.ended = ExitInfo(-signal.SIGKILL, is_reaper_lost=True)
 
     def request_stacks(self, path: str) -> None:
-        """Have every process of it that can answer write its stacks to `path`-PID."""
-        ready = dumpable_pids(path)
-        for pid in ready & reaper.tree(self.root) if ready else ():
+        answering = dumpable_pids(path)
+        for pid in answering & reaper.tree(self.root) if answering else ():
             reaper.signal_quietly(pid, DUMP_SIGNAL)
 
     def _send(self, line: str) -> None:
-        # Broken when it has ended, or its reaper has: poll will say.
+        # A broken pipe means that the process or its reaper has ended: `poll` will see it.
         with contextlib.suppress(BrokenPipeError):
             self._control.write(line.encode("utf-8", "surrogateescape") + b"\n")
 
-    def stop(self, now_s: float, *, immediately: bool = False) -> None:
-        """Begin to end it; `escalate` goes on. At once is also for who asked politely before."""
-        steps = IMMEDIATE_SIGNALS if immediately else GRACEFUL_SIGNALS
-        self._signals = [(now_s + delay_s, name) for delay_s, name in steps]
-        self.stop_requested_s = self.stop_requested_s or now_s
-        self.escalate(now_s)
-
-    def escalate(self, now_s: float) -> None:
-        """Send the signals that are due."""
-        while self._signals and self._signals[0][0] <= now_s and self.ended is None:
-            word = self._signals.pop(0)[1]
-            if word == REAPER_ITSELF:
-                self._reaper.kill()  # `poll` ends what it kept
-            else:
-                self._send(word)
-                self._continue_reaper()
+    def _send_signal(self, name: str) -> None:
+        if name == REAPER_ITSELF:
+            self._reaper.kill()  # `poll` ends the tree then
+        else:
+            self._send(name)
+            self._continue_reaper()
 
     def _continue_reaper(self) -> None:
-        # A test that stopped its reaper has not stopped the leg.
+        # A test may have stopped its reaper (SIGSTOP).
         self._reaper.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Give the pipes back; a tree that is still alive dies of it."""
         self._control.close()
         if self.ended is None:
             self._continue_reaper()
         else:
-            self._reaper.kill()  # it has reported all; to wait for its exit would hold up others
+            self._reaper.kill()  # it has reported all; a wait for its exit would delay the leg
         try:
             self._reaper.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
@@ -237,27 +210,3 @@ class SupervisedProcess:
                 self._reaper_lost()
         own_children.discard(self.root)
         self._status.close()
-
-
-@contextlib.contextmanager
-def wakeup() -> Iterator[int]:
-    """The end of a pipe that the interpreter writes to when a signal arrives."""
-    read_end, write_end = os.pipe()
-    for end in (read_end, write_end):
-        os.set_blocking(end, False)
-    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    try:
-        yield read_end
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(read_end)
-        os.close(write_end)
-
-
-def wait(wakeup: int, processes: Sequence[Process], timeout_s: float) -> bool:
-    """Until a signal arrives or a reaper says something."""
-    sources: List[Any] = [wakeup, *processes]
-    ready = select.select(sources, [], [], timeout_s)[0]
-    if wakeup in ready:
-        os.read(wakeup, 4096)
-    return bool(ready)

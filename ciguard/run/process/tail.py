@@ -1,4 +1,4 @@
-"""Reading a file while another program appends to it: lines of a record, and a process's log."""
+"""Readers of a file that another program appends to: a record's lines, and a process's log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from ciguard.codec.record.lines import MAX_LINE_BYTES
 from ciguard.run.platforms.base import EOF_IS_STICKY, FILE_FLAGS
 
 CHUNK_BYTES = 1 << 18
-# More of a log is cut: a test that prints without end would fill the artifact that the record
-# travels in. People read the end, and search the beginning.
+# A longer log loses its middle: a test that prints without end would fill the artifact of the
+# record. People read the end, and search the beginning.
 MAX_LOG_BYTES: Final = 16 << 20
 FIRST_LOG_BYTES, LAST_LOG_BYTES = 4 << 20, 8 << 20
 
 
 class Tail:
-    """The end of a growing file, through one descriptor that is kept.
+    """A growing file, read through one descriptor that stays open.
 
-    `lines_read` counts the ends of lines that were given out, so that a reader of the finished
-    file can find the same place.
+    `lines_read` counts the line ends so far: a reader of the finished file finds the same position.
     """
 
     def __init__(self, path: str) -> None:
@@ -31,15 +30,15 @@ class Tail:
         self._partial_line = b""
 
     def is_removed(self) -> bool:
-        """Whether the file that is read was removed."""
+        """Return whether the file was removed."""
         return self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0
 
     def chunks(self) -> Iterator[bytes]:
-        """What was appended since the last call, in pieces; nothing where there is no file yet."""
+        """Yield the bytes appended since the last call, in pieces; none before the file exists."""
         if self._descriptor < 0:
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | FILE_FLAGS)
-            except OSError:  # not there yet, or no descriptor is free
+            except OSError:  # the file does not exist yet, or no descriptor is free
                 return
         while True:
             piece = os.read(self._descriptor, CHUNK_BYTES)
@@ -50,29 +49,29 @@ class Tail:
             yield piece
 
     def lines(self) -> Iterator[bytes]:
-        """New whole lines without their ends; one longer than any honest line comes out empty."""
+        """Yield new whole lines without their ends; a line over MAX_LINE_BYTES as an empty one."""
         for piece in self.chunks():
             *complete, rest = (self._partial_line + piece).split(b"\n")
-            # Kept longer than the limit by one chunk at most: a line without end fills no memory.
+            # Cut, so that a line without end does not fill the memory.
             self._partial_line = rest[: MAX_LINE_BYTES + 1]
             for line in complete:
                 self.lines_read += 1
                 yield line if len(line) <= MAX_LINE_BYTES else b""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class Log(Tail):
-    """What a tested process printed, as it grows: the file is its own until it is closed."""
+    """The growing output of a tested process; `close` also shortens the file."""
 
     _failed = False
 
     def chunks(self) -> Iterator[bytes]:
-        """As of every file; one that cannot be read says so, once."""
+        """Yield the new bytes; for a log that cannot be read, one line about the error."""
         if self._failed:
             return
         try:
@@ -83,14 +82,14 @@ class Log(Tail):
             yield what.encode("utf-8", "backslashreplace")
 
     def close(self) -> None:
-        """Give the descriptor back, and shorten the file: no reader is left."""
+        """Close the descriptor and shorten the file."""
         with contextlib.suppress(OSError):
             super().close()
         self.shorten()
 
     def shorten(self) -> None:
         """Cut the middle out of a file that is larger than `MAX_LOG_BYTES`."""
-        # A full disk: then it stays as it is.
+        # On a full disk the file stays unchanged.
         with contextlib.suppress(OSError):
             size = os.stat(self.path).st_size
             if size <= MAX_LOG_BYTES:

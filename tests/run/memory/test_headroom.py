@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.run.memory.headroom import LinuxHeadroom, memory_cgroups, parse_meminfo, with_limits
+from ciguard.run.memory.headroom import LinuxHeadroom, memory_cgroups, memory_limits, parse_meminfo
 from ciguard.run.platforms.base import MachineMemory
 
 GIB = 1 << 30
@@ -60,7 +60,7 @@ def test_cgroup_v2_limits_at_every_level(tmp_path: Path) -> None:
     write(tmp_path / "a", memory__stat=f"anon 1\ninactive_file {GIB // 2}\nfile 9\n")
     folders = memory_cgroups(b"0::/a/b\n", str(tmp_path))
     assert folders[:2] == (f"{tmp_path}/a/b", f"{tmp_path}/a")
-    (group,) = with_limits(folders)
+    (group,) = memory_limits(folders)
     assert group.limit_bytes == 4 * GIB
     assert group.headroom_bytes() == GIB + GIB // 2, "cache that can be dropped is free"
 
@@ -74,11 +74,11 @@ def test_cgroup_v1_beside_other_controllers(tmp_path: Path) -> None:
     )
     write(tmp_path / "memory", memory__limit_in_bytes="9223372036854771712\n")
     membership = b"9:name=systemd:/x\n8:pids:/c\n4:hugetlb,memory:/c\n0::/\n"
-    (group,) = with_limits(memory_cgroups(membership, str(tmp_path)))
+    (group,) = memory_limits(memory_cgroups(membership, str(tmp_path)))
     assert group.headroom_bytes() == GIB + 1000
 
 
 def test_a_cgroup_that_vanishes_is_unknown(tmp_path: Path) -> None:
     write(tmp_path / "a", memory__max="1000\n")
-    (group,) = with_limits(memory_cgroups(b"0::/a\n", str(tmp_path)))
+    (group,) = memory_limits(memory_cgroups(b"0::/a\n", str(tmp_path)))
     assert group.headroom_bytes() is None

@@ -40,7 +40,7 @@ FILES = ("a", "a", "b", "c", "d", "e")  # of the units 0 to 5
 def test_bisect_gives_half_of_the_suspects(
     suspects: Sequence[int], files: bool, back: bool, expected: tuple[int, ...]
 ) -> None:
-    assert bisect(suspects, lambda unit: FILES[unit] if files else "", back=back) == expected
+    assert bisect(suspects, lambda unit: FILES[unit] if files else "", second_half=back) == expected
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_retry_without_a_result_is_incomplete() -> None:
     tally.start(StartLine("a", process=3))
     found = judge_leg(tally, PLANNED, "completed")
     assert (found.exit_code, found.missing) == (ExitCode.INCOMPLETE, (UnitKey("", "", "a"),))
-    found = judge_leg(tally, PLANNED, "completed", filed={UnitKey("", "", "a")})
+    found = judge_leg(tally, PLANNED, "completed", in_files={UnitKey("", "", "a")})
     assert found.exit_code == ExitCode.TESTS_FAILED, "its result is in a file"
 
 

@@ -152,7 +152,7 @@ def test_retry_that_would_exceed_the_deadline_is_skipped(
 
 def test_failed_unit_is_retried_before_a_checkpoint() -> None:
     """A later step takes a unit with a result for done."""
-    state = state_of("a", "b", for_s=10.0, policy=replace(OFF, max_tries=2))
+    state = state_of("a", "b", step_limit_s=10.0, policy=replace(OFF, max_tries=2))
     start(state)
     state.observe(StartLine("a", process=1, at_s=0.0))
     state.observe(Result("a", "failed", process=1))

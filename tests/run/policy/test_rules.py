@@ -222,14 +222,14 @@ def test_thread_left_over_is_waited_for_as_long_as_a_test(
     assert next_action(state, 1.1 + waited_s) == stop
     state.apply(stop)
     state.observe(ProcessEndLine(1, "timeout", 0, 70.0))
-    assert (state.suspects, state.waiting, state.without_result) == ((), [], {1})
+    assert (state.suspects, state.pending, state.without_result) == ((), [], {1})
 
 
 def test_unit_that_starts_a_second_time_is_waited_for() -> None:
     """As a file that two projects of Jest share: its process is not done where it was closed."""
     state = state_of("a")
     start(state)
-    state.running[1].closes = True
+    state.running[1].closes_units = True
     closed = EventLine("closed", process=1, unit="a", at_s=1.0)
     state.observe(StartLine("a", process=1, at_s=0.0))
     state.observe(closed)

@@ -39,7 +39,7 @@ DEATH = Result("b", "died", ending="crash")
             True,
             "out_of_memory",
         ),
-        (ProcessState(STARTED, open_units={1: 0.0}, has_result={1}), 0, True, False, "completed"),
+        (ProcessState(STARTED, open_units={1: 0}, partial_units={1}), 0, True, False, "completed"),
         (ProcessState(STARTED, finished={0}), 2, False, False, "crash"),
         (ProcessState(STARTED, finished={0}, recycled=True), 2, False, False, "completed"),
         (ProcessState(STARTED, finished={0}, recycled=True), -11, False, False, "crash"),
@@ -75,20 +75,20 @@ def test_process_ending_is_classified(
     [
         (ProcessState(STARTED, finished={0, 1}), "completed", 0, False, False),
         (ProcessState(STARTED, finished={0, 1}), "completed", 1, False, True),
-        (ProcessState(STARTED, finished={0}, has_result={1}), "completed", 1, False, True),
+        (ProcessState(STARTED, finished={0}, partial_units={1}), "completed", 1, False, True),
         (ProcessState(STARTED, finished={0, 1}), "crash", 3, False, True),
         (ProcessState(STARTED, finished={0, 1}), "crash", -11, False, True),  # behind its last unit
-        (ProcessState(STARTED, finished={0, 1}, failed={0}), "completed", 1, False, False),
+        (ProcessState(STARTED, finished={0, 1}, failed_units={0}), "completed", 1, False, False),
         (
-            ProcessState(STARTED, finished={0, 1}, failed={0}),
+            ProcessState(STARTED, finished={0, 1}, failed_units={0}),
             "crash",
             -11,
             False,
             True,
         ),  # no assert does
-        (ProcessState(STARTED, finished={0, 1}, failed={0}), "crash", 3, False, True),
+        (ProcessState(STARTED, finished={0, 1}, failed_units={0}), "crash", 3, False, True),
         (
-            ProcessState(STARTED, finished={0, 1}, failed={1}, died={1: DEATH}),
+            ProcessState(STARTED, finished={0, 1}, failed_units={1}, deaths={1: DEATH}),
             "crash",
             -11,
             False,
@@ -96,14 +96,14 @@ def test_process_ending_is_classified(
         ),
         (
             ProcessState(
-                STARTED, finished={0, 1}, failed={0}, stopping="timeout", refuses_exit=True
+                STARTED, finished={0, 1}, failed_units={0}, stopping="timeout", refuses_exit=True
             ),
             "timeout",
             2,
             False,
             True,
         ),
-        (ProcessState(STARTED, finished={0}, failed={0}), "crash", -11, False, False),
+        (ProcessState(STARTED, finished={0}, failed_units={0}), "crash", -11, False, False),
         (ProcessState(STARTED, finished={0, 1}, recycled=True), "completed", 2, False, False),
         (
             ProcessState(STARTED, finished={0}, stopping="timeout", stop_unit=1),

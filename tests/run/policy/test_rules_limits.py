@@ -23,7 +23,7 @@ from ciguard.run.policy.state import (
 
 
 def test_after_the_step_limit_nothing_starts_and_nothing_is_stopped() -> None:
-    state = state_of("a", "b", "c", "d", "e", processes=2, for_s=10.0)
+    state = state_of("a", "b", "c", "d", "e", processes=2, step_limit_s=10.0)
     assert start(state).units == (0, 2, 4)
     assert start(state).units == (1, 3)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -46,7 +46,7 @@ def test_after_the_step_limit_nothing_starts_and_nothing_is_stopped() -> None:
 
 
 def test_step_limit_changes_nothing_if_no_unit_is_left() -> None:
-    state = state_of("a", for_s=10.0)
+    state = state_of("a", step_limit_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
     assert next_action(state, 11.0) == Wait(20.0)
@@ -55,7 +55,7 @@ def test_step_limit_changes_nothing_if_no_unit_is_left() -> None:
 
 
 def test_unit_over_twice_the_step_limit_is_rerun_once() -> None:
-    state = state_of("a", for_s=10.0)
+    state = state_of("a", step_limit_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
     output = next_action(state, 20.0)
@@ -69,7 +69,7 @@ def test_unit_over_twice_the_step_limit_is_rerun_once() -> None:
     state.observe(ProcessEndLine(1, "deadline", -2))
     reason = Reason("checkpoint", {"limit_s": 10.0, "units": 1})
     assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
-    grace = state_of("a", for_s=10.0, policy=replace(OFF, deadline_s=99.0))
+    grace = state_of("a", step_limit_s=10.0, policy=replace(OFF, deadline_s=99.0))
     grace.observe(EventLine("grace_used", 0.0))
     start(grace)
     grace.observe(StartLine("a", process=1, at_s=1.0))
@@ -77,7 +77,7 @@ def test_unit_over_twice_the_step_limit_is_rerun_once() -> None:
 
 
 def test_process_that_ignores_the_stop_file_has_the_same_limit() -> None:
-    state = state_of("a", "b", "c", "d", for_s=100.0)
+    state = state_of("a", "b", "c", "d", step_limit_s=100.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
     for _ in range(2):
@@ -90,7 +90,7 @@ def test_process_that_ignores_the_stop_file_has_the_same_limit() -> None:
 
 
 def test_timeouts_and_memory_limits_apply_after_the_step_limit() -> None:
-    state = state_of(PlannedUnit("a", timeout_s=20.0), "b", for_s=10.0)
+    state = state_of(PlannedUnit("a", timeout_s=20.0), "b", step_limit_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_timeouts_and_memory_limits_apply_after_the_step_limit() -> None:
     assert next_action(state, 22.0) == Stop(
         1, "timeout", Reason("unit_timeout", {"limit_s": 20.0}), 0
     )
-    low = state_of("a", "b", for_s=10.0, policy=LegPolicy("auto"))
+    low = state_of("a", "b", step_limit_s=10.0, policy=LegPolicy("auto"))
     start(low)
     low.observe(StartLine("a", process=1, at_s=1.0))
     low.apply(next_action(low, 11.0))
@@ -111,7 +111,7 @@ def test_timeouts_and_memory_limits_apply_after_the_step_limit() -> None:
 
 
 def test_resumed_leg_counts_limits_from_its_step() -> None:
-    state = state_of("a", policy=replace(OFF, deadline_s=30.0), for_s=10.0)
+    state = state_of("a", policy=replace(OFF, deadline_s=30.0), step_limit_s=10.0)
     state.observe(EventLine("resumed", 1000.0, process=4))
     assert start(state, 1000.5).process == 5
     assert next_action(state, 1001.0) == Wait(1010.0)
