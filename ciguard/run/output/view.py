@@ -1,7 +1,7 @@
-"""What a leg says in words: decisions, ends of processes, units without a result. Pure.
+"""Sentences of a leg on decisions, ends of processes and units without a result. Pure.
 
-Rules and results hold kinds and numbers. A record carries some of these texts for its readers, as
-`detail` or `message`; no code decides by one.
+Rules and results hold kinds and numbers. A record has some of these texts for people, as `detail`
+or `message`; no code decides by them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.process.handle import Peak, ProcessReport
 
-OUTPUT_CHARACTERS: Final = 2000  # of stacks, in a victim's message
+OUTPUT_CHARACTERS: Final = 2000  # of stacks, in the message of a unit that died
 MAX_NAMED: Final = 3  # tests in a sentence
 MAX_FILES: Final = 5  # result files in a sentence
 REAPER_LOST: Final = "its reaper was killed"
@@ -29,8 +29,8 @@ IN_FILES: Final = "its result is in a file, or nowhere"
 GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
-MAX_RUNNING: Final = 4  # units that run now, named in a line
-LISTED: Final = 100  # units by name after an early end; the plan knows the others
+MAX_RUNNING: Final = 4  # running units named in a progress line
+LISTED: Final = 100  # units recorded by name after an early end; the plan has the others
 
 _REASONS: Final[Mapping[ReasonKind, str]] = {
     "listing": "lists the tests",
@@ -120,7 +120,7 @@ def _fact(name: str, value: float) -> str:
 
 
 def describe_reason(reason: Reason) -> str:
-    """Why something was decided, without a full stop."""
+    """Return the reason of a decision in words, without a full stop."""
     facts = {name: _fact(name, value) for name, value in reason.facts.items()}
     if reason.kind == "incomplete":
         parts = [
@@ -136,13 +136,13 @@ def describe_reason(reason: Reason) -> str:
 
 
 def describe_listing(counts: Mapping[str, float]) -> str:
-    """A line of the console for what there is."""
+    """Return a line of the log for a listing."""
     tests = count_of(int(counts["units"]), "test")
     return f"listed: {tests}, {counts['new']:g} new, {counts['gone']:g} gone"
 
 
 def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[PlannedUnit]) -> str:
-    """A line of the console for a decision about a process that runs, or about none."""
+    """Return a line of the log for a decision on a running process, or on none."""
     why = describe_reason(action.reason)
     if isinstance(action, Claim):
         return why
@@ -150,13 +150,13 @@ def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[P
         return f"{action.reason.kind}: {why}"
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {why}"
-    who = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
-    word = "checkpoint" if action.checkpoint else action.ending
-    return f"process {action.process}: {word}: {why}{who}"
+    unit = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
+    ending = "checkpoint" if action.checkpoint else action.ending
+    return f"process {action.process}: {ending}: {why}{unit}"
 
 
 def describe_initial_event(line: EventLine) -> str:
-    """A line of the console for what a leg knows before its first process; "" for none."""
+    """Return a line of the log for an event before the first process; "" for no line."""
     if line.kind == "listing":
         return describe_listing(line.facts)
     if line.kind == "claims_ended":
@@ -169,29 +169,30 @@ def describe_initial_event(line: EventLine) -> str:
 
 
 def describe_claim(block: str, units: int, *, is_own: bool) -> str:
-    """A line of the console for a block that this leg runs."""
-    whose = "its own tests" if is_own else f"tests of shard {shard_of_block(block)}"
-    return f"runs {whose}: {count_of(units, 'test')} (block {block})"
+    """Return a line of the log for a block that this leg runs."""
+    tests = "its own tests" if is_own else f"tests of shard {shard_of_block(block)}"
+    return f"runs {tests}: {count_of(units, 'test')} (block {block})"
 
 
 def describe_taken(block: str, shard: str, units: int) -> str:
-    """A line of the console for a block that another leg runs."""
+    """Return a line of the log for a block that another leg runs."""
     return f"shard {shard} runs {count_of(units, 'test')} of this shard (block {block})"
 
 
-def describe_claims_end(reason: str, detail: str, left: int) -> str:
-    """A line of the console for a leg that asks no more.
+def describe_claims_end(reason: str, detail: str, own_units: int) -> str:
+    """Return a line of the log for a leg that claims no more.
 
     Args:
-        left: its own units that it runs now.
+        own_units: number of its own units that the leg runs now.
     """
-    tests = f"runs its own tests ({count_of(left, 'test')})" if left else "asks for no more tests"
+    own = count_of(own_units, "test")
+    tests = f"runs its own tests ({own})" if own_units else "asks for no more tests"
     why = ": ".join(filter(None, (_CLAIMS_END[reason], detail)))
     return f"{tests}: {why}"
 
 
 def signal_name(number: int) -> str:
-    """SIGSEGV for 11; the number where it has no name."""
+    """Return SIGSEGV for 11; the number for a signal without a name."""
     if number in DEADLY:
         return DEADLY[number]
     try:
@@ -201,7 +202,7 @@ def signal_name(number: int) -> str:
 
 
 def describe_exit(exit_code: int) -> str:
-    """An exit code, or the signal that killed, in words."""
+    """Return an exit code, or the signal that killed, in words."""
     number = fatal_signal(exit_code)
     if number is None:
         child = probable_signal(exit_code)
@@ -209,27 +210,27 @@ def describe_exit(exit_code: int) -> str:
         return f"exit code {exit_code}{perhaps}"
     if number == exit_code:
         return f"{_STATUS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
-    through = f" (exit code {exit_code})" if exit_code > 0 else ""
-    return f"killed by {signal_name(number)}{through}"
+    shell_code = f" (exit code {exit_code})" if exit_code > 0 else ""
+    return f"killed by {signal_name(number)}{shell_code}"
 
 
 def describe_import_crash(ending: Ending, exit_code: int) -> str:
-    """Why the units of a file that ends its process do not run."""
+    """Return why the units of a file that ends its process do not run."""
     how = f"{ending}, {describe_exit(exit_code)}"
     return f"it could not be imported: a process that read no other file ended ({how})"
 
 
 def describe_setup_failure(exit_code: int, output: str) -> str:
-    """Why the units of a process that came to none of them have no result."""
-    said = last_line(output) or "it printed nothing"
-    return f"its process ended before its first result ({describe_exit(exit_code)}): {said}"
+    """Return why the units of a process without any result have none."""
+    last = last_line(output) or "it printed nothing"
+    return f"its process ended before its first result ({describe_exit(exit_code)}): {last}"
 
 
 def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
-    """Which new result files were not copied, and why; "" for none.
+    """Return which new result files were not copied, and why; "" for none.
 
     Args:
-        limit: how many files were looked at, where there are more.
+        limit: number of files that were looked at, if there are more; else None.
     """
     if limit is not None:
         return f"only the first {limit} files were looked at: name fewer folders"
@@ -240,32 +241,34 @@ def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
 
 
 def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tuple[str, ...]:
-    """Lines on a process whose exit code no result explains."""
-    killed = fatal_signal(exit_code) is not None
+    """Return lines of the log on a process whose exit code no result explains."""
+    is_killed = fatal_signal(exit_code) is not None
     question = "did a hook of the session or a coverage gate set it?"
     return (
         f"process {process}: {describe_exit(exit_code)}, and no failed result explains it",
         f"  its last output: {last_error_line(output)}",
-        f"  {'it died after its last test' if killed else question}",
+        f"  {'it died after its last test' if is_killed else question}",
     )
 
 
 def describe_after_tests(
     process: int, last_s: float, report: ProcessReport, now_s: float, *, was_stopped: bool
 ) -> Tuple[EventLine, str]:
-    """How long a process took to end behind its last test, and what took the most of it.
+    """Describe how long a process took to end after its last test, and what took most of it.
 
     Args:
-        last_s: when that test ended.
-        was_stopped: as it did not end.
+        last_s: end of the last test.
+        was_stopped: the leg stopped the process, because it did not exit.
 
     Returns:
-        The record's line and the console's.
+        A line for the record and one for the log.
     """
-    over_s = last_s if report.session_end_s is None else max(last_s, report.session_end_s)
-    names = [f"{one.detail} of {one.unit}" if one.unit else one.detail for one in report.threads]
+    session_s = last_s if report.session_end_s is None else max(last_s, report.session_end_s)
+    names = [
+        f"{line.detail} of {line.unit}" if line.unit else line.detail for line in report.threads
+    ]
     reason = "process_exit"
-    if over_s - last_s > now_s - over_s:
+    if session_s - last_s > now_s - session_s:
         reason, names = "session_teardown", []
     elif was_stopped or names:
         reason = "no_exit" if was_stopped else "threads_left"
@@ -276,7 +279,7 @@ def describe_after_tests(
 
 
 def describe_peak(peak: Peak) -> str:
-    """ ", peak 512 MiB (mark)"; "" where nothing is known."""
+    """Return ", peak 512 MiB (mark)"; "" if nothing was measured."""
     if peak.peak_bytes is None:
         return ""
     return f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
@@ -293,33 +296,33 @@ def describe_culprit(
     stacks: Sequence[str] = (),
     interrupted: str = "",
 ) -> str:
-    """The message of a result of a unit that died; its first line is shown where there is no room.
+    """Return the message of a unit that died; its first line has to suffice in short texts.
 
     Args:
-        limit_s: of the unit.
-        quote: the last line of the output tells something: it is no framework's progress.
-        stacks: of each of its processes, where the threads stood when it was told to end.
-        interrupted: what the process itself said that ended it there; "" for nothing.
+        limit_s: timeout of the unit.
+        quote: the last line of the output is informative, not the progress of a framework.
+        stacks: stacks of each process of the tree, from before its stop.
+        interrupted: what ended the process, as the process itself reported; "" for nothing.
     """
     ending, how = culprit.ending, describe_exit(exit_code)
-    by_itself = ending == "timeout" and running.stopping is None
+    is_own_timeout = ending == "timeout" and running.stopping is None
     if running.at_checkpoint:
         text = "stopped at a checkpoint: the next step runs it again"
-    elif by_itself:
+    elif is_own_timeout:
         text = f"stopped by its own limit ({how})"
     elif ending == "timeout" and limit_s is not None:
         text = f"{_STOPS[ending]} of {limit_s:g} s"
     else:
         died = (interrupted if ending == "crash" else "") or "the process died"
-        # A runtime that finds no memory may end itself before the kernel does.
-        own_words = memory_failure(output) if ending == "out_of_memory" else ""
-        text = f"{own_words or _STOPS.get(ending, died)} ({how})"
+        # A runtime without memory may end itself before the kernel does.
+        runtime_error = memory_failure(output) if ending == "out_of_memory" else ""
+        text = f"{runtime_error or _STOPS.get(ending, died)} ({how})"
         if (culprit.concurrent or 1) > 1:
             text += f"; one of {count_of(culprit.concurrent or 1, 'test')} that ran at the time"
-    if (ending == "crash" or by_itself) and output:
-        # The first line is what is shown where there is room for one; a signal says enough.
-        short = quote and fatal_signal(exit_code) is None and not interrupted
-        text += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
+    if (ending == "crash" or is_own_timeout) and output:
+        # The first line needs no output if it has a signal or an interruption.
+        quotes = quote and fatal_signal(exit_code) is None and not interrupted
+        text += f"; last output: {last_line(output)}\n{output}" if quotes else f"\n{output}"
     if culprit.peak_lower_bytes is not None and culprit.ending in ("memory_guard", "out_of_memory"):
         text += f", its process had {size(culprit.peak_lower_bytes)}"
     if stacks:
@@ -328,15 +331,15 @@ def describe_culprit(
 
 
 def _stack_of_unit(stacks: Sequence[str], unit: str) -> str:
-    """Of several processes the one in which the unit runs; a xdist controller is none of them."""
+    """Return the stacks of the process that runs the unit, which may be a worker of xdist."""
     name = unit.rpartition("::")[2].partition("[")[0]
-    return next((one for one in stacks if f" in {name}\n" in f"{one}\n"), stacks[0])
+    return next((stack for stack in stacks if f" in {name}\n" in f"{stack}\n"), stacks[0])
 
 
 def describe_missing(
     kind: EventKind, report: ProcessReport, key: UnitKey, *, framework: str, exit_code: int
 ) -> str:
-    """Why a unit has no result although its process completed: reads after "because"."""
+    """Return why a unit has no result although its process completed: a clause after "because"."""
     if kind == "not_imported":
         return f"it could not be imported: {report.error_of(key.unit)}"
     if kind == "deselected":
@@ -353,10 +356,10 @@ def describe_missing(
 def not_run_events(
     missing: Sequence[UnitKey], planned: int, reason: str, now_s: float
 ) -> Iterator[EventLine]:
-    """What a leg that was ended early leaves: how many units, and of them the first by name.
+    """Yield the events of a leg that ended early: the count of its missing units, and their names.
 
     Args:
-        missing: units without a result, in the shard's order. planned: how many it has.
+        missing: units without a result, in the shard's order. planned: number of planned units.
         reason: why the leg ended.
     """
     if not missing:
@@ -392,13 +395,13 @@ def describe_progress(
     sample: Optional[SampleLine],
     running: Sequence[str],
 ) -> str:
-    """How far a leg is; if its runner is lost after this line, it was one of those that run.
+    """Return a progress line. If the runner is lost after it, one of the named units is to blame.
 
     Args:
-        done: units with a result, of those `planned`.
-        bad: units of which something went wrong.
-        times_s: of all of the leg's parts, until now and predicted; None is not known.
-        running: names of the units that run now.
+        done: number of units with a result, of those `planned`.
+        bad: number of units that are not good.
+        times_s: elapsed and predicted time of all steps of the leg; None if not known.
+        running: names of the running units.
     """
     parts = [f"{done}/{count_of(planned, 'test')}"]
     if bad:
@@ -415,10 +418,10 @@ def describe_progress(
 
 
 def describe_until(units: int, planned: int, processes: int) -> str:
-    """What `--until` leaves of a shard.
+    """Return the part of a shard that `--until` selects.
 
     Args:
-        processes: of the shard, where only the tests of one of them are left; else 1.
+        processes: number of processes of the shard, if only the tests of one are left; else 1.
     """
-    whose = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
-    return f"{units} of {count_of(planned, 'test')}: {whose}, up to this one"
+    kind = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
+    return f"{units} of {count_of(planned, 'test')}: {kind}, up to this one"
