@@ -1,8 +1,8 @@
-"""Runs `ctest` for a leg: `ciguard_ctest.py ctest FLAGS`.
+"""Launcher of `ctest`: `ciguard_ctest.py ctest FLAGS`.
 
-CTest cannot be told to stop after the test that it is at, and a call costs 0.1 s in a build of
-5,000 tests: so each call gets some seconds of tests. Tests that need each other or a fixture are in
-one call. What CTest promises for tests that run side by side is kept over the processes of a leg.
+CTest cannot be asked to stop after the current test, and a call costs 0.1 s in a build of 5,000
+tests: so each call gets some seconds of tests. Tests that need each other or a fixture are in one
+call. CTest's guarantees for parallel tests (locks, RUN_SERIAL) hold across the processes of a leg.
 """
 
 from __future__ import annotations
@@ -34,81 +34,81 @@ BY_NUMBER = ("-R", "^$", "-U", "1", "-I")
 LISTED = re.compile(r"  Test +#(\d+): (.*)")
 # Variables that change what CTest prints.
 CHANGES_OUTPUT = ("CTEST_OUTPUT_ON_FAILURE", "CTEST_PROGRESS_OUTPUT")
-CALL_S = 5.0  # that one call is to take: what it costs itself is 2 % then
+CALL_S = 5.0  # target time of a call: its own cost is then 2 %
 FAILED = 8
 
 
 def environment(leg: Leg) -> Dict[str, str]:
-    """What CTest gets."""
+    """Return the environment of CTest."""
     return {name: text for name, text in leg.environ.items() if name not in CHANGES_OUTPUT}
 
 
 def printed(argv: Sequence[str], leg: Leg) -> Tuple[str, int]:
-    """What a call of CTest prints, and its exit code."""
+    """Call CTest; return its output and exit code."""
     done = subprocess.run(argv, env=environment(leg), stdout=subprocess.PIPE, check=False)
     return done.stdout.decode("utf-8", "replace"), done.returncode
 
 
 def numbers(text: str) -> List[Tuple[int, str]]:
-    """Number and name, or its first line, of each test that `ctest -N` lists."""
-    return [(int(one[1]), one[2]) for one in map(LISTED.match, text.splitlines()) if one]
+    """Return the number and the first line of the name of each test that `ctest -N` lists."""
+    return [(int(match[1]), match[2]) for match in map(LISTED.match, text.splitlines()) if match]
 
 
 def named(listed: Iterable[Tuple[int, str]], described: Mapping[str, Any]) -> Dict[int, BuildTest]:
-    """All tests of a build by number: `--show-only=json-v1` has none.
+    """Return all tests of a build by number, which `--show-only=json-v1` does not give.
 
-    It leaves out tests of other configurations, which `ctest -N` lists.
+    It also leaves out tests of other configurations, which `ctest -N` lists.
     """
     units: Dict[str, List[str]] = {}  # by name, which tests of two folders may share
-    found: Dict[int, BuildTest] = {}
+    tests: Dict[int, BuildTest] = {}
     left = iter(listed)
     for test in described["tests"]:
         name = test["name"]
-        properties = {one["name"]: one["value"] for one in test.get("properties", ())}
+        properties = {item["name"]: item["value"] for item in test.get("properties", ())}
         number = next(number for number, line in left if line.startswith(name.split("\n")[0]))
         same = units.setdefault(name, [])
         same.append(f"{name} #{len(same) + 1}" if same else name)
-        found[number] = BuildTest(number, name, same[-1], properties)
-    for one in found.values():
-        one.needs = {unit for name in one.depends for unit in units.get(name, ())}
-    return found
+        tests[number] = BuildTest(number, name, same[-1], properties)
+    for build_test in tests.values():
+        build_test.needs = {unit for name in build_test.depends for unit in units.get(name, ())}
+    return tests
 
 
 def fixture_tests(tests: Iterable[BuildTest]) -> Set[int]:
-    """Numbers of the set-ups and clean-ups that CTest adds to the tests that need them."""
-    found, required = list(tests), set()
-    for test in found:
+    """Return the numbers of the set-ups and clean-ups that CTest adds to tests that need them."""
+    all_tests, required = list(tests), set()
+    for test in all_tests:
         if not test.is_disabled:
             required.update(test.properties.get("FIXTURES_REQUIRED", ()))
     return {
         test.number
-        for test in found
+        for test in all_tests
         for key in ("FIXTURES_SETUP", "FIXTURES_CLEANUP")
         if required.intersection(test.properties.get(key, ()))
     }
 
 
 def connected(tests: Iterable[BuildTest]) -> List[List[BuildTest]]:
-    """Divide tests into those that need each other, or a third one."""
-    found: Dict[str, List[BuildTest]] = {}
+    """Divide tests into groups that need each other, or a common test."""
+    part_of: Dict[str, List[BuildTest]] = {}
     for test in tests:
         part = [test]
         for unit in (test.unit, *test.needs):
-            other = found.setdefault(unit, part)
+            other = part_of.setdefault(unit, part)
             if other is part:
                 continue
             small, part = sorted((part, other), key=len)
             part += small
-            for name in (name for one in small for name in (one.unit, *one.needs)):
-                if found.get(name) is small:
-                    found[name] = part
-    return list({id(part): part for part in found.values()}.values())
+            for name in (name for member in small for name in (member.unit, *member.needs)):
+                if part_of.get(name) is small:
+                    part_of[name] = part
+    return list({id(part): part for part in part_of.values()}.values())
 
 
 def read_tests(words: Sequence[str], leg: Leg) -> Tuple[Dict[int, BuildTest], int]:
-    """All tests of the build, by number, and CTest's exit code where it cannot list."""
+    """Return all tests of the build by number, and CTest's exit code, which is 0 if it can list."""
     everything = (*words, *BY_NUMBER, "1,")
-    listed, code = printed([*everything, "-N"], leg)  # first: with JSON it keeps errors to itself
+    listed, code = printed([*everything, "-N"], leg)  # first: with JSON it prints no errors
     if code:
         sys.stdout.write(listed)
         return {}, code
@@ -121,7 +121,7 @@ def read_tests(words: Sequence[str], leg: Leg) -> Tuple[Dict[int, BuildTest], in
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
-    """Write down the tests that the flags of the command select, without those of fixtures."""
+    """Write the listing: the tests that the command selects, without those of fixtures."""
     tests, code = read_tests(words, leg)
     if code:
         return code
@@ -131,7 +131,7 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     chosen = [test for test in chosen if test.number not in hidden]
     units = {test.unit for test in chosen}
     for test in chosen:
-        test.needs &= units  # what shares a fixture only may run in different jobs
+        test.needs &= units  # tests that only share a fixture may run in different jobs
     groups = {
         test.unit: part[0].unit for part in connected(chosen) if len(part) > 1 for test in part
     }
@@ -150,7 +150,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     by_unit = {test.unit: test for test in tests.values()}
     leg.append(not_collected(unit for unit in leg.units if unit not in by_unit))
     parts = connected([by_unit[unit] for unit in leg.units if unit in by_unit])
-    queue = sorted(((locks(part), part) for part in parts), key=lambda one: one[0])
+    queue = sorted(((locks(part), part) for part in parts), key=lambda pair: pair[0])
     stream, size = CTestStream(tests, os.getcwd()), 1
     while queue:
         needed, batch = queue[0][0], []  # type: Tuple[Tuple[str, ...], List[BuildTest]]
@@ -167,7 +167,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
 
 
 def call(words: Sequence[str], leg: Leg, stream: CTestStream, batch: Sequence[BuildTest]) -> int:
-    """Run tests by one call of CTest; its exit code."""
+    """Run tests by one call of CTest; return its exit code."""
     path = os.path.join(leg.private, "numbers")
     with open(path, "w", encoding="ascii") as file:
         file.write(f"0,0,1,{','.join(str(test.number) for test in batch)}\n")
@@ -182,7 +182,7 @@ def call(words: Sequence[str], leg: Leg, stream: CTestStream, batch: Sequence[Bu
 
 
 def locks(part: Iterable[BuildTest]) -> Tuple[str, ...]:
-    """What a call has to lock: names of RESOURCE_LOCK, and "" for all other tests."""
+    """Return the locks of a call: names of RESOURCE_LOCK, and "" to exclude all other tests."""
     names: Set[str] = set()
     for test in part:
         names.update(test.properties.get("RESOURCE_LOCK", ()))
@@ -192,7 +192,7 @@ def locks(part: Iterable[BuildTest]) -> Tuple[str, ...]:
 
 @contextlib.contextmanager
 def held(names: Sequence[str], folder: str, leg: Leg) -> Iterator[None]:
-    """Wait for locks that the processes of a leg share, in an order that all of them keep."""
+    """Hold locks that the processes of a leg share; all take them in the same order."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             for name in ("", *filter(None, names)):

@@ -1,9 +1,9 @@
-"""Runs `go test -json` for a leg: `ciguard_go.py (list|run) go test FLAGS PACKAGES`.
+"""Launcher of `go test -json`: `ciguard_go.py (list|run) go test FLAGS PACKAGES`.
 
-One `go test` for all packages, so that Go builds them side by side, with ourselves as `-exec`: as
-such we give each test binary the regular expression of its own tests, which no flag of `go test`
-can, and let one binary run at a time. Where a test ends its binary, the rest of its package has not
-run: it is run again, without what has a result.
+One `go test` runs all packages, so that Go builds them in parallel, with this file as `-exec`. As
+such it passes each test binary the regular expression of its own tests, which no flag of `go test`
+can, and runs one binary at a time. If a test ends its binary, the tests of its package without a
+result run again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if sys.platform != "win32":
     import fcntl
 
 PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
-BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
+BATCH = "CIGUARD_GO_BATCH"  # for this file as `-exec`: path of a JSON file
 LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
 ALL_TESTS = "^(Test|Example|Fuzz)"
 FLAG = r"--?(?:test\.)?{}(?:=(.*))?$"
-# Of GOFLAGS; the adapter refuses them as arguments.
+# Words of GOFLAGS that exclude tests; the adapter refuses them as arguments.
 LEAVES_OUT = re.compile(r"--?(?:test\.)?(?:(?:run|skip)=|n$|c$|list=)")
 REPLACED = re.compile(r"-test\.(?:run|timeout)=")
-GO_LIMIT = "10m"  # where no flag says it
+GO_LIMIT = "10m"  # Go's default
 # Flags of `go test` whose value may be another word that looks like a package.
 VALUED = re.compile(
     r"--?(?:test\.)?(?:C|o|coverpkg|coverprofile|exec|outputdir|tags|modfile|overlay|pgo|pkgdir"
@@ -45,7 +45,7 @@ VALUED = re.compile(
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str], List[str]]:
-    """Split a command: what stands before the packages, the packages, and what `-args` hands on."""
+    """Split a command: the words before the packages, the packages, and `-args` with its words."""
     end = words.index("-args") if "-args" in words else len(words)
     begin = end
     while begin and is_package(words[begin - 1]) and not VALUED.match(words[begin - 2]):
@@ -54,47 +54,47 @@ def divided(words: Sequence[str]) -> Tuple[List[str], List[str], List[str]]:
 
 
 def is_package(word: str) -> bool:
-    """Whether a word names packages, unless it is the value of a flag before it."""
+    """Return whether a word names packages, unless it is the value of a flag before it."""
     return not word.startswith("-") and (word.startswith(".") or "/" in word or word == "all")
 
 
 def flag_value(name: str, words: Sequence[str], go_flags: str, otherwise: str) -> str:
-    """The value of a flag of Go: the last one given.
+    """Return the last value of a flag of Go.
 
     Args:
-        go_flags: what GOFLAGS holds.
+        go_flags: value of GOFLAGS. otherwise: the default.
     """
-    found, all_words = otherwise, [*go_flags.split(), *words]
+    value, all_words = otherwise, [*go_flags.split(), *words]
     for word, after in zip(all_words, [*all_words[1:], ""]):
         flag = re.match(FLAG.format(name), word)
         if flag:
-            found = after if flag[1] is None else flag[1]
-    return found
+            value = after if flag[1] is None else flag[1]
+    return value
 
 
 def by_package(units: Iterable[str]) -> Dict[str, List[str]]:
-    """The names of tests by the package that they are in, in the order of their first ones."""
-    found: Dict[str, List[str]] = {}
+    """Return the names of tests by package, in the order of the packages' first tests."""
+    tests: Dict[str, List[str]] = {}
     for unit in units:
         package, _, test = unit.rpartition(".")
-        found.setdefault(package, []).append(test)
-    return found
+        tests.setdefault(package, []).append(test)
+    return tests
 
 
 def patterns(names: Sequence[str]) -> List[str]:
-    """Regular expressions that match these tests and no others, each short enough to be passed."""
-    found, size = [[]], 0  # type: Tuple[List[List[str]], int]
+    """Return regular expressions for exactly these tests, each short enough for an argument."""
+    parts, size = [[]], 0  # type: Tuple[List[List[str]], int]
     for name in names:
-        if found[-1] and size + len(name) > PATTERN_BYTES:
-            found.append([])
+        if parts[-1] and size + len(name) > PATTERN_BYTES:
+            parts.append([])
             size = 0
-        found[-1].append(name)
+        parts[-1].append(name)
         size += len(name) + 1
-    return [f"^({'|'.join(one)})$" for one in found]
+    return [f"^({'|'.join(part)})$" for part in parts]
 
 
 def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[str, str]:
-    """The folder of each package, by its path."""
+    """Return the folder of each package, by import path."""
     go = command[: command.index("test")]
     words = [*go, "list", "-e", "-f", "{{.ImportPath}}\t{{.Dir}}", *packages]
     done = subprocess.run(words, env=leg.environ, stdout=subprocess.PIPE, check=False)
@@ -103,22 +103,22 @@ def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[s
 
 
 def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[str]:
-    """The words of GOFLAGS, from the environment or Go's own file, that leave tests out."""
+    """Return the words of GOFLAGS, from the environment or Go's own file, that exclude tests."""
     argv = [*command[: command.index("test")], "env", "GOFLAGS"]
     done = subprocess.run(argv, env=leg.environ, stdout=subprocess.PIPE, check=False)
     return [word for word in done.stdout.decode().split() if LEAVES_OUT.match(word)]
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
-    """Write down the tests of all packages, or why they cannot be built."""
+    """Write the listing: the tests of all packages, or why they cannot be built."""
     command, packages, _ = divided(words)
     stream = GoStream({})
     argv = [*command, "-json", "-count=1", "-list", ALL_TESTS, *packages]
     code = follow(argv, leg.environ, lambda line: stream.read(line)[1])
-    here, where = os.getcwd(), folders(command, packages, leg)
+    here, folder_of = os.getcwd(), folders(command, packages, leg)
     units = [
-        {"unit": f"{package}.{test}", "file": _relative(where.get(package, ""), here)}
-        # In the order in which `go test` starts them, not that of the builds that were over first.
+        {"unit": f"{package}.{test}", "file": _relative(folder_of.get(package, ""), here)}
+        # In the order in which `go test` starts the binaries, not that in which builds end.
         for package, log in sorted(stream.printed.items())
         # A package and its `_test` package may both have a test of one name: one unit runs both.
         for test in dict.fromkeys(log.splitlines())
@@ -128,8 +128,9 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     if code and not errors:
         errors = [{"error": "go test -list", "message": f"ended with exit code {code}"}]
     message = "leaves tests out of each job: remove it from GOFLAGS; `exclude` names tests"
-    found = go_flags_that_leave_out(command, leg)
-    leg.answer(units, [*errors, *({"error": word, "message": message} for word in found)], here)
+    excluding = go_flags_that_leave_out(command, leg)
+    errors += [{"error": word, "message": message} for word in excluding]
+    leg.answer(units, errors, here)
     return code
 
 
@@ -138,14 +139,14 @@ def _relative(folder: str, here: str) -> str:
 
 
 def run_tests(words: Sequence[str], leg: Leg) -> int:
-    """Run the units, and those again that a death kept from running, while that gains results."""
-    command, _, handed_on = divided(words)
+    """Run the units; repeat with those that a death kept from running, while that gives results."""
+    command, _, test_args = divided(words)
     left, code = leg.units, 0
     event = {"type": "event", "kind": "execution", "reason": "filter"}
-    found = go_flags_that_leave_out(command, leg)
-    leg.append({**event, "detail": f"GOFLAGS: {word}"} for word in found)
-    where = folders(command, list(by_package(left)), leg)
-    stream = GoStream({name: _relative(path, os.getcwd()) for name, path in where.items()})
+    excluding = go_flags_that_leave_out(command, leg)
+    leg.append({**event, "detail": f"GOFLAGS: {word}"} for word in excluding)
+    folder_of = folders(command, list(by_package(left)), leg)
+    stream = GoStream({name: _relative(path, os.getcwd()) for name, path in folder_of.items()})
     go_flags = leg.environ.get("GOFLAGS", "")
     is_shuffled = flag_value("shuffle", command, go_flags, "off") == "on"
     shuffle = [f"-shuffle={time.time_ns()}"] if is_shuffled else []  # one seed for all binaries
@@ -157,30 +158,30 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
             "lock": os.path.join(leg.private, "lock"),
             "limit": flag_value("timeout", command, go_flags, GO_LIMIT),
             "tests": {
-                os.path.realpath(where[name]): tests
+                os.path.realpath(folder_of[name]): tests
                 for name, tests in packages.items()
-                if name in where
+                if name in folder_of
             },
         }
         path = os.path.join(leg.private, "batch.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(batch, file)
-        ourselves = f"'{sys.executable}' -I -S '{os.path.abspath(__file__)}' exec"
-        # The limit is that of a binary, from its start: Go's own clock counts while ours waits.
-        argv = [*command, "-json", "-count=1", "-exec", ourselves, "-run", "^$", "-timeout=0"]
+        this_file = f"'{sys.executable}' -I -S '{os.path.abspath(__file__)}' exec"
+        # `run_binary` sets the timeout: Go's would also count the wait for the lock.
+        argv = [*command, "-json", "-count=1", "-exec", this_file, "-run", "^$", "-timeout=0"]
         argv += shuffle
         argv += ["-p=1"] if sys.platform == "win32" else []
 
         def take(line: bytes) -> bytes:
             lines, shown = stream.read(line)
-            leg.append(one for one in lines if not is_killed(one))
+            leg.append(line for line in lines if not is_killed(line))
             return shown
 
-        def is_killed(one: Mapping[str, Any]) -> bool:
-            return leg.is_interrupted and one.get("outcome") == "died"
+        def is_killed(line: Mapping[str, Any]) -> bool:
+            return leg.is_interrupted and line.get("outcome") == "died"
 
         stream.begin()
-        code = follow([*argv, *packages, *handed_on], {**leg.environ, BATCH: path}, take)
+        code = follow([*argv, *packages, *test_args], {**leg.environ, BATCH: path}, take)
         if not leg.is_interrupted:
             leg.append(stream.end())
         cut_short = [unit for unit in left if stream.is_cut_short(unit)]
@@ -192,7 +193,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
 
 
 def run_binary(words: Sequence[str]) -> int:
-    """As `-exec`: run a test binary with its own tests, when no other one runs."""
+    """Run a test binary with its own tests, when no other binary runs (as `-exec`)."""
     with open(os.environ.pop(BATCH), encoding="utf-8") as file:
         batch: Mapping[str, Any] = json.load(file)
     names = batch["tests"].get(os.path.realpath(os.getcwd()), ())
@@ -201,8 +202,8 @@ def run_binary(words: Sequence[str]) -> int:
     for pattern in patterns(names) if names else ():
         if batch["stop"] and os.path.exists(batch["stop"]):
             break
-        ours = [f"-test.run={pattern}", f"-test.timeout={batch['limit']}"]
-        argv = [words[0], *ours, *(word for word in words[1:] if not REPLACED.match(word))]
+        flags = [f"-test.run={pattern}", f"-test.timeout={batch['limit']}"]
+        argv = [words[0], *flags, *(word for word in words[1:] if not REPLACED.match(word))]
         code = _wait(subprocess.Popen(argv)) or code
         if code < 0:
             break
@@ -216,11 +217,11 @@ def _locked(path: str) -> Optional[int]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return descriptor
-    return None  # Go starts one binary at a time there
+    return None  # on Windows Go starts one binary at a time
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Its exit code. Signals are for it: Go asks a binary by SIGQUIT where its tests stand."""
+    """Wait for a binary and pass signals on to it: with SIGQUIT Go asks for its stacks."""
     for name in ("SIGINT", "SIGTERM", "SIGQUIT"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: process.send_signal(number))
@@ -228,7 +229,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def main(words: Sequence[str]) -> None:
-    """Do what the first word says; exits."""
+    """Run one binary, or list or run tests, by the first word; then exit."""
     if words[0] == "exec":
         exit_as(run_binary(words[1:]))
     launch(words[1:], list_tests, run_tests)

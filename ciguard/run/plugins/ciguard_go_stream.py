@@ -1,6 +1,6 @@
-"""`go test -json` as it grows: a line in, lines of the record and what to show out. Pure.
+"""Parser of `go test -json`: takes a line, returns lines of the record and what to show. Pure.
 
-A unit is `package.Test`; its subtests are cases, whose time is in that of their test. A paused test
+A unit is `package.Test`; its subtests are cases, and the test's time includes theirs. A paused test
 does not run. https://go.dev/cmd/test2json
 """
 
@@ -12,12 +12,12 @@ from textwrap import dedent
 from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 Line = Dict[str, Any]
-LOG_CHARACTERS = 1 << 16  # of a test or package: its start
+LOG_CHARACTERS = 1 << 16  # kept of the output of a test or package: its start
 OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME|ATTR) |\s*--- (?:PASS|FAIL|SKIP): |(?:FAIL|ok  )\t")
 ENDED = re.compile(r"\s*--- (?:PASS|FAIL|SKIP): ")
-# test2json gives out the end of a test as its output where that follows a line of some KiB without
-# a line feed. Go 1.27, https://github.com/golang/go/blob/master/src/cmd/internal/test2json
+# test2json reports the end of a test as output if it follows a line of some KiB without a line
+# feed. Go 1.27, https://github.com/golang/go/blob/master/src/cmd/internal/test2json
 LOST_END = re.compile(r"\x16\s*--- (PASS|FAIL|SKIP): (.+) \((\d+\.\d+)s\)\s*$")
 PLACE = re.compile(r"\s*([\w.-]+_test\.go):(\d+): ")
 NOT_BUILT = re.compile(r"FAIL\t(\S+) \[(?:build|setup) failed\]\s*$")
@@ -29,7 +29,7 @@ ENDINGS = (
         re.compile(r"^fatal error: (?:runtime: )?(?:out of|cannot allocate) mem", re.M),
     ),
 )
-# A goroutine that outlives its test and reports to it: the test that runs is innocent.
+# A goroutine outlived its test and reported to it: the running test is not to blame.
 OUTLIVED = re.compile(
     r"^panic: (?:Fail|Log) in goroutine after (\S+?)(?:/\S*)? has completed", re.M
 )
@@ -37,7 +37,7 @@ MESSAGE_CHARACTERS = 4096
 
 
 class _Test:
-    """A test or subtest that has begun, and not ended."""
+    """A test or subtest that has begun and not ended."""
 
     def __init__(self) -> None:
         self.log = ""
@@ -51,20 +51,20 @@ class _Test:
             self.log += text
 
     def message(self) -> str:
-        """What it printed itself."""
+        """Return the test's own output."""
         lines = (line for line in self.log.splitlines(keepends=True) if not FRAME.match(line))
         return dedent("".join(lines)).strip("\n")
 
 
 class GoStream:
-    """The events of one `go test` after the other.
+    """Parser of one `go test` after the other.
 
     Args:
-        folders: by package, its folder as the repository names it.
+        folders: package -> its folder in the repository.
 
     Attributes:
-        printed: by package, what it printed outside of every test.
-        failed: packages of which no test has begun, by name: why they failed.
+        printed: package -> its output outside of tests.
+        failed: package without a test that began -> why it failed.
     """
 
     def __init__(self, folders: Mapping[str, str]) -> None:
@@ -80,12 +80,12 @@ class GoStream:
         self.failed: Dict[str, str] = {}
 
     def begin(self) -> None:
-        """A `go test` starts."""
+        """Begin a `go test`."""
         self._packages_begun, self._ended, self._bad = set(), set(), set()
         self.printed, self.failed, self._builds = {}, {}, {}
 
     def read(self, line: bytes) -> Tuple[List[Line], bytes]:
-        """What a line of output comes to, and what of it is shown: what `go test` would print."""
+        """Parse a line; return lines of the record, and the output of `go test` without -json."""
         if line.startswith(b"{"):
             try:
                 event = json.loads(line)
@@ -151,8 +151,8 @@ class GoStream:
     ) -> Tuple[List[Line], str]:
         test = self._tests[package].get(name) or _Test()
         if not test.has_ended:
-            # The end of a binary that ended with 0 in a test (syscall.Exit, exit of C) is given to
-            # that test as its own: it stays open, and dies.
+            # A binary that exited with 0 in a test (syscall.Exit, exit of C): test2json reports an
+            # end of that test. The test stays open, and dies.
             return [], ""
         del self._tests[package][name]
         top, _, part = name.partition("/")
@@ -172,7 +172,7 @@ class GoStream:
                     self._tests[package][other].has_failed_part = True
         lines = [line]
         if outcome == "failed" and test.has_failed_part and not message:
-            lines = []  # it says no more than its parts
+            lines = []  # its subtests have all information
         if not part:
             lines.append({"type": "event", "kind": "closed", "unit": unit})
         return lines, shown
@@ -188,46 +188,46 @@ class GoStream:
         }
 
     def _end_package(self, package: str, *, bad: bool) -> List[Line]:
-        """Its open tests died with it; what was paused has not run."""
+        """End a package: its open tests died with it; its paused tests have not run."""
         self._ended.add(package)
         if bad:
             self._bad.add(package)
-        found: List[Line] = []
+        deaths: List[Line] = []
         culprit = ""
         for name, test in self._tests.pop(package, {}).items():
             unit = f"{package}.{name}"
             if "/" in name:
-                continue  # its test is named
+                continue  # a subtest: its test has the result
             if test.paused:
                 self._begun.discard(unit)
                 continue
-            said = test.message() + "\n" + self.printed.get(package, "")
-            ending = next((one for one, text in ENDINGS if text.search(said)), "crash")
-            words = [one for one in said.splitlines() if one.strip() and not FRAME.match(one)]
+            output = test.message() + "\n" + self.printed.get(package, "")
+            ending = next((name for name, text in ENDINGS if text.search(output)), "crash")
+            words = [line for line in output.splitlines() if line.strip() and not FRAME.match(line)]
             first = words[0] if words else "it said nothing (os.Exit?)"
             message = "\n".join([f"its test binary ended: {first}", *words])
             line = {"type": "result", "unit": unit, "outcome": "died", "ending": ending}
-            found.append({**line, "message": message[:MESSAGE_CHARACTERS]})
-            outlived = OUTLIVED.search(said)
+            deaths.append({**line, "message": message[:MESSAGE_CHARACTERS]})
+            outlived = OUTLIVED.search(output)
             culprit = f"{package}.{outlived[1]}" if outlived else ""
-        for one in found:
-            one["concurrent"] = len(found)  # one of them did it: each runs again, alone
-        if culprit in self._begun - {one["unit"] for one in found}:
-            for one in found:
-                one["concurrent"] = len(found) + 1
-            found.append({**found[-1], "unit": culprit, "concurrent": 1})
+        for death in deaths:
+            death["concurrent"] = len(deaths)  # one of them is to blame: each runs again, alone
+        if culprit in self._begun - {death["unit"] for death in deaths}:
+            for death in deaths:
+                death["concurrent"] = len(deaths) + 1
+            deaths.append({**deaths[-1], "unit": culprit, "concurrent": 1})
         if bad and package not in self._packages_begun:
             self._fail_package(package)
-        return found
+        return deaths
 
     def _fail_package(self, package: str) -> None:
         self._ended.add(package)
         self._bad.add(package)
-        said = self._builds.get(package) or self._builds.get(f"{package}_test")
-        self.failed[package] = (said or self.printed.get(package, "") or "it failed").strip()
+        build = self._builds.get(package) or self._builds.get(f"{package}_test")
+        self.failed[package] = (build or self.printed.get(package, "") or "it failed").strip()
 
     def end(self) -> Iterator[Line]:
-        """The `go test` is over: what is open has died, and what could not be built is named."""
+        """End a `go test`: yield the results of open tests, which died, and the failed builds."""
         for package in list(self._tests):
             yield from self._end_package(package, bad=True)
         for package, text in self.failed.items():
@@ -235,7 +235,7 @@ class GoStream:
             yield {"type": "event", "kind": "collection_error", "unit": package, "detail": detail}
 
     def is_cut_short(self, unit: str) -> bool:
-        """Whether a unit has not begun in a package of which others have, and which failed."""
+        """Return whether a unit has not begun in a failed package whose other units have."""
         package = unit.rpartition(".")[0]
         return unit not in self._begun and package in self._bad & self._packages_begun
 

@@ -1,7 +1,7 @@
-"""Runs GoogleTest programs for a leg: `ciguard_gtest.py PROGRAM... FLAGS`.
+"""Launcher of GoogleTest programs: `ciguard_gtest.py PROGRAM... FLAGS`.
 
-One program after the other, each with a file that names its tests. Where a test ends its program,
-the tests that have not begun run in another start of it.
+Programs run one after the other, each with a file that names its tests. If a test ends its program,
+the tests that have not begun run in another start of the program.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ else:
     from ciguard_launcher import Leg, Line, follow, launch, not_collected
 
 PASSED, FAILED = 0, 1
-# Variables that take tests out, repeat them, or change what is printed of them.
+# Variables that exclude or repeat tests, or change their output.
 CHANGES_RUN = re.compile(r"GTEST_(?:BRIEF|COLOR|FAIL_FAST|FILTER|PRINT_TIME|REPEAT|TOTAL|SHARD).*")
 SHUFFLED = re.compile(r"Note: Randomizing tests' orders with a seed of (\d+) \.")
 DISABLED = re.compile(r"(?:^|[./])DISABLED_")
 ALSO_DISABLED = "gtest_also_run_disabled_tests"
-# What a filter takes for something else than itself, and a flag file for the end of a line.
+# Characters with a meaning in a filter, and white space, which ends a line of a flag file.
 SPECIAL = re.compile(r"[*?:\-\s]")
 
 
 def environment(leg: Leg) -> Dict[str, str]:
-    """What the programs get."""
+    """Return the environment of the programs."""
     return {name: text for name, text in leg.environ.items() if not CHANGES_RUN.match(name)}
 
 
 def divided(words: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
-    """The programs by the beginning of their tests' ids, which is "" for a single one; flags."""
+    """Return the programs by the prefix of their tests' ids ("" for a single one), and flags."""
     count = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
     programs, flags = words[:count], list(words[count:])
     if len(programs) == 1:
@@ -47,10 +47,10 @@ def divided(words: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
 
 
 def read_tests(program: str, flags: Sequence[str], folder: str, leg: Leg) -> List[Dict[str, Any]]:
-    """The tests that a program has and its flags select, in its order.
+    """Return the tests of a program that its flags select, in its order.
 
     Raises:
-        ValueError: it gave no list; says what it printed.
+        ValueError: the program wrote no list; has its output.
     """
     path = os.path.join(folder, "tests.json")
     argv = [program, *flags, "--gtest_list_tests", f"--gtest_output=json:{path}"]
@@ -76,7 +76,7 @@ def read_tests(program: str, flags: Sequence[str], folder: str, leg: Leg) -> Lis
 
 
 def unescaped(text: str) -> str:
-    """GoogleTest writes the two bytes of an "ü" as two characters, where `char` is signed."""
+    """Decode a text in which GoogleTest wrote each byte of an "ü" as one character."""
     try:
         return text.encode("latin-1").decode("utf-8")
     except UnicodeError:
@@ -84,13 +84,13 @@ def unescaped(text: str) -> str:
 
 
 def relative(file: Optional[str], here: str) -> str:
-    """A source as the repository names it; "" of one that is not there, as of another folder."""
+    """Return a source's path in the repository; "" for a file outside of it, or a missing one."""
     path = os.path.relpath(file, here) if file else ""
     return path.replace(os.sep, "/") if os.path.isfile(path) and path[:2] != ".." else ""
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
-    """Write down the tests of all programs."""
+    """Write the listing: the tests of all programs."""
     programs, flags = divided(words)
     here = os.getcwd()
     units: List[Line] = []
@@ -123,25 +123,25 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
             sys.stderr.write(f"ciguard: {program}: {error}\n")
             codes.append(FAILED)
             continue
-        found = [test["name"] for test in tests if test["name"] in asked]
-        leg.append(not_collected(unit for name, unit in asked.items() if name not in set(found)))
-        stream = GTestStream({name: asked[name] for name in found}, os.getcwd())
+        names = [test["name"] for test in tests if test["name"] in asked]
+        leg.append(not_collected(unit for name, unit in asked.items() if name not in set(names)))
+        stream = GTestStream({name: asked[name] for name in names}, os.getcwd())
         codes.extend(run_program([program, *flags], stream, leg))
     return next((code for code in codes if code not in (PASSED, FAILED)), max(codes))
 
 
 def run_program(argv: Sequence[str], stream: GTestStream, leg: Leg) -> Iterator[int]:
-    """Start a program until all of its tests have begun, or no more begin; its exit codes.
+    """Start a program until all its tests have begun, or no more begin; yield its exit codes.
 
-    Where a test explains one, that is 1.
+    The exit code is 1 if a test explains it.
     """
     path = os.path.join(leg.private, "flags")
     more = [f"--gtest_flagfile={path}", "--gtest_color=no", "--gtest_print_time=1"]
-    left = len(stream.waiting) + 1
-    while stream.waiting and len(stream.waiting) < left and not leg.must_stop():
-        left = len(stream.waiting)
+    left = len(stream.pending) + 1
+    while stream.pending and len(stream.pending) < left and not leg.must_stop():
+        left = len(stream.pending)
         with open(path, "w", encoding="utf-8") as file:
-            patterns = (SPECIAL.sub("?", name) for name in stream.waiting)
+            patterns = (SPECIAL.sub("?", name) for name in stream.pending)
             file.write(f"--gtest_filter={':'.join(patterns)}\n")
 
         def take(line: bytes) -> bytes:
@@ -165,10 +165,10 @@ def run_program(argv: Sequence[str], stream: GTestStream, leg: Leg) -> Iterator[
 
 
 def how_ended(code: int) -> str:
-    """11 -> exit code 11; -11 -> signal 11 (SIGSEGV)."""
+    """Return "exit code 11" for 11, and "signal 11 (SIGSEGV)" for -11."""
     if code >= 0:
         return f"exit code {code}"
-    names = {int(one): one.name for one in signal.Signals}
+    names = {int(member): member.name for member in signal.Signals}
     return f"signal {-code} ({names.get(-code, 'unknown')})"
 
 

@@ -1,7 +1,7 @@
-"""What a GoogleTest program prints, as it grows: a line in, lines of the record out. Pure.
+"""Parser of a GoogleTest program's output: takes a line, returns lines of the record. Pure.
 
-Only the test that runs can end, by its whole name; what it prints without a line feed may stand in
-front of that. https://google.github.io/googletest/
+Only the running test can end, by its full name; output of the test without a line feed may precede
+that. https://google.github.io/googletest/
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUN = re.compile(r"\[ RUN      \] (.+)$")
 ENDS = {"[       OK ] ": "passed", "[  FAILED  ] ": "failed", "[  SKIPPED ] ": "skipped"}
 WHERE = re.compile(r"^(?P<file>.+?)[:(](?P<line>\d+)\)?: (?:Failure$|error: )", re.M)
 FAILURE = re.compile(r"^(?:unknown file|.+?[:(]\d+\)?): (?:Failure$|error: )", re.M)
-# What GoogleTest itself prints around tests.
+# Lines of GoogleTest around tests.
 FRAME = re.compile(
     r"^(?:Running main\(\) from .*|Note: Google Test filter = .*| *\d+ FAILED TESTS?"
     r"|\[(?:=+|-+| RUN     | {6} OK|  FAILED |  PASSED |  SKIPPED) ?\].*)\n?",
@@ -32,58 +32,58 @@ FRAME = re.compile(
 
 
 def describe_failure(log: str, here: str) -> Line:
-    """Message, and where known the place of the first failure, of what a test printed.
+    """Return the message, and the position of the first failure if known, for a test's output.
 
     Args:
-        here: the working folder: a place outside of it is none of the project.
+        here: the working folder: a file outside of it does not belong to the project.
     """
     text = FRAME.sub("", log).strip("\n")
-    failure, place = FAILURE.search(text), WHERE.search(text)
-    found: Line = {"message": last_part(text)}
+    failure, position = FAILURE.search(text), WHERE.search(text)
+    fields: Line = {"message": last_part(text)}
     if failure and text.startswith(failure[0]):
-        found["message"] = last_part(text[failure.end() :])
-    if place:
-        path = os.path.relpath(place["file"], here) if os.path.isabs(place["file"]) else ""
+        fields["message"] = last_part(text[failure.end() :])
+    if position:
+        path = os.path.relpath(position["file"], here) if os.path.isabs(position["file"]) else ""
         if path and not path.startswith(".."):
-            found.update(file=path.replace(os.sep, "/"), line=int(place["line"]))
-    return found
+            fields.update(file=path.replace(os.sep, "/"), line=int(position["line"]))
+    return fields
 
 
 class GTestStream:
-    """The events of one program, which may be started several times.
+    """Parser of one program, which may be started several times.
 
-    The time of a suite's set-up is that of its first test: so is a set-up that hangs or dies.
+    The time of a suite's set-up counts for its first test: so does a set-up that hangs or dies.
 
     Args:
-        units: the ids of the tests asked for, by name, in the program's order.
+        units: name -> id of the tests to run, in the program's order.
         here: the working folder.
 
     Attributes:
-        waiting: those that have not begun.
+        pending: the tests that have not begun.
         has_died: the last start of the program ended in a test.
     """
 
     def __init__(self, units: Dict[str, str], here: str) -> None:
         self._units = units
         self._here = here
-        self.waiting = dict(units)
+        self.pending = dict(units)
         self.has_died = self._is_in_test = False
         self._open: Optional[str] = None
         self._log = self._suite_log = self._program_log = ""
 
     def begin(self) -> None:
-        """The program starts."""
+        """Begin a start of the program."""
         self._open, self._is_in_test, self.has_died = None, False, False
         self._log = self._suite_log = self._program_log = ""
         self._suite = ""
 
     @property
     def has_open_test(self) -> bool:
-        """Whether a test runs, or what its suite does before it."""
+        """Whether a test, or the set-up of its suite, is running."""
         return self._open is not None
 
     def read(self, line: bytes) -> List[Line]:
-        """What a line of output comes to."""
+        """Parse a line of output."""
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if self._is_in_test:
             return self._read_in_test(text)
@@ -93,7 +93,7 @@ class GTestStream:
             return self._run(run[1])
         if suite and not SUITE_END.search(text):
             self._suite, self._suite_log = suite[1], ""
-            first = next((name for name in self.waiting if name.startswith(f"{suite[1]}.")), None)
+            first = next((name for name in self.pending if name.startswith(f"{suite[1]}.")), None)
             return self._start(first) if first else []
         self._add_outside(text + "\n")
         return []
@@ -105,7 +105,7 @@ class GTestStream:
             self._program_log = (self._program_log + text)[-LOG_CHARACTERS:]
 
     def _start(self, name: str) -> List[Line]:
-        del self.waiting[name]
+        del self.pending[name]
         self._open = name
         return [{"type": "start", "unit": self._units[name]}]
 
@@ -118,14 +118,14 @@ class GTestStream:
         if self._open is not None:  # the tests are shuffled
             unit = self._units[self._open]
             lines.append({"type": "event", "kind": "unit_paused", "unit": unit})
-            self.waiting[self._open] = unit
+            self.pending[self._open] = unit
         self._open = name
-        return lines + (self._start(name) if name in self.waiting else [])
+        return lines + (self._start(name) if name in self.pending else [])
 
     def _read_in_test(self, text: str) -> List[Line]:
         for word, outcome in ENDS.items():
-            before, found, behind = text.partition(f"{word}{self._open}")
-            if found and (not behind or behind.startswith((" (", ", where "))):
+            before, match, after = text.partition(f"{word}{self._open}")
+            if match and (not after or after.startswith((" (", ", where "))):
                 self._log += before
                 return self._end(outcome)
         self._log = (self._log + text + "\n")[-LOG_CHARACTERS:]
@@ -136,7 +136,7 @@ class GTestStream:
         if name is None or name not in self._units:
             return []
         line: Line = {"type": "result", "unit": self._units[name], "outcome": outcome}
-        # Where a set-up has failed, GoogleTest calls the tests skipped.
+        # After a failed set-up, GoogleTest reports the tests as skipped.
         set_up = next(filter(FAILURE.search, (self._suite_log, self._program_log)), "")
         if outcome == "skipped" and set_up:
             line.update(outcome="errored", **describe_failure(set_up, self._here))
@@ -145,10 +145,10 @@ class GTestStream:
         return [line, closed(self._units[name])]
 
     def end(self, how: str) -> Iterable[Line]:
-        """The program is over: a test that is open has ended it.
+        """End a start of the program: an open test has ended it.
 
         Args:
-            how: it ended, in words.
+            how: how the program ended, in words.
         """
         name, self._open, self._is_in_test = self._open, None, False
         if name is not None and name in self._units:

@@ -1,8 +1,8 @@
-"""What the launchers share: programs that a leg starts in place of a tool which has no plugins.
+"""Shared part of the launchers: programs that a leg starts in place of a tool without plugins.
 
-A launcher starts the tool, follows what it prints as it grows, and appends the record's lines. A
-stream is a function from a line of the tool to lines of the record, which knows no file and no
-clock. Standard library only, Python 3.8+; started by the leg's own interpreter with `-I -S`.
+A launcher starts the tool, parses its output as it grows, and appends the record's lines. A stream
+turns a line of the tool into lines of the record, without files and clocks. Standard library only,
+Python 3.8+; started by the leg's own interpreter with `-I -S`.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence
 
 Line = Dict[str, Any]
-NO_PROGRAM = 127  # as a shell ends that finds none
+NO_PROGRAM = 127  # exit code of a shell that does not find a program
 MESSAGE_BYTES = 4096
-LOG_CHARACTERS = 1 << 16  # that are kept of a test's output: its end
-LINES_AHEAD = 1000  # of a tool, that wait for us; then it waits
+LOG_CHARACTERS = 1 << 16  # kept of a test's output: its end
+LINES_AHEAD = 1000  # lines of a tool in the queue; a full queue blocks the tool
 EXECUTIONS = 20  # settings that are named
 POLL_S = 0.1
-LEFT_OPEN_S = 2.0  # that the last lines of a tool may take once it has ended
-# What says whose memory marks may be reset stays with the tool.
+LEFT_OPEN_S = 2.0  # longest wait for the last lines of a tool that has ended
+# Variables of a leg that the tool inherits: whose memory marks may be reset.
 _KEPT = ("CIGUARD_PEAK_RESET_BY",)
-# What C++ and sanitizers print before they end a program that finds no memory.
+# Output of C++ and sanitizers before they end a program for lack of memory.
 _NO_MEMORY = re.compile(r"what\(\):  std::bad_alloc|Sanitizer: (?:allocator is )?out of memory")
 
 
 def truncated(text: str) -> str:
-    """As much of a text as a message may have."""
+    """Return the beginning of a text, as long as a message may be."""
     return text.encode("utf-8", "replace")[:MESSAGE_BYTES].decode("utf-8", "ignore")
 
 
 def last_part(text: str) -> str:
-    """The end of a program's output, as much as a message may have: what went wrong comes last."""
+    """Return the end of a program's output, as long as a message may be: the error comes last."""
     whole = text.strip("\n").encode("utf-8", "replace")
     return whole[-MESSAGE_BYTES:].decode("utf-8", "ignore")
 
 
 def death(unit: str, what: str, log: str) -> Line:
-    """The result of a test in C or C++ that ended its program.
+    """Return the result of a test in C or C++ that ended its program.
 
     Args:
-        what: how that ended. log: what the test printed.
+        what: how the program ended. log: output of the test.
     """
     ending = "out_of_memory" if _NO_MEMORY.search(log) else "crash"
     message = f"{what}\n{last_part(log)}".strip()
@@ -58,7 +58,7 @@ def death(unit: str, what: str, log: str) -> Line:
 
 
 def closed(unit: str) -> Line:
-    """The event that a unit is over."""
+    """Return the event that a unit is over."""
     return {"type": "event", "kind": "closed", "unit": unit}
 
 
@@ -69,11 +69,11 @@ def not_collected(units: Iterable[str], detail: str = "") -> Iterator[Line]:
 
 
 class Leg:
-    """What the leg asked for, and where it reads what happened.
+    """The batch of a leg for this process, and the record that the leg reads.
 
     Attributes:
-        units: ids, in the order wanted; empty for a listing.
-        environ: for the tool, without what the leg said to us: another one in a test is not this.
+        units: ids, in the order in which they are to run; empty for a listing.
+        environ: environment of the tool, without the leg's variables for this process.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -96,44 +96,44 @@ class Leg:
         }
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Write lines of a record, which have the moment of now."""
+        """Write lines of a record, with the present moment."""
         now_s = round(time.monotonic() - self._origin_s, 6)
         self._write({**line, "at_s": now_s} for line in lines)
 
     def append_timed(self, lines: Iterable[Line]) -> None:
-        """Write lines, of which a result gets the time since the start of its unit."""
+        """Write lines; a result gets the time since the start of its unit."""
         now_s = time.monotonic()
-        found = list(lines)
-        for line in found:
+        timed = list(lines)
+        for line in timed:
             if line["type"] == "start":
                 self._begun_s[line["unit"]] = now_s
             elif line["type"] == "result":
                 line["wall_s"] = round(now_s - self._begun_s[line["unit"]], 6)
-        self.append(found)
+        self.append(timed)
 
     def answer(self, units: Iterable[Line], errors: Iterable[Line], rootdir: str) -> None:
-        """Write a whole listing."""
+        """Write a complete listing."""
         self._write([*units, *errors, {"done": True, "rootdir": rootdir}])
 
     def _write(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            # A full disk breaks no test: the leg finds out.
+            # A full disk must not break a test: the leg will notice the missing lines.
             with contextlib.suppress(OSError):
                 os.write(self._descriptor, (json.dumps(line) + "\n").encode("ascii"))
 
     def report_execution(self, filters: Sequence[str]) -> None:
-        """Write whether all bodies are executed; for a listing, the filters alone."""
+        """Write whether all tests are executed; for a listing, the filters alone."""
         if self.collect_file:
-            self._write({"filter": one} for one in filters)
+            self._write({"filter": text} for text in filters)
             return
-        found = [("filter", one) for one in filters[:EXECUTIONS]] or [("executed", "")]
+        reasons = [("filter", text) for text in filters[:EXECUTIONS]] or [("executed", "")]
         event = {"type": "event", "kind": "execution"}
-        self.append({**event, "reason": reason, "detail": detail} for reason, detail in found)
+        self.append({**event, "reason": reason, "detail": detail} for reason, detail in reasons)
 
     def leave_signals_to_the_tool(self) -> None:
-        """It gets them, too, and ends: what it says last is still read.
+        """Only note a signal: the tool receives it, too, and its last output is still read.
 
-        What dies then has died of the leg, which knows why, and says so.
+        A test that dies then died of the leg, which records the reason itself.
         """
 
         def interrupted(number: int, frame: object) -> None:  # noqa: ARG001
@@ -143,9 +143,9 @@ class Leg:
             signal.signal(getattr(signal, name), interrupted)
 
     def must_stop(self) -> bool:
-        """Whether nothing more is to be begun."""
-        asked = bool(self.stop_file) and os.path.exists(self.stop_file)
-        return asked or self.is_interrupted
+        """Return whether no further test may begin."""
+        is_requested = bool(self.stop_file) and os.path.exists(self.stop_file)
+        return is_requested or self.is_interrupted
 
 
 def follow(
@@ -154,13 +154,13 @@ def follow(
     take: Callable[[bytes], bytes],
     must_end: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Run a tool to its end, give each line that it prints to `take`, and print what that gives.
+    """Run a tool to its end, pass each line of its output to `take`, and print the answers.
 
     Args:
-        must_end: asked after each line; then the tool is ended, and what it still prints is lost.
+        must_end: checked after each line; if true, the tool is ended and its further output lost.
 
     Returns:
-        Its exit code; -11 where signal 11 killed it.
+        The exit code; -11 if signal 11 killed the tool.
     """
     process = subprocess.Popen(
         list(argv),
@@ -172,7 +172,7 @@ def follow(
     is_over = False
     for line in printed_lines(process):
         if is_over:
-            continue  # it must not wait for us to read
+            continue  # keep reading: the tool must not block
         shown = take(line)
         if shown:
             sys.stdout.buffer.write(shown)
@@ -184,24 +184,24 @@ def follow(
 
 
 def printed_lines(process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
-    """What a tool prints, as it grows, until it has ended.
+    """Yield the lines of a tool's output as they come, until the tool has ended.
 
-    A server that one of its tests left running may hold the same output open for ever.
+    A server that a test left running may hold the same output open for ever.
     """
-    found: "queue.Queue[bytes]" = queue.Queue(LINES_AHEAD)
+    lines: "queue.Queue[bytes]" = queue.Queue(LINES_AHEAD)
 
     def read() -> None:
         assert process.stdout is not None
         with process.stdout as stream:
             for line in stream:
-                found.put(line)
-        found.put(b"")
+                lines.put(line)
+        lines.put(b"")
 
     threading.Thread(target=read, daemon=True).start()
-    last_s = time.monotonic()  # a sign of life
+    last_s = time.monotonic()  # last sign of life
     while True:
         try:
-            line = found.get(timeout=POLL_S)
+            line = lines.get(timeout=POLL_S)
         except queue.Empty:
             if process.poll() is None:
                 last_s = time.monotonic()
@@ -224,11 +224,11 @@ def launch(
     errors: "tuple[type[Exception], ...]" = (OSError,),
     filters: Callable[[Sequence[str], Leg], Sequence[str]] = lambda words, leg: (),  # noqa: ARG005
 ) -> None:
-    """Do what the leg asks for, with the command of its suite; exits.
+    """List or run the tests with the command of the suite, then exit.
 
     Args:
-        errors: raised where the tool cannot be started so.
-        filters: settings of a command that select cases inside units.
+        errors: exceptions of a tool that cannot be started.
+        filters: returns the settings of a command that select cases inside units.
     """
     leg = Leg(os.environ)
     leg.leave_signals_to_the_tool()
@@ -243,7 +243,7 @@ def launch(
 
 
 def exit_as(code: int) -> None:
-    """End as a child did: by the same signal, or with its exit code."""
+    """Exit as a child did: by the same signal, or with its exit code."""
     if code < 0 and sys.platform != "win32":
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)

@@ -1,10 +1,9 @@
-"""Runs cargo-nextest for a leg, or lists its tests: `ciguard_nextest.py cargo nextest run OPTIONS`.
+"""Launcher of cargo-nextest: `ciguard_nextest.py cargo nextest run OPTIONS`.
 
-One test at a time, of which nextest says as libtest's JSON when it starts and ends. That takes an
-exit code of 0 for a pass, even of a wrapper that runs nothing: nextest shows the output of each
-test, too, in which libtest's closing line is the evidence. A harness of the project's own,
-`harness = false` in Cargo.toml, may print anything.
-https://nexte.st/docs/machine-readable/libtest-json/
+nextest runs one test at a time and reports starts and ends as libtest's JSON. It takes exit code 0
+for a pass, even of a wrapper that runs nothing; so the launcher also requires libtest's closing
+line in the output of each test. A custom harness (`harness = false` in Cargo.toml) need not print
+that line. https://nexte.st/docs/machine-readable/libtest-json/
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     from ciguard_launcher import Leg, Line, closed, follow, launch, not_collected, truncated
 
-PASSED, NO_TESTS, FAILED = 0, 4, 100  # what nextest exits with where it has run what there is
+PASSED, NO_TESTS, FAILED = 0, 4, 100  # exit codes of nextest after a complete run
 # Linux takes 128 KiB of one argument, and 2 MiB of all with the environment; macOS 1 MiB, Windows
 # 32 KiB of all.
 EXPRESSION_BYTES, EXPRESSIONS = (24 << 10, 1) if sys.platform == "win32" else (100 << 10, 5)
@@ -43,7 +42,7 @@ RUN_OPTIONS = (
 LISTED = b'{"rust-build-meta"'
 ERROR_LINES = 20
 FILTERSETS = ("-E", "--filterset", "--filter-expr")
-# nextest writes names as they are, quotes and backslashes too: no reader of JSON takes these lines.
+# nextest does not escape quotes and backslashes in names: these lines are not always valid JSON.
 TEST = re.compile(
     r'\{"type":"test","event":"(?P<event>\w+)","name":"(?P<binary>[^$"]*)\$(?P<test>.*?)"'
     r'(?:,"exec_time":(?P<wall_s>[\d.e+-]+)(?P<timeout>,"reason":"time limit exceeded")?'
@@ -66,14 +65,14 @@ PLACE = re.compile(r"panicked at (?:'.*?', )?([^/\s':][^:\n]*\.rs):(\d+)", re.S)
 
 
 def binary_id(crate: str, name: str, kind: str) -> str:
-    """What nextest calls a test binary: https://nexte.st/docs/glossary/#binary-id."""
+    """Return nextest's id of a test binary: https://nexte.st/docs/glossary/#binary-id."""
     if kind in ("lib", "proc-macro"):
         return crate
     return f"{crate}::{name}" if kind == "test" else f"{crate}::{kind}/{name}"
 
 
 def own_harnesses(cargo: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """The binaries of the workspace whose Cargo.toml declares a harness other than libtest."""
+    """Yield the binaries of the workspace whose Cargo.toml declares `harness = false`."""
     words = (*cargo, "metadata", "--no-deps", "--offline", "--format-version=1")
     done = subprocess.run(words, env=dict(environ), stdout=subprocess.PIPE, check=False)
     for package in json.loads(done.stdout or b"{}").get("packages", ()):
@@ -86,15 +85,16 @@ def own_harnesses(cargo: Sequence[str], environ: Mapping[str, str]) -> Iterator[
 
 
 class NextestStream:
-    """What nextest prints of the units that were asked for.
+    """Parser of nextest's output.
 
     Args:
+        units: the units to run.
         own_harnesses: binaries whose tests print no closing line of libtest.
 
     Attributes:
-        running: the unit that is; "" for none.
-        begun: units that have.
-        printed: lines outside of every test.
+        running: the running unit; "" for none.
+        begun: units that have begun.
+        printed: lines outside of tests.
     """
 
     def __init__(self, units: Iterable[str], own_harnesses: Iterable[str]) -> None:
@@ -107,7 +107,7 @@ class NextestStream:
         self.printed: List[str] = []
 
     def read(self, line: bytes) -> Tuple[List[Line], bytes]:
-        """What a line comes to, and what of it is shown: what nextest would print without us."""
+        """Parse a line; return lines of the record, and nextest's normal output."""
         text = line.decode("utf-8", "replace")
         if text.startswith('{"type":"suite"'):
             suite = json.loads(text)
@@ -116,36 +116,36 @@ class NextestStream:
             self._binaries[f"{crate}::{name}"] = binary_id(crate, name, str(nextest.get("kind")))
             if suite.get("event") != "ok" or not self.running:
                 return [], b""
-            # nextest announces a test that is `#[ignore]`d, and tells nothing more of it.
+            # nextest reports the start of an `#[ignore]`d test, and no end.
             unit, self.running = self.running, ""
             result = {"type": "result", "unit": unit, "outcome": "skipped"}
             return [{**result, "message": "#[ignore]"}, closed(unit)], b""
-        found = TEST.match(text)
-        if found is None:
+        event = TEST.match(text)
+        if event is None:
             (self._log if self.running else self.printed).append(text)
             return [], b"" if self.running else line
-        unit = f"{self._binaries.get(found['binary'], '')} {found['test']}"
-        if found["event"] == "started" and unit in self._units:
+        unit = f"{self._binaries.get(event['binary'], '')} {event['test']}"
+        if event["event"] == "started" and unit in self._units:
             self.running, self._log = unit, []
             self.begun[unit] = None
             return [{"type": "start", "unit": unit}], b""
         of_running = re.fullmatch(f"{re.escape(self.running)}(?:#(\\d+))?", unit)
-        if found["event"] in ("ok", "failed") and self.running and of_running:
-            lines = self._end(found, int(of_running[1] or 1) - 1)
+        if event["event"] in ("ok", "failed") and self.running and of_running:
+            lines = self._end(event, int(of_running[1] or 1) - 1)
             return lines, self._shown(is_pass=lines[0]["outcome"] == "passed")
         return [], b""
 
-    def _end(self, found: "re.Match[str]", reruns: int) -> List[Line]:
+    def _end(self, event: "re.Match[str]", reruns: int) -> List[Line]:
         unit, self.running = self.running, ""
         last = RETRY.split("".join(self._log))[-1]
-        output = json.loads(found["output"]) if found["output"] else ""
-        outcome, message = "passed" if found["event"] == "ok" else "failed", output
-        line: Line = {"type": "result", "unit": unit, "wall_s": float(found["wall_s"])}
+        output = json.loads(event["output"]) if event["output"] else ""
+        outcome, message = "passed" if event["event"] == "ok" else "failed", output
+        line: Line = {"type": "result", "unit": unit, "wall_s": float(event["wall_s"])}
         aborted = ABORTED.search(last)
         is_cut = LIBTEST.search(last) and not CLOSED.search(last)
         if outcome == "passed" and unit.partition(" ")[0] not in self._own_harnesses:
             is_cut = not PROVEN.search(last)
-        if found["timeout"] or TIMEOUT_PASSED.search(last):
+        if event["timeout"] or TIMEOUT_PASSED.search(last):
             outcome, line["ending"], message = "died", "timeout", "over nextest's slow-timeout"
         elif aborted or is_cut:
             how = aborted or EXITED.search(last)
@@ -162,22 +162,22 @@ class NextestStream:
         return [line, closed(unit)]
 
     def _shown(self, *, is_pass: bool) -> bytes:
-        lines = [one.encode("utf-8") for one in self._log]
-        return b"".join(one for one in lines if not is_pass or STATUS.match(one))
+        lines = [text.encode("utf-8") for text in self._log]
+        return b"".join(line for line in lines if not is_pass or STATUS.match(line))
 
     def missing(self) -> Iterator[Line]:
-        """Of each unit that nextest does not have, that it does not."""
+        """Yield the events for units that nextest does not have."""
         return not_collected(sorted(self._units.difference(self.begun)))
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """Split a command: what stands before the word `run`, and the options after it."""
-    at = words.index("run", words.index("nextest"))
-    return list(words[:at]), list(words[at + 1 :])
+    """Split a command: the words before `run`, and the options after it."""
+    index = words.index("run", words.index("nextest"))
+    return list(words[:index]), list(words[index + 1 :])
 
 
 def without_filtersets(options: Sequence[str]) -> List[str]:
-    """Options that select no test: nextest would run what any one of several filtersets names."""
+    """Return the options without filtersets: nextest runs the union of several filtersets."""
     end = options.index("--") if "--" in options else len(options)
     words, kept = iter(options[:end]), []
     for word in words:
@@ -189,18 +189,18 @@ def without_filtersets(options: Sequence[str]) -> List[str]:
 
 
 def escaped(name: str) -> str:
-    r"""A name in a filterset; \u{} says any character."""
-    return re.sub(r"[^\w:.#-]", lambda found: f"\\u{{{ord(found[0]):x}}}", name, flags=re.ASCII)
+    r"""Escape a name for a filterset: \u{} stands for any character."""
+    return re.sub(r"[^\w:.#-]", lambda match: f"\\u{{{ord(match[0]):x}}}", name, flags=re.ASCII)
 
 
 def filtersets(units: Iterable[str]) -> List[str]:
-    """Expressions for these units and no others, each short enough to be passed."""
-    found: List[str] = []
+    """Return filtersets for exactly these units, each short enough for an argument."""
+    expressions: List[str] = []
     binary, tests, size = "", [], 0  # type: Tuple[str, List[str], int]
 
     def close() -> None:
         if tests:
-            found.append(f"binary_id(={escaped(binary)}) & ({' | '.join(tests)})")
+            expressions.append(f"binary_id(={escaped(binary)}) & ({' | '.join(tests)})")
 
     for unit in sorted(units, key=lambda unit: unit.partition(" ")[0]):
         name, _, test = unit.partition(" ")
@@ -211,24 +211,24 @@ def filtersets(units: Iterable[str]) -> List[str]:
         tests.append(text)
         size += len(text) + 3
     close()
-    return found
+    return expressions
 
 
 def selections(units: Iterable[str]) -> Iterator[List[str]]:
-    """The filtersets of each `nextest run`, all of which an argument list can hold."""
-    found, size = [], 0  # type: Tuple[List[str], int]
-    for one in filtersets(units):
-        if found and size + len(one) > EXPRESSIONS * EXPRESSION_BYTES:
-            yield found
-            found, size = [], 0
-        found.append(one)
-        size += len(one)
-    if found:
-        yield found
+    """Yield the filtersets of each `nextest run`, short enough together for an argument list."""
+    chosen, size = [], 0  # type: Tuple[List[str], int]
+    for expression in filtersets(units):
+        if chosen and size + len(expression) > EXPRESSIONS * EXPRESSION_BYTES:
+            yield chosen
+            chosen, size = [], 0
+        chosen.append(expression)
+        size += len(expression)
+    if chosen:
+        yield chosen
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
-    """Write down the tests that the options select, or why they cannot be built."""
+    """Write the listing: the tests that the options select, or why they cannot be built."""
     command, options = divided(words)
     printed: List[bytes] = []
 
@@ -255,7 +255,7 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
 
 
 def run_tests(words: Sequence[str], leg: Leg) -> int:
-    """Run the units, in as many calls as their names need."""
+    """Run the units, in as many calls of nextest as the length of their names requires."""
     command, options = divided(words)
     options = without_filtersets(options)
     harnesses = own_harnesses(command[: command.index("nextest")], leg.environ)
@@ -264,15 +264,15 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     def take(line: bytes) -> bytes:
         nonlocal is_over
         lines, shown = stream.read(line)
-        # Asked to stop, we end nextest as it starts the next test: no result of that one counts.
-        is_over = is_over or (any(one["type"] == "start" for one in lines) and leg.must_stop())
+        # After a request to stop, nextest is ended when it starts the next test.
+        is_over = is_over or (any(line["type"] == "start" for line in lines) and leg.must_stop())
         if is_over:
             return b""
-        leg.append(one for one in lines if not is_killed(one))
+        leg.append(line for line in lines if not is_killed(line))
         return shown
 
-    def is_killed(one: Line) -> bool:
-        return leg.is_interrupted and one.get("outcome") == "died"
+    def is_killed(line: Line) -> bool:
+        return leg.is_interrupted and line.get("outcome") == "died"
 
     for expressions in selections(leg.units):
         if leg.must_stop():
