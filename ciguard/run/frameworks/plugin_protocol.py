@@ -30,11 +30,11 @@ NOT_STARTED: Final = r"^ciguard: .* cannot be started: "
 
 
 def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program: str) -> Listing:
-    """The units in the order written; without one closing line an error, never fewer units.
+    """Parse the units, in the order written; without one closing line there is an error.
 
     Args:
-        answer: what the plugin wrote.
-        printed: what the program printed besides, and `code`, its exit code, for the error.
+        answer: listing that the plugin wrote.
+        printed, code: output and exit code of the program, for the error.
         program: name of the framework.
     """
     units, errors, filters, ends = [], [], [], []
@@ -87,14 +87,14 @@ def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _file(suite: Suite, rootdir: str, file: str) -> str:
-    """As seen from the repository: a rootdir that ends as the suite's folder is that folder."""
+    """Return a file's path in the repository: the rootdir may be the suite's folder."""
     cwd = suite.cwd.replace("\\", "/").strip("/")
     below = cwd not in ("", ".") and rootdir.replace("\\", "/").endswith("/" + cwd)
     return f"{cwd}/{file}" if below and file else file
 
 
 def batch_variables(batch: ProcessFiles) -> dict[str, str]:
-    """What a plugin or launcher must know of the batch that its process runs."""
+    """Return the environment variables that describe a batch to a plugin or launcher."""
     return {
         "CIGUARD_UNITS_FILE": batch.units_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
@@ -107,7 +107,7 @@ def batch_variables(batch: ProcessFiles) -> dict[str, str]:
 
 
 def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The suite's command with all arguments; a script takes none."""
+    """Return the suite's command with all arguments; a script takes none."""
     return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
 
 
@@ -119,11 +119,11 @@ def launcher_invocation(  # noqa: PLR0917  # the first two are bound by `partial
     env: Mapping[str, str],
     inside_folder: str,
 ) -> Invocation:
-    """The leg's own Python with a file of `run/plugins/`, which starts the tool.
+    """Return the leg's own Python with a launcher of `run/plugins/`, which starts the tool.
 
     Args:
-        words_of: gives the words of the launcher for a suite and variant.
-        env: for it.
+        words_of: returns the arguments of the launcher for a suite and variant.
+        env: variables of the launcher.
     """
     program = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
     return Invocation((*program, *words_of(suite, variant)), env)
@@ -136,7 +136,7 @@ def plugin_row(
 
     Args:
         program: name of the framework in errors.
-        launch_with: takes the name of the first of `plugin_files`, then what a `Launch` takes.
+        launch_with: takes the name of the first of `plugin_files`, then those of a `Launch`.
     """
     launch: Launch = partial(launch_with, plugin_files[0])
     return Framework(
@@ -162,19 +162,19 @@ def launcher_row(
     """Return the row of a framework that a launcher starts, as it has no plugins.
 
     Args:
-        plugin_files: the launcher, and what it needs of other frameworks.
+        plugin_files: the launcher, and files of other frameworks that it needs.
     """
     return plugin_row(name, program, partial(launcher_invocation, words_of), *plugin_files)
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:
-    """Refuse flags that cannot be kept, with or without a value (`--x=1`).
+    """Refuse some flags, with or without a value (`--x=1`).
 
     Args:
-        refused: by flag, what to do instead; a name without dashes stands for `-x` and `--x`.
+        refused: flag -> advice; a name without dashes stands for `-x` and `--x`.
 
     Raises:
-        UsageError: it has one.
+        UsageError: the words have a refused flag.
     """
     for word in words:
         flag = word.partition("=")[0]

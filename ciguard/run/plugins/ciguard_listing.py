@@ -1,4 +1,4 @@
-"""Writes down what pytest collects: the inventory of a suite, from inside `pytest --collect-only`.
+"""Listing of a suite, written from inside `pytest --collect-only`: the tests that exist.
 
 Loaded by `-p ciguard_listing`. Standard library and pytest 7+, Python 3.8+.
 
@@ -27,7 +27,7 @@ GROUP_MARK = "xdist_group"  # pytest-xdist's word for tests that run in one work
 
 
 def _group(item: pytest.Item) -> Optional[str]:
-    """The name of the group that the project itself put a test into."""
+    """Return the name of the group into which the project itself put a test."""
     marker = item.get_closest_marker(GROUP_MARK)
     if marker is None:
         return None
@@ -36,7 +36,7 @@ def _group(item: pytest.Item) -> Optional[str]:
 
 
 def described(item: pytest.Item, unit: str, top: str) -> Line:
-    """The line of a test.
+    """Return the line of a test.
 
     Args:
         unit: its node id, before a plugin added to it.
@@ -47,7 +47,7 @@ def described(item: pytest.Item, unit: str, top: str) -> Line:
 
 
 def _deselecting(config: pytest.Config) -> str:
-    """The options that deselect tests, with `addopts` before those that stand there."""
+    """Return the options that deselect tests; those in the ini file with the prefix `addopts`."""
     option, addopts = config.option, " ".join(config.getini("addopts"))
     given = [("-k", option.keyword), ("-m", option.markexpr)]
     given += (("--deselect", one) for one in option.deselect or ())
@@ -56,7 +56,7 @@ def _deselecting(config: pytest.Config) -> str:
 
 
 class _Listing:
-    """The plugin of a session that only collects: what exists, and what could not be read."""
+    """Plugin of a session that only collects: lists tests, and files that could not be read."""
 
     def __init__(self, path: str, config: pytest.Config) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""What a result says of a failure: the place in the repository, then the error's own words.
+"""Message of a failed test: its place in the repository, then the text of the error.
 
 Standard library and pytest alone, as in `ciguard_pytest`, which imports it.
 """
@@ -16,23 +16,23 @@ FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
 
 
 def top_folder(root: str, folder: str) -> str:
-    """The folder that paths are shown from: pytest's rootdir, or where pytest was started.
+    """Return the folder that paths are relative to: pytest's rootdir, or where pytest was started.
 
-    The upper one where one is in the other: a `pytest.ini` in `tests` makes that folder the
-    rootdir, and paths from there are none of the repository.
+    It is the upper one of both: a `pytest.ini` in `tests` makes that folder the rootdir, and paths
+    from there are not paths of the repository.
     """
     return folder if root.startswith(folder.rstrip(os.sep) + os.sep) else root
 
 
 def crash_line(report: pytest.TestReport, top: str) -> str:
-    """`file:line: error` where pytest knows the place, else the report's own words."""
+    """Return `file:line: error` if pytest knows the place, else the text of the report."""
     long, reason = report.longrepr, getattr(report, "wasxfail", None)
     if report.outcome == "skipped" and reason is not None:
         return truncated(f"xfail: {reason}")
     crash, more = getattr(long, "reprcrash", None), ""
     examples: Any = getattr(long, "reprlocation_lines", None)
     if crash is None and examples:
-        crash, more = examples[0][0], f"\n{long}"  # of a doctest the first line says little
+        crash, more = examples[0][0], f"\n{long}"  # the first line of a doctest has little
     if crash is None:
         return truncated(str(long[2] if isinstance(long, tuple) else long))
     path, line = str(crash.path), crash.lineno
@@ -45,7 +45,7 @@ def crash_line(report: pytest.TestReport, top: str) -> str:
 
 
 def _frames(long: Any) -> Iterator[Tuple[str, int]]:
-    """File and line of the frames that pytest shows, the last call last."""
+    """Yield file and line of the frames that pytest shows, the last call last."""
     for entry in getattr(getattr(long, "reprtraceback", None), "reprentries", ()):
         place = getattr(entry, "reprfileloc", None)
         with contextlib.suppress(OSError):  # the working folder may be gone
@@ -54,12 +54,12 @@ def _frames(long: Any) -> Iterator[Tuple[str, int]]:
 
 
 def _is_own(path: str, top: str) -> bool:
-    """Say that a file is of the project, and not of an environment inside of its folder."""
+    """Return whether a file belongs to the project, not to an environment in its folder."""
     names = path[len(top) :].split(os.sep)
     is_installed = "site-packages" in names or "dist-packages" in names
     return path.startswith(top + os.sep) and not is_installed
 
 
 def truncated(text: str, part: slice = FIRST) -> str:
-    """A part of it in UTF-8; lone surrogates, which no file can hold, become question marks."""
+    """Return a part of a text in UTF-8; lone surrogates, which UTF-8 lacks, become "?"."""
     return text.encode("utf-8", "replace")[part].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""Writes the stacks of all threads to a file when the leg asks: where a hanging test stands.
+"""Stacks of all threads, written to a file when the leg asks for them because a test hangs.
 
 Loaded by `-p ciguard_stacks` beside `ciguard_pytest`. Standard library and pytest 7+, Python 3.8+.
 
