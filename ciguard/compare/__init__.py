@@ -1,1 +1,1 @@
-"""What changed between two runs: transitions by name, and numbers told from noise."""
+"""The comparison of two runs: changed outcomes of tests, and numbers that exceed noise."""

@@ -78,7 +78,7 @@ class Comparison:
     """The comparison of two runs.
 
     Attributes:
-        base: the run with the outcomes before; None without one.
+        base: the run with the outcomes before; None if there is no base.
         incomplete_reasons: why the candidate is incomplete; empty if it is complete.
         transitions: by kind, then key.
         lost_units: units whose leg gave no result; they are in no transition.

@@ -323,7 +323,7 @@ class LogSide:
         name: the argument that named the log.
         unreadable: texts in the place of a number.
         url: page of its job; "" for a file.
-        jobs: for a file, one.
+        jobs: the jobs of the log; a file has one job without a name.
     """
 
     name: str

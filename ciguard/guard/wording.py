@@ -518,7 +518,7 @@ def _units(cases: Sequence[Failure | Excused]) -> int:
 
 
 def _shards(keys: Sequence[str], verdict: Verdict) -> str:
-    """ "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    """Return "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
     more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
     word = "shard" if len(keys) == 1 else "shards"
     return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
