@@ -73,7 +73,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "render.templates",
         ),
         *("run.frameworks", "init.project", "init.repository"),
-        *("init.workflow_files", "init.other_tools"),
+        *("init.checksum", "init.workflow_files", "init.other_tools"),
     ),
     "render.templates": ("text",),
     "document": ("text",),

@@ -14,8 +14,8 @@ from ciguard.export.cases import Combination, combinations
 from ciguard.export.ctrf_writer import to_ctrf
 from ciguard.export.junit_writer import to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
+from ciguard.guard.headline import headline
 from ciguard.guard.policy import context_of
-from ciguard.guard.wording import headline
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.text import count_of

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
+from ciguard.guard.headline import headline
 from ciguard.guard.view import FailedTest, describe_result, failure_kind, group_by_test
-from ciguard.guard.wording import finding_message, headline
+from ciguard.guard.wording import finding_message
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.render.notes import MAX_NAMED, name_some
 from ciguard.text import one_line, unit_name

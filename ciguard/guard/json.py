@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.wording import headline
 
 if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict

@@ -23,9 +23,10 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.moved_units_view import moved_section
-from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text

@@ -14,10 +14,10 @@ from ciguard import console
 from ciguard.config.file import FILE, Config, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
+from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.guard_results import guarded_files
 from ciguard.init.move_in import choose_workflow, moved_files, snippet
-from ciguard.init.workflow_files import is_generated
 from ciguard.sources import local
 from ciguard.workflow.movable_job import NotMovable
 

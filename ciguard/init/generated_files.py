@@ -13,6 +13,7 @@ from ciguard.config.file import FILE, Config, configured_by
 from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
+from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.other_tools import no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
@@ -28,12 +29,9 @@ from ciguard.init.workflow_files import (
     StarterSuite,
     Workflow,
     count_checkpoint_steps,
-    has_same_rest,
-    is_unedited,
     local_actions,
     render_configuration,
     render_workflow,
-    rest_of,
     time_text,
 )
 from ciguard.run.frameworks.registry import FRAMEWORKS

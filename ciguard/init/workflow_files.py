@@ -1,24 +1,16 @@
-"""Rendering of the files that `ciguard init` writes, and detection of edits by a checksum. Pure.
-
-Set-up steps stay verbatim. The first line of a file has the SHA-256 of the other lines, so that an
-edit is recognised. Line ends (a checkout with autocrlf), newlines at the end of the file, the
-matrix that `ciguard plan --static` fills in and the version in the first line are no edits.
-"""
+"""Rendering of the files that `ciguard init` writes. Set-up steps stay verbatim. Pure."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from ciguard import __version__
 from ciguard.errors import UsageError
-from ciguard.plan.outputs import without_matrix
+from ciguard.init.checksum import with_checksum
 from ciguard.render.templates import environment
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
@@ -38,8 +30,6 @@ LOCAL_FILES: Final = {
 }
 OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
 MAX_STEPS: Final = 20  # each needs two steps of GitHub and an artifact
-
-_FIRST_LINE: Final = re.compile(r"# ciguard init \S+, sha256 ([0-9a-f]{64}):.*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,43 +219,3 @@ def check_steps(setup: str) -> None:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         kind = type(steps).__name__
         raise UsageError(f"expected a list of steps, found {kind}", where=where, fix=fix)
-
-
-def with_checksum(text: str) -> str:
-    """Put the first line with the checksum before a text."""
-    return (
-        f"# ciguard init {__version__}, sha256 {_sha256(text)}: "
-        f"change ciguard.toml and run init again\n{text}"
-    )
-
-
-def is_generated(text: str) -> bool:
-    """Return whether the text has a first line with a checksum, also if it was edited."""
-    return _FIRST_LINE.match(_normalise(text)) is not None
-
-
-def is_unedited(text: str) -> bool:
-    """Return whether the text has a first line with the right checksum."""
-    first_line = _FIRST_LINE.match(_normalise(text))
-    return first_line is not None and first_line[1] == _sha256(rest_of(text))
-
-
-def rest_of(text: str) -> str:
-    """Return the normalised text below the line with the checksum; all text without this line."""
-    text = _normalise(text)
-    first_line = _FIRST_LINE.match(text)
-    return _normalise(text[first_line.end() :]) if first_line else text
-
-
-def has_same_rest(text: str, other: str) -> bool:
-    """Return whether two texts differ in their first line and their matrix at most."""
-    return without_matrix(rest_of(text)) == without_matrix(rest_of(other))
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(without_matrix(_normalise(text)).encode()).hexdigest()
-
-
-def _normalise(text: str) -> str:
-    # Idempotent: a normalised text is hashed again.
-    return re.sub(r"\r+\n", "\n", text).rstrip("\r\n") + "\n"

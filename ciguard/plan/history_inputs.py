@@ -32,6 +32,7 @@ from ciguard.history.query import (
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
 from ciguard.model import CaseKey, PlanNote, Pool, Runner, Suite, UnitKey
+from ciguard.plan.base_count import base_count_with_files
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -47,7 +48,7 @@ from ciguard.plan.estimates import (
     no_observations,
     upper_or_measured,
 )
-from ciguard.plan.inventory import Inventory, base_count_with_files, group_by_suite_key
+from ciguard.plan.inventory import Inventory, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs

@@ -1,4 +1,4 @@
-"""The existing units: planned, excluded and orphaned ones, their files, and the base's counts.
+"""The existing units: planned, excluded and orphaned ones, and their files.
 
 All units are sorted by key, so that no decision depends on the order of the input. If that order
 has a meaning, as the order of a framework's list has, `run_order` keeps it. Pure.
@@ -11,23 +11,20 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from posixpath import dirname, join, normpath, splitext
+from posixpath import dirname
 from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
-from ciguard.history.query import BaseQuery, BaseUnitCount, base_unit_count, cases_of_run
-from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, Suite, UnitKey
+from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, UnitKey
 from ciguard.model.plan import exclusion_rule
-from ciguard.run.frameworks.registry import framework
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.history.file import History
 
     Ancestors = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
@@ -242,53 +239,3 @@ def file_of(unit: InventoryUnit) -> str | None:
         return unit.file
     head, separator, _ = unit.unit.partition("::")
     return head if separator and head else None
-
-
-def base_count_with_files(
-    history: History, query: BaseQuery, suites: Mapping[str, Suite]
-) -> BaseUnitCount | None:
-    """Return the counts and files of the base's newest run before the planned one, if known.
-
-    Args:
-        suites: by name; ids of units name files relative to the suite's working folder.
-    """
-    count = base_unit_count(history, query, suites)
-    if count is None:
-        return None
-    keys = cases_of_run(history, count.position)
-    files = {
-        _file_or_class(suites[suite], unit)
-        for suite, unit in {(key.suite, key.unit) for key in keys}
-        if suite in suites
-    }
-    return replace(count, files=frozenset(files))
-
-
-def _file_or_class(suite: Suite, unit: str) -> str:
-    head, separator, _ = unit.partition("::")
-    file = framework(suite.framework).file_of(unit) or (head if separator else "")
-    return normpath(join(suite.cwd, file)) if file else unit
-
-
-def _names(file: str) -> set[str]:
-    """Return the file's path, and the possible names of a Java class in it."""
-    parts = splitext(file)[0].split("/")
-    return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
-
-
-def with_base_counts(inventory: InventorySummary, base: BaseUnitCount | None) -> InventorySummary:
-    """Add the base's counts, and the files that lost all their units since."""
-    if base is None:
-        return inventory
-    return replace(
-        inventory,
-        base_units=base.planned,
-        base_source=base.source,
-        files_without_units=tuple(
-            sorted(
-                file
-                for file, units in inventory.files.items()
-                if not units and not base.files.isdisjoint(_names(file))
-            )
-        ),
-    )

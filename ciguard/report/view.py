@@ -15,8 +15,9 @@ from ciguard.compare.wording import Shown, kind_text
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
+from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
-from ciguard.guard.wording import headline, note_text
+from ciguard.guard.wording import note_text
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
 from ciguard.render.mermaid import bar_chart

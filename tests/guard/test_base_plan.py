@@ -9,8 +9,9 @@ from guard.fixtures import SHARDS, World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.codec import plan_file
+from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy
-from ciguard.guard.wording import finding_message, headline
+from ciguard.guard.wording import finding_message
 from ciguard.model import Exclusion, InventorySummary, Orphan, Plan
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.guard.failure_groups import find_hotspots, group_failures, summary_line
+from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Failure, Hotspot
-from ciguard.guard.wording import headline
 from ciguard.model import Result, Suite
 from ciguard.render.variant_groups import fingerprint
 from ciguard.text import distinct_lines

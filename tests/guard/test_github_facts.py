@@ -22,7 +22,8 @@ from guard.fake_jobs import (
 from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
-from ciguard.guard.wording import headline, note_text
+from ciguard.guard.headline import headline
+from ciguard.guard.wording import note_text
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:

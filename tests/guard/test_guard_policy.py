@@ -15,9 +15,10 @@ from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
 from ciguard.guard.annotations_and_outputs import outputs_of
 from ciguard.guard.github_facts import NeededJob
+from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Finding, Policy
-from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import CaseKey, EventLine, Line, ProcessEndLine, ProcessLine, Result, StartLine
 from ciguard.render.markdown import SizeLimit, utf16_units

@@ -12,8 +12,9 @@ from guard.fixtures import World, make_leg
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
-from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.render.notes import Note
 
 

@@ -9,8 +9,9 @@ from guard import damages
 from guard.fixtures import World, text_of
 
 from ciguard.guard.annotations_and_outputs import annotations_of
+from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
-from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
     ENDINGS,
     EndLine,

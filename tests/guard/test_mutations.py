@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
+from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
-from ciguard.guard.wording import headline
 
 if TYPE_CHECKING:
     from guard.oracle import Run

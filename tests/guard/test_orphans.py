@@ -11,10 +11,11 @@ from guard.test_effective_policy import PolicyCheckout
 from ciguard.codec import plan_file
 from ciguard.codec.record.reader import read_records
 from ciguard.config.invocation import Invocation
+from ciguard.guard.headline import headline
 from ciguard.guard.policy import Questions, context_of, effective_policy
 from ciguard.guard.verdict import Policy, Verdict
 from ciguard.guard.view import document
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.history.file import History, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge

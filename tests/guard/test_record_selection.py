@@ -12,8 +12,9 @@ from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import ShardLine
 from ciguard.render.notes import Note
 

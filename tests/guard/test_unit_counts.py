@@ -9,8 +9,9 @@ import pytest
 from guard.fixtures import World, make_plan
 
 from ciguard.codec import plan_file as plan_codec
+from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Exclusion, InventorySummary, Suite, UnitCount, Variant
 
 

@@ -14,11 +14,12 @@ from guard.fixtures import World, make_plan, passed, text_of, two_suites
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
+from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Policy
 from ciguard.guard.view import document
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import EventLine, Result
 from ciguard.render.markdown import as_markdown
 from ciguard.render.notes import Note

@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from init.test_workflow_files import CASES, FILLED_IN, OWN
 
-from ciguard.init.workflow_files import (
-    LOCAL_FILES,
-    has_same_rest,
-    is_generated,
-    is_unedited,
-    rest_of,
-    with_checksum,
-)
+from ciguard.init.checksum import has_same_rest, is_generated, is_unedited, rest_of, with_checksum
+from ciguard.init.workflow_files import LOCAL_FILES
 from ciguard.plan.outputs import BEGIN, END, fill_matrix
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from run.leg_runner import OF_MATRIX, PYTEST, listing_plan
 
+from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Policy
-from ciguard.guard.wording import headline
 from ciguard.model import (
     EndLine,
     EventLine,

@@ -16,13 +16,8 @@ from ciguard.history.file import History
 from ciguard.history.query import BaseQuery, BaseUnitCount
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, UnitCount
-from ciguard.plan.inventory import (
-    base_count_with_files,
-    file_of,
-    inventory,
-    name_some,
-    with_base_counts,
-)
+from ciguard.plan.base_count import base_count_with_files, with_base_counts
+from ciguard.plan.inventory import file_of, inventory, name_some
 from ciguard.plan.planner import Provenance
 
 A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")

@@ -11,8 +11,8 @@ from run.hostile_suite import Shape, differences, finals, run_hostile
 from run.leg_runner import no_survivor
 from run.replay import replays
 
+from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
-from ciguard.guard.wording import headline
 from ciguard.sources.local import read_record_tree
 
 pytestmark = pytest.mark.skipif(

@@ -1,0 +1,133 @@
+"""The first sentence of a verdict: which findings, failures and warnings it names. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.wording import finding_message
+from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
+
+MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
+EXCEPTION_PREFIX: Final = "but "
+ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
+# Warnings that the headline names: many readers see nothing else.
+HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
+    "base_plan_unread",
+    "base_tests_gone",
+    "cases_gone",
+    "cases_gone_of_changed_file",
+    "combination_gone",
+    "policy_changed",
+    "policy_unread",
+)
+
+
+def headline(verdict: Verdict) -> str:
+    """Word the first sentence of a verdict: its state in capitals, then the worst findings."""
+    decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
+    parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
+    if not parts and not (verdict.state == "failed" and verdict.failures):
+        parts = [finding_message(item) for item in decisive[:2] if item.kind != "unexplained_exit"]
+    if verdict.state == "passed":
+        parts = [_passed(verdict)]
+    orphans = [finding_message(finding) for finding in decisive if finding.kind in ORPHANS]
+    parts += [text for text in orphans[:2] if text not in parts]
+    excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
+    warnings = [
+        finding_message(item) for item in verdict.findings if item.kind in HEADLINE_WARNINGS
+    ]
+    parts += [
+        *_failed(verdict),
+        *(f"{count_of(_units(cases), f'{word} test')} failed" for cases, word in excused if cases),
+        *(text for text in warnings if text not in parts),
+    ]
+    sentence = "; ".join(parts) + _accepted_orphans(verdict)
+    separator = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    return f"{verdict.state.upper()}{separator}{sentence}"
+
+
+def _units(cases: Sequence[Failure | Excused]) -> int:
+    return len({case.result.key.unit_key for case in cases})
+
+
+def _shards(keys: Sequence[str], verdict: Verdict) -> str:
+    """Return "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
+    word = "shard" if len(keys) == 1 else "shards"
+    return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
+
+
+def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
+    # If all records are of another plan, the other findings follow from that mistake.
+    yield from (finding_message(item) for item in decisive if item.kind == "only_other_plans")
+    affected = {finding.shard for finding in decisive}
+    absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in affected]
+    stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
+    for legs, singular, plural in (
+        (absent, "has no record", "have no record"),
+        (stopped, "did not end by itself", "did not end by themselves"),
+    ):
+        if legs:
+            endings = sorted({leg.ending for leg in legs} - {"unknown", "completed"})
+            known = f" ({', '.join(endings)})".replace("_", " ") if endings else ""
+            shards = _shards([leg.shard for leg in legs], verdict)
+            yield f"{shards} {singular if len(legs) == 1 else plural}{known}"
+    if verdict.missing:
+        lost = verdict.planned - verdict.with_result
+        verb = "has" if lost == 1 else "have"
+        tests = count_of(verdict.planned, _noun(verdict))
+        yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
+
+
+def _failed(verdict: Verdict) -> Iterator[str]:
+    if verdict.failures:
+        tests = count_of(verdict.planned, _noun(verdict))
+        difference = "" if verdict.missing else _difference(verdict)
+        yield f"{_units(verdict.failures):,} of {tests} failed{difference}"
+    bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
+    if bad:
+        yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"
+
+
+def _passed(verdict: Verdict) -> str:
+    # Shards without a planned test, whose record is missing and whose job is unknown.
+    unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
+    shards = count_of(len(verdict.legs) - unknown, "shard")
+    skipped = verdict.counts.get("skipped", 0)
+    tests = count_of(verdict.planned, _noun(verdict))
+    every = f"the one {_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
+    if skipped and skipped == sum(verdict.counts.values()):
+        was = "was" if verdict.planned == 1 else "were"
+        return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
+    has = "has" if verdict.planned == 1 else "have"
+    # A unit of most frameworks is a file, with several cases.
+    cases = sum(verdict.counts.values())
+    of_cases = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
+    suffix = f", {skipped:,} {of_cases} skipped" if skipped else ""
+    rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
+    return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
+
+
+def _noun(verdict: Verdict) -> str:
+    """Return "test file" if the frameworks of all suites select whole files, else "test"."""
+    adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
+    are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
+    return "test file" if are_files and adapters else "test"
+
+
+def _accepted_orphans(verdict: Verdict) -> str:
+    """Return ", 22,972 in no shard (acknowledged)", also for a green run; "" for no orphans."""
+    accepted = (finding for finding in verdict.findings if finding.kind == "orphans_accepted")
+    return "".join(f", {item.facts['count']:,} in no shard (acknowledged)" for item in accepted)
+
+
+def _difference(verdict: Verdict) -> str:
+    """Return ", 6 new, 1 gone": tests that exist and were not planned, and the reverse."""
+    counts = ((verdict.new, "new"), (verdict.gone, "gone"))
+    return "".join(f", {count:,} {word}" for count, word in counts if count)
