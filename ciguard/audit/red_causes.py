@@ -51,7 +51,7 @@ _GRACE: Final = timedelta(seconds=10)  # between a new run and the end of the on
 class RedCause:
     """The cause of a red run; `is_inferred` where no text names it."""
 
-    cause: Cause
+    name: Cause
     is_inferred: bool = False
 
 

@@ -1,7 +1,7 @@
 """The table of the audit's rules, and their findings in a repository. Pure.
 
-A rule is a file of `rules/`: title, check, sentence of a finding, caveats. Its examples are in
-docs/reference/audit-rules.md, which a test checks.
+A rule is a file of `rules/`: its title, the function that yields its findings, the sentence of a
+finding, and its caveats. docs/reference/audit-rules.md has its examples, which a test checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rule(Protocol):
     def CAVEATS(self) -> Mapping[str, str]: ...
 
     def sentence(self, facts: Mapping[str, Any]) -> str:
-        """Word the facts of a finding; the subject comes before the sentence."""
+        """Return the sentence of a finding, to which reports prefix `RuleFinding.subject`."""
 
 
 class WorkflowRule(Rule, Protocol):
@@ -50,8 +50,8 @@ class WorkflowRule(Rule, Protocol):
         """Yield the findings in one workflow.
 
         Args:
-            required_checks: names of the checks that the default branch requires; None where they
-                are not known.
+            required_checks: names of GitHub's status checks that the default branch requires
+                before a merge; None if not known.
         """
 
 

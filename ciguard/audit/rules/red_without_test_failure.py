@@ -1,6 +1,7 @@
 """Red runs of a workflow without a failed test or step: cancelled, superseded or a lost runner.
 
-A workflow is reported if at least 3 of its red runs, and a tenth of them, have no failure.
+A workflow is reported if at least 3 of its red runs, and a tenth of them, have no failure. The
+sentence of the finding counts the causes of all red runs, those with a failure included.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ MAX_EVIDENCE: Final = 5
 def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
     """Yield a finding for each workflow with enough red runs without a failure.
 
-    A cause is inferred if no annotation names it, but a newer run of the branch had begun. Without
-    enough runs whose cause an annotation names, the finding has the caveat "superseded-by-time".
+    A cause is inferred if no annotation names it, but a newer run of the branch had begun. If too
+    few runs remain without the inferred ones, the finding has the caveat "superseded-by-time".
     """
     declared = DeclaredJobs(repository.workflows)
     for workflow in repository.test_workflows:
         runs = [run for run in repository.runs_of(workflow) if run.id in repository.jobs]
         red = [(run, red_cause(run, repository, declared)) for run in runs if run.is_red]
-        without_failure = [(run, cause) for run, cause in red if cause.cause in WITHOUT_FAILURE]
+        without_failure = [(run, cause) for run, cause in red if cause.name in WITHOUT_FAILURE]
+        counts = Counter(cause.name for _, cause in red)
         inferred = sum(cause.is_inferred for _, cause in without_failure)
         required = max(MIN_RUNS, MIN_RATIO * len(red))
         if len(without_failure) < required:
@@ -53,7 +55,7 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
                 "without_failure": len(without_failure),
                 "red": len(red),
                 "runs": len(runs),
-                "causes": _counts(red),
+                "causes": {cause: counts[cause] for cause in CAUSES if counts[cause]},
                 "inferred": inferred,
             },
             caveat="" if is_certain else "superseded-by-time",
@@ -61,7 +63,7 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
-    """Count the red runs by cause."""
+    """Count the red runs without a failure, and all red runs by cause."""
     ordered = sorted(facts["causes"].items(), key=lambda pair: -pair[1])
     causes = ", ".join(f"{CAUSES[cause]} {runs:,}" for cause, runs in ordered)
     count, red = facts["without_failure"], facts["red"]
@@ -70,13 +72,8 @@ def sentence(facts: Mapping[str, Any]) -> str:
     return f"{share}; causes: {causes}{inferred}; n = {count_of(facts['runs'], 'run')}"
 
 
-def _counts(red: Sequence[tuple[PastRun, RedCause]]) -> dict[str, int]:
-    counts = Counter(cause.cause for _, cause in red)
-    return {cause: counts[cause] for cause in CAUSES if counts[cause]}
-
-
-def _evidence(causes: Sequence[tuple[PastRun, RedCause]]) -> tuple[Evidence, ...]:
-    """Return the newest run of each cause, then the newest other runs."""
-    by_cause = {cause.cause: run for run, cause in reversed(causes)}
-    runs = dict.fromkeys([*by_cause.values(), *(run for run, _ in causes)])
+def _evidence(red: Sequence[tuple[PastRun, RedCause]]) -> tuple[Evidence, ...]:
+    """Return the newest of these red runs for each cause, then the newest other ones."""
+    by_cause = {cause.name: run for run, cause in reversed(red)}
+    runs = dict.fromkeys([*by_cause.values(), *(run for run, _ in red)])
     return run_evidence(list(runs)[:MAX_EVIDENCE])
