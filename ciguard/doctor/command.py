@@ -43,7 +43,7 @@ from ciguard.init.generated_files import (
     running_requirement,
     unused_keys,
 )
-from ciguard.init.repository import default_branch, git, repository_problem
+from ciguard.init.repository import default_branch, git, ownership_refusal
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
@@ -157,7 +157,7 @@ def _git(invocation: Invocation) -> Iterator[Check]:
     if remote:
         yield ok("git", f"origin is {remote}")
         return
-    what, fix = repository_problem(invocation.folder)
+    what, fix = ownership_refusal(invocation.folder)
     if what:
         yield error("git", what, fix)
         return

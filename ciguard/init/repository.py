@@ -29,7 +29,7 @@ def repository_files(folder: Path) -> list[str]:
     top = git(folder, "rev-parse", "--show-toplevel")
     where = str(folder.resolve())
     if top is None:
-        what, fix = repository_problem(folder)
+        what, fix = ownership_refusal(folder)
         raise UsageError(
             what or "not the top folder of a git repository",
             where=where,
@@ -45,7 +45,8 @@ def repository_files(folder: Path) -> list[str]:
 def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None) -> str:
     """Return the default branch of origin; if git does not know it, guess `main` or `master`.
 
-    The branch that is checked out is the last guess: ciguard is usually added on a new branch.
+    The branch that is checked out is guessed only if neither exists: `ciguard init` usually runs on
+    a new branch, which is not the default one.
 
     Args:
         notify: receives a message if the guess is not the branch that is checked out.
@@ -71,7 +72,7 @@ def git(folder: Path, *arguments: str) -> str | None:
     return answer.stdout.decode("utf-8", "replace")
 
 
-def repository_problem(folder: Path) -> tuple[str, str]:
+def ownership_refusal(folder: Path) -> tuple[str, str]:
     """Return (problem, fix) if git refuses a folder that another user owns; else ("", "")."""
     answer = _run_git(folder, "rev-parse", "--git-dir")
     return ("", "") if answer is None else ownership_problem(answer.stderr)
