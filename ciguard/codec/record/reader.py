@@ -1,11 +1,13 @@
 """The records of legs (executions of a shard by a job), joined from files in any state. Pure.
 
-Programs that append to a record may be killed, and their machines are not trusted, so a file may be
-cut at any byte: each malformed line becomes an entry of `Record.damage`, and nothing is raised.
+A record is a folder of files: the leg's own file begins with a `shard` line, the file of a tested
+process with a `defaults` line. Both lines name the leg. Programs that append to a file may be
+killed, and their machines are not trusted, so a file may be cut at any byte: each malformed line
+becomes an entry of `Record.damage`, and nothing is raised.
 
 Results without a measured time get one (`fill_times`). A leg reads the output of its process every
-40 ms. Results that it received at the same moment share the time since the previous moment equally,
-so that the times of a process add up to its life.
+40 ms: n results of one moment get an n-th each of the time since the moment before, so that the
+times of a process add up to its life.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     _Timed = ProcessLine | StartLine | Result | EventLine
 
@@ -52,10 +54,10 @@ _RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
 OWN_FILE: Final = "supervisor.jsonl"
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
-# (plan id, shard, run id, run attempt, folder); the folder only if the leg knew nothing else.
+# (plan id, shard, run id, run attempt, folder): the folder is "" if any of the others is known.
 _Identity = tuple[str, str, int | None, int | None, str]
 
-RECEIVED: Final = "received"  # kind of the event that the leg received a result
+RECEIVED: Final = "received"  # event: the leg received the result of a case
 
 _CaseInProcess = tuple[int | None, CaseKey]
 
@@ -73,10 +75,51 @@ class _File(NamedTuple):
 
 @dataclass(slots=True)
 class _Budget:
-    """The number of lines that may still be read, and whether the fast reader pays."""
+    """The lines that may still be read, and the reader: the fast one if the files are large."""
 
     remaining_lines: int
     uses_fast_reader: bool
+
+
+def read_records(
+    files: Iterable[tuple[str, bytes]], results: Iterable[tuple[str, bytes]] = ()
+) -> tuple[Record, ...]:
+    """Join files into the records of the legs that wrote them.
+
+    A line belongs to the leg of the last `shard` or `defaults` line above it in its file; without
+    such a line above it, to the leg that `_owners` finds. A name of a file identifies no leg.
+
+    Args:
+        files: (path with "/" as separator, content), in any order.
+        results: files of other programs in the folders `results` of records.
+
+    Returns:
+        Records sorted by identity, then source; lines in the order of sorted paths.
+    """
+    legs: dict[Any, _LegLines] = {}
+
+    def leg_of(identity: _Identity | None, file: _File) -> _LegLines:
+        # Lines without a leg become one record without a header for each folder.
+        key = identity if identity is not None else file.folder
+        return legs.setdefault(key, _LegLines(file.source, _partial_header(identity)))
+
+    ordered = sorted(files)
+    size = sum(len(content) for _, content in ordered)
+    budget = _Budget(MAX_LINES, uses_fast_reader=size >= FAST_READER_FROM_BYTES)
+    for file, owner in _owners([_read_file(path, content, budget) for path, content in ordered]):
+        leg_of(owner, file).damage.extend(file.damage)
+        leg_of(owner, file).empty_files.extend([file.source] * file.is_empty)
+        for identity, lines in file.blocks:
+            leg_lines = leg_of(identity or owner, file)
+            leg_lines.damage.extend(_lines_after_end(file.source, lines))
+            leg_lines.parts.setdefault(file.source, []).extend(lines)
+    result_files: dict[str, dict[str, bytes]] = {}
+    for path, content in results:
+        if (location := result_file_location(path)) is not None:
+            result_files.setdefault(location[0], {})[location[1]] = content
+    unpacking = UnpackBudget()
+    records = [leg_lines.to_record(result_files, unpacking) for leg_lines in legs.values()]
+    return tuple(sorted(_with_job_names(records), key=_by_identity))
 
 
 def _decode_lines(
@@ -162,12 +205,13 @@ def result_file_location(path: str) -> tuple[str, str] | None:
 
 
 def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
-    """Yield each file with the leg that owns its unnamed lines and its damage; None for no leg.
+    """Yield each file with the leg that owns its damage and its first lines, which name no leg.
 
-    The owner is the first leg that the file names, else the only leg that its folder names, else,
-    for undamaged lines, the only leg that any file names. A file without a readable line has no
-    owner, unless the only leg of its folder started the process in the file's name, or the file may
-    be the leg's own file.
+    1. A file that names legs: the first of them.
+    2. Else, in a folder whose files name one leg: this leg. A file without a readable line must be
+       of a process that this leg started, or be the leg's own file, which no other file is then.
+    3. Else, in a folder that names no leg: the only leg of all files, if the file has lines and no
+       damage. Every other file has no owner: None.
     """
     in_folder: dict[str, set[_Identity]] = {}
     started: set[tuple[str, _Identity, int]] = set()
@@ -177,22 +221,23 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             if leg is not None and ProcessLine in map(type, lines):
                 numbers = [line.process for line in lines if isinstance(line, ProcessLine)]
                 started.update((file.folder, leg, number) for number in numbers)
-    everywhere = {leg for legs in in_folder.values() for leg in legs}
+    all_legs = {leg for legs in in_folder.values() for leg in legs}
     blocks = [(file.folder, lines) for file in files for _, lines in file.blocks]
-    headed = {folder for folder, lines in blocks if ShardLine in map(type, lines)}
+    with_shard_line = {folder for folder, lines in blocks if ShardLine in map(type, lines)}
     for file in files:
-        near = in_folder[file.folder]
+        folder_legs = in_folder[file.folder]
         owner: _Identity | None = None
         if file.legs:
             owner = file.legs[0]
-        elif len(near) == 1:
-            (leg,) = near
+        elif len(folder_legs) == 1:
+            (leg,) = folder_legs
             process = _process_of(file)
-            announced = process is not None and (file.folder, leg, process) in started
-            is_own_file = file.source.endswith(f"/{OWN_FILE}") and file.folder not in headed
-            owner = leg if file.blocks or announced or is_own_file else None
-        elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
-            (owner,) = everywhere
+            is_started = process is not None and (file.folder, leg, process) in started
+            has_own_name = file.source.endswith(f"/{OWN_FILE}")
+            is_own_file = has_own_name and file.folder not in with_shard_line
+            owner = leg if file.blocks or is_started or is_own_file else None
+        elif not folder_legs and len(all_legs) == 1 and file.blocks and not file.damage:
+            (owner,) = all_legs
         yield file, owner
 
 
@@ -201,7 +246,7 @@ class _LegLines:
     """The lines of a leg while its files are read.
 
     Attributes:
-        partial_header: the leg's identity by other lines, for a leg without a shard line.
+        partial_header: the leg as its `defaults` lines name it, if its shard line is missing.
         parts: lines by file.
     """
 
@@ -219,7 +264,7 @@ class _LegLines:
         Args:
             results: result files by the record's folder and their name.
         """
-        by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
+        by_kind: dict[Any, list[Any]] = defaultdict(list)
         copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
         for line in _deduplicate(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
             by_kind[type(line)].append(line)
@@ -263,24 +308,13 @@ class _LegLines:
 
 
 _OF_CASES: Final = frozenset({"case_start", "case_end"})
-_KINDS: Final = (
-    ShardLine,
-    ProcessLine,
-    StartLine,
-    Result,
-    PeakLine,
-    SampleLine,
-    MetricLine,
-    EventLine,
-    ProcessEndLine,
-    EndLine,
-)
 
 
 def _deduplicate(parts: dict[str, list[Line]]) -> Iterator[Line]:
-    """Yield the lines of a leg whose files are copies of each other, each line once.
+    """Yield the lines of a leg whose files are copies of each other: a line of the first file only.
 
-    A line that a file repeats is kept twice. `lines_read` is not compared: a copy has none.
+    A line that is twice in this file is yielded twice. `lines_read` is not compared: a copy has
+    none. The shard lines of all files are yielded.
     """
     first: dict[Any, str] = {}
     for source, lines in parts.items():
@@ -331,9 +365,9 @@ def _has_restart(lines: list[Line]) -> bool:
 
 
 def _restarted_units(parts: dict[str, list[Line]]) -> Iterator[str]:
-    """Yield for each file the first unit that begins again after its result without another result.
+    """Yield for each file the first unit that began after its result, and had no further result.
 
-    If the process died in the unit, the leg has a result `died` in its own file.
+    A unit in which its process died is none: the leg's own file has its result `died`.
     """
     died = {
         (line.process, line.suite, line.variant, line.unit)
@@ -355,12 +389,12 @@ def _restarted_units(parts: dict[str, list[Line]]) -> Iterator[str]:
                     restarted[key] = None
         unfinished = [key for key in restarted if key not in died]
         if unfinished:
-            what = f"{unfinished[0][3]!r:.200} begins again behind its result, and has no other"
+            what = f"{unfinished[0][3]!r:.200} begins again after its result, and has no second one"
             yield f"{source}: {what}"
 
 
 def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
-    """Yield the first try of a case in which two files differ, for each two files."""
+    """Yield, for each pair of files, the first try of a case with different outcomes in them."""
     first: dict[tuple[CaseKey, int | None, int], tuple[str, set[str]]] = {}
     reported = set()
     for source, lines in parts.items():
@@ -377,47 +411,6 @@ def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
                 yield f"{other} and {source} contradict each other: {what}"
 
 
-def read_records(
-    files: Iterable[tuple[str, bytes]], results: Iterable[tuple[str, bytes]] = ()
-) -> tuple[Record, ...]:
-    """Join files into the records of the legs that wrote them.
-
-    A line belongs to the leg of the last `shard` or `defaults` line above it in its file, else to
-    the leg by `_owners`. Names of folders and files do not identify a leg.
-
-    Args:
-        files: (path with "/" as separator, content), in any order.
-        results: files of other programs in the folders `results` of records.
-
-    Returns:
-        Records sorted by identity, then source; lines in the order of sorted paths.
-    """
-    legs: dict[Any, _LegLines] = {}
-
-    def leg_of(identity: _Identity | None, file: _File) -> _LegLines:
-        # Lines without a leg become one record without a header for each folder.
-        key = identity if identity is not None else file.folder
-        return legs.setdefault(key, _LegLines(file.source, _partial_header(identity)))
-
-    ordered = sorted(files)
-    size = sum(len(content) for _, content in ordered)
-    budget = _Budget(MAX_LINES, uses_fast_reader=size >= FAST_READER_FROM_BYTES)
-    for file, owner in _owners([_read_file(path, content, budget) for path, content in ordered]):
-        leg_of(owner, file).damage.extend(file.damage)
-        leg_of(owner, file).empty_files.extend([file.source] * file.is_empty)
-        for identity, lines in file.blocks:
-            leg_lines = leg_of(identity or owner, file)
-            leg_lines.damage.extend(_lines_after_end(file.source, lines))
-            leg_lines.parts.setdefault(file.source, []).extend(lines)
-    result_files: dict[str, dict[str, bytes]] = {}
-    for path, content in results:
-        if (location := result_file_location(path)) is not None:
-            result_files.setdefault(location[0], {})[location[1]] = content
-    unpacking = UnpackBudget()
-    records = [leg_lines.to_record(result_files, unpacking) for leg_lines in legs.values()]
-    return tuple(sorted(map(_with_job(records), records), key=_by_identity))
-
-
 def _partial_header(identity: _Identity | None) -> ShardLine | None:
     """Return a shard line with the facts of other lines; None if they name no leg of a plan."""
     if identity is None or not identity[0]:
@@ -426,26 +419,22 @@ def _partial_header(identity: _Identity | None) -> ShardLine | None:
     return ShardLine(plan_id, shard, run_id=run_id, run_attempt=run_attempt)
 
 
-def _with_job(records: Iterable[Record]) -> Callable[[Record], Record]:
-    """Return a function that names the job of a leg without a shard line, by jobs of its run."""
+def _with_job_names(records: Sequence[Record]) -> Iterator[Record]:
+    """Yield the records; a leg without a shard line gets a job name like a leg of its run."""
     headers: dict[tuple[str, int | None, str], ShardLine] = {}
     for header in (record.header for record in records):
         if header is not None and header.job and header.shard:
             for shard in (header.shard, ""):
                 headers.setdefault((header.plan_id, header.run_id, shard), header)
-
-    def with_job_name(record: Record) -> Record:
-        partial = record.partial_header
-        if partial is None:
-            return record
-        run = (partial.plan_id, partial.run_id)
-        other = headers.get((*run, partial.shard)) or headers.get((*run, ""))
-        if other is None or other.job is None:
-            return record
-        job = other.job.replace(other.shard, partial.shard)
-        return replace(record, partial_header=replace(partial, job=job))
-
-    return with_job_name
+    for record in records:
+        named, partial = record, record.partial_header
+        if partial is not None:
+            run = (partial.plan_id, partial.run_id)
+            other = headers.get((*run, partial.shard)) or headers.get((*run, ""))
+            if other is not None and other.job is not None:
+                job = other.job.replace(other.shard, partial.shard)
+                named = replace(record, partial_header=replace(partial, job=job))
+        yield named
 
 
 def _by_identity(record: Record) -> tuple[str, str, int, int, str]:
@@ -472,10 +461,7 @@ def _case_in_process(event: EventLine) -> _CaseInProcess:
 
 
 def _times(record: Record) -> Mapping[_CaseInProcess, deque[tuple[float, float]]]:
-    """Return (moment, wall time) of each time a result of a case was received, in order.
-
-    The results of a moment share the time since the previous moment of the process.
-    """
+    """Return (moment, wall time) of each time a result of a case was received, in order."""
     events = record.events
     received = [event for event in events if event.kind == RECEIVED and event.at_s is not None]
     process_times = _process_times(record, received) if received else {}

@@ -365,7 +365,7 @@ def test_restarted_unit_without_another_result_is_damage(lines: str, *, odd: boo
     for own, seen in (((), odd), ((died,), False)):
         files = [("a/s.jsonl", joined(leg("01"), *own)), ("a/process-001.jsonl", reported)]
         (record,) = read_records(files)
-        output = "a/process-001.jsonl: 'u' begins again behind its result, and has no other"
+        output = "a/process-001.jsonl: 'u' begins again after its result, and has no second one"
         assert record.damage == ((output,) if seen else ())
 
 

@@ -145,7 +145,7 @@ INTEGRITY = {
     ),
     "a failure again, with two": shown("passed", damages.retried, "all 8 tests"),
     "a unit that begins again": shown(
-        "incomplete", damages.restarted_after_result, "'a.t::two' begins again behind its result"
+        "incomplete", damages.restarted_after_result, "'a.t::two' begins again after its result"
     ),
     "a crash without a word": shown(
         "incomplete", damages.silent_crash, "process 1 ended (crash, exit code -9), and no"
