@@ -1,7 +1,11 @@
 """The sentences of a verdict: message and advice of each kind of finding. Pure.
 
-`WORDS` holds the sentences as templates over the facts of a finding (render/notes.py fills them).
-Words of its keys: an *orphan* is a test in no shard of a hand-written matrix. A shard without work
+`WORDS` holds the sentences as templates over the facts of a finding (render/notes.py fills them):
+`{count:shard}` is a number with its noun, "3 shards"; `{code:exit}` an exit code or signal;
+`{ending:words}` a name with spaces for "_"; a part in [brackets] is left out if a fact in it is
+missing. So "crashed[: {output}]" with output "Segfault" is "crashed: Segfault", else "crashed".
+
+Terms in its keys: an *orphan* is a test in no shard of a hand-written matrix. A shard without work
 *claims* tests of another one. At a *checkpoint* a job ends its step to upload its record.
 """
 
@@ -45,6 +49,7 @@ _OUTPUT: Final = "see the last output in its record"
 
 
 WORDS: Final[Mapping[str, Words]] = {
+    # The end of a shard: its ending, as its record or its job shows it.
     "timeout": Words("time limit exceeded", _TIME),
     "out_of_memory": Words("out of memory", _MEMORY),
     "crash": Words("crashed[: {output}]", _OUTPUT),
@@ -71,6 +76,7 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "exit_code": Words("it ended with exit code {exit_code}", _RERUN),
     "internal_error": Words("ciguard itself failed: {output}", _RERUN),
+    # The end of a shard, by GitHub's list of jobs.
     "no_job": Words(
         'no job of this run is named "{name}"',
         "check that the matrix is made from this plan, unchanged",
@@ -112,6 +118,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "several jobs of this run have its name[; its record is of attempt {attempt}]",
         "give each job a name of its own",
     ),
+    # The jobs of the run.
     "jobs_unknown": Words("the verdict does not consider how the jobs ended"),
     "no_token": Words(
         "there is no GITHUB_TOKEN",
@@ -143,6 +150,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
     "job_not_successful": Words("job {job} is {result!r}", _RERUN),
+    # Evidence of a cause: what GitHub or the record shows.
     "annotation": Words("{text}"),
     "other_job": Words("{text}"),
     "log": Words("{text}"),
@@ -159,6 +167,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "stops": Words("it stops, and no kill explains that"),
     "not_fetched": Words("{what} ({error})"),
     "not_queried": Words("more than {limit} jobs died, so GitHub was not asked about each"),
+    # Records that are missing, or of another plan, run or shard.
     "no_record": Words(
         "no record",
         "check whether its job was cancelled or skipped, or its upload failed; then run it again",
@@ -197,9 +206,9 @@ WORDS: Final[Mapping[str, Words]] = {
     "duplicate_record": Words(
         "its record is here more than once: {sources}", "pass each record once"
     ),
+    # Records that are damaged or contradict themselves, and ends of processes.
     "damaged": Words(
-        "its record is damaged: {damage}[ and {more} more]",
-        "run it again; pass each record once",
+        "its record is damaged: {damage}[ and {more} more]", "run it again; pass each record once"
     ),
     "unreadable_metric": Words(
         "metrics without a value: {first}[ and {more} more]", "write a finite number, or no line"
@@ -252,15 +261,13 @@ WORDS: Final[Mapping[str, Words]] = {
     "ran_beside": Words(
         "{units:test} ran beside {culprit}, which ended their process, and again alone"
     ),
+    # Planned tests without a result in a job that ended by itself, by the reason that it recorded.
     "not_imported": Words(
         _NO_RESULT,
         "run {file} alone: it was listed after others for the plan, and may import only after one "
         "of them; if it does import alone, install what the job lacks",
     ),
-    "deselected": Words(
-        _NO_RESULT,
-        "remove the plugin or option that deselects them in the job",
-    ),
+    "deselected": Words(_NO_RESULT, "remove the plugin or option that deselects them in the job"),
     "not_found": Words(
         _NO_RESULT,
         "make the plan again on this commit if tests were renamed or moved, and check the working "
@@ -268,21 +275,12 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "not_reached": Words(_NO_RESULT, _OUTPUT),
     "in_files": Words(
-        _NO_RESULT,
-        "let the command append a result line for it, or name it in a result file",
+        _NO_RESULT, "let the command append a result line for it, or name it in a result file"
     ),
-    "not_run": Words(
-        _NO_RESULT,
-        "run it again: its job ended before it started",
-    ),
-    "no_result": Words(
-        _NO_RESULT,
-        "let the command append one result line for each of its tests",
-    ),
-    "no_reason_recorded": Words(
-        _NO_RESULT,
-        "make the plan again on this commit: they may be gone",
-    ),
+    "not_run": Words(_NO_RESULT, "run it again: its job ended before it started"),
+    "no_result": Words(_NO_RESULT, "let the command append one result line for each of its tests"),
+    "no_reason_recorded": Words(_NO_RESULT, "make the plan again on this commit: they may be gone"),
+    # The reason for which one planned test has no result, in the list of these tests.
     "not_mentioned": Words("its job ended by itself, and recorded nothing about it"),
     "reported": Words("{detail}"),
     "shard_without_record": Words("its shard has no record"),
@@ -291,6 +289,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "unfinished": Words("started, but did not finish"),
     "no_case": Words("no result file names it"),
     "not_started": Words("not started, as its job did not end by itself"),
+    # Tests that another shard claimed.
     "claim_without_record": Words(
         "{units:test} moved to another job[, that of shard {claimer}], and no record claims them",
         "check the step that uploads the record of that job, then run this one again",
@@ -300,6 +299,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "run the job of shard {owner} again, whose tests these are in the plan, or all jobs "
         '("Re-run failed jobs" leaves out a job that succeeded)',
     ),
+    # The plan: collected tests, and those of the base.
     "nothing_planned": Words(
         "no test is planned", "check the job that plans: nothing was collected"
     ),
@@ -330,8 +330,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "base",
     ),
     "orphans_lost": Words(
-        "{units:test} in no shard now ran here last, in run {run_id}: {tests}",
-        "extend its filter",
+        "{units:test} in no shard now ran here last, in run {run_id}: {tests}", "extend its filter"
     ),
     "orphans_accepted": Words(
         "{count:test} in no shard: acknowledged by guard.orphans = {accepted}",
@@ -341,6 +340,8 @@ WORDS: Final[Mapping[str, Words]] = {
         "this plan lacks {units:test} of the plan of {source}: {tests}",
         "check that they were removed on purpose",
     ),
+    # Cases that a run of the base had: all of a file, some of an unchanged or changed file, or
+    # some of which it is unknown whether their file changed (`cases_gone`).
     "all_cases_gone": Words(
         "{units:file} with {total:case} in run {run_id} ran none of them: {cases}",
         "check why: a condition at the top of the file, or an import; delete a file without tests",
@@ -370,6 +371,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "install what the job that plans lacks, or take the skip or the option back",
     ),
     "excluded": Words("{units:test} excluded by rule: {rules}"),
+    # A static plan that is older than the configuration.
     "suite_not_planned": Words(
         'suite[ "{suite}"][, variant "{variant}",] is newer than the static plan: no shard runs it',
         _PLAN,
@@ -378,6 +380,7 @@ WORDS: Final[Mapping[str, Words]] = {
         'suite[ "{suite}"] ran as in the static plan, not as configured: {keys}', _PLAN
     ),
     "suite_removed": Words('suite[ "{suite}"] is in the static plan, but not configured', _PLAN),
+    # Settings by which tests do not run.
     "nothing_ran": Words(
         'NOTHING RAN[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',
         'check why they are skipped; if that is right, set guard.empty = "pass" in the '
@@ -390,6 +393,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "remove it, or set it in the job that plans as well: then it is a part of the plan",
     ),
     "filter_planned": Words("a filter of the configuration selects tests: {settings}"),
+    # Results and listings that do not agree with the plan.
     "unplanned": Words(
         "{units:test} with results, but not in the plan",
         "make the plan again if they are new; if planned tests have no result, compare the names",
@@ -413,8 +417,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "run the tests without the cache of the build tool, such as gradle --rerun-tasks",
     ),
     "results_elsewhere": Words(
-        "{units:test} with a result in other shards only",
-        "check why its job did not run them",
+        "{units:test} with a result in other shards only", "check why its job did not run them"
     ),
     "ran_in_several_shards": Words(
         "{units:test} with results in several shards; the worst result counts",
@@ -424,6 +427,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "shards of one combination[ ({combination})] ran different commands: {shards}",
         "give all of them the same `command`: the parts of one suite are not alike",
     ),
+    # Excused failures, quarantine.toml and the policy.
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
@@ -445,7 +449,7 @@ WORDS: Final[Mapping[str, Words]] = {
 
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
-    """Word a finding in one sentence, without the full stop.
+    """Return the sentence of a finding, without the full stop.
 
     Args:
         shards: keys of all shards with this finding, where they are several.
@@ -466,7 +470,7 @@ def finding_fix(finding: Finding) -> str:
 
 
 def note_text(note: Note) -> str:
-    """Word a cause or a piece of evidence."""
+    """Return the sentence of a cause or of a piece of evidence, which is of one unit if of any."""
     return fill(WORDS[note.kind].message, {"units": 1, **note.facts})
 
 
