@@ -1,6 +1,6 @@
 """Writer of `supervisor.jsonl`, the leg's own file of a record: one system call a line.
 
-So a kill of the leg loses no line that was appended; only a full disk does, and is reported.
+So a kill of the leg loses no line that was appended. A full disk loses lines: they are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ SYNC_EVERY_S = 1.0
 
 
 def new_folder(path: str) -> str:
-    """Make the folder of a new record, or take an empty folder; return its absolute path.
+    """Make the folder of a new record with an empty `supervisor.jsonl`; return its absolute path.
+
+    An empty folder is taken. The file is made now, so that an error ends the job before its tests.
 
     Raises:
         InputError: the folder is not empty, or cannot be made or written.
@@ -30,8 +32,8 @@ def new_folder(path: str) -> str:
         os.makedirs(path, exist_ok=True)
         names = sorted(os.listdir(path))
         if not names:
-            probe = os.path.join(path, LEG_FILE)
-            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            leg_file = os.path.join(path, LEG_FILE)
+            os.close(os.open(leg_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
         raise InputError(what, where=path, fix="pass another folder to --record") from error
@@ -57,7 +59,7 @@ class RecordWriter:
         self.problem = ""
 
     def is_removed(self) -> bool:
-        """Return whether the path leads to another file, or to none."""
+        """Return whether a test removed or replaced the file: further lines would be lost."""
         try:
             return not os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
         except FileNotFoundError:

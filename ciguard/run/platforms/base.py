@@ -1,8 +1,8 @@
 """Interface to the operating system: start and end processes, wait, measure memory.
 
-Each system has one file that provides the names of `Platform`; `current.py` selects the file. The
-base classes here measure nothing and guard nothing: a system overrides what it can do. The rest of
-the leg never asks which system it runs on.
+Each system has one module with the functions and constants of the protocol `Platform`; `current.py`
+selects it. A base class has a default for all systems (no measurement, no guard), which a system
+overrides. A protocol has none. The rest of the leg does not depend on the system.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ class ExitInfo:
 
     Attributes:
         exit_code: negative for a signal; a Windows status unchanged, such as 0xC0000005.
-        peak_bytes: largest resident size of a single process of the tree that was waited for.
+        peak_bytes: largest resident size of one process, among the program and the descendants
+            whose end a parent in the tree collected.
         error: why the process could not be started; "" if it was started.
-        is_reaper_lost: the reaper (process/reaper.py) was killed, so the exit code is not known.
+        is_reaper_lost: the exit code is not known, as the reaper (process/reaper.py: ciguard's
+            process between the leg and the program, parent of all orphans) was killed.
     """
 
     exit_code: int
@@ -120,7 +122,7 @@ class Headroom:
         return 0
 
 
-# Signal names, each with the seconds after the begin of a stop at which it is sent.
+# The signals of a stop: (seconds from its begin to the signal, name of the signal).
 Schedule = Tuple[Tuple[float, str], ...]
 
 
@@ -179,8 +181,8 @@ if TYPE_CHECKING:
     class PeakTracker(Protocol):
         """Peaks of the units in a tree, measured from outside.
 
-        In each round of the supervisor the order is `poll` (and `end` before it, once the process
-        has ended), `add_line` for each new line of the process, `take_peaks`.
+        In each round the supervisor calls, in this order: `end`, only in the round in which the
+        process has ended; `poll`; `add_line` for each new line of the process; `take_peaks`.
         """
 
         peak_bytes: int  # largest peak of a single process so far; 0 if nothing was measured
@@ -198,7 +200,7 @@ if TYPE_CHECKING:
             """Return the peaks of the units that ended with the new lines."""
 
     class Platform(Protocol):
-        """One operating system; a module satisfies the protocol by its names."""
+        """One operating system: a module with these constants and functions."""
 
         NAME: str
         LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on this system
@@ -233,7 +235,7 @@ if TYPE_CHECKING:
             """Return the instruments for a leg with this environment."""
 
         def headroom(self, meminfo: Optional[str]) -> Headroom:
-            """Return the machine's headroom; `meminfo` as of `Headroom`."""
+            """Return the machine's headroom; `meminfo`: file to read, None for the system's."""
 
         def wakeup(self) -> ContextManager[int]:
             """Provide a descriptor that wakes `wait` when a signal arrives; -1 for none."""

@@ -21,11 +21,11 @@ class ProcessState(UnitProgress[int]):
     """A live process: the units that it was given, their progress, its memory and its stop."""
 
     start: Start
-    closes_units: bool = False  # this and the next four: as of `UnitProgress`
-    open_units: dict[int, float] = field(default_factory=dict)
-    partial_units: set[int] = field(default_factory=set)
-    has_overlap: bool = False
-    finished: set[int] = field(default_factory=set)
+    closes_units: bool = False  # the program reports the end of each unit
+    open_units: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
+    partial_units: set[int] = field(default_factory=set)  # have a result; cases may follow
+    has_overlap: bool = False  # units ran side by side
+    finished: set[int] = field(default_factory=set)  # over: no result of theirs follows
     # Units.
     code_positions: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
     failed_units: set[int] = field(default_factory=set)  # a case failed or errored
@@ -36,22 +36,22 @@ class ProcessState(UnitProgress[int]):
     start_received_s: dict[int, float] = field(default_factory=dict)
     _next_index: int = 0  # all units before this index of start.units are finished or open
     # The process as a whole.
-    wrote_lines: bool = False  # the process wrote a line: not all lines are the leg's assumptions
+    wrote_lines: bool = False  # the process itself; the leg also adds lines that it assumes
     had_concurrent_process: bool = False  # another process of the leg ran during its life
     longest_timeout_s: float = NO_TIME_S  # of its units; NO_TIME_S if one of them has none
     last_activity_at_s: float = NO_TIME_S  # last result, or the start of the process
     last_failure_at_s: float = 0.0  # last failed result
-    done_s: float | None = None  # its last unit was over: the process need only exit
-    thread_left_s: float | None = None  # its session was over, but a thread was still running
+    done_s: float | None = None  # end of its last unit; the process has only to exit
+    thread_left_s: float | None = None  # end of its test session, if a thread still ran
     # Memory, in bytes.
     rss_before_bytes: dict[int, int] = field(default_factory=dict)  # unit -> resident at its start
     max_bytes_in_unit: int = 0  # largest sample since the last start of a unit
     resident_bytes: int | None = None  # after the last result that measured it
-    resident_at_s: float = 0.0  # of that result: files of workers are read in any order
+    resident_at_s: float = 0.0  # time of that result, as results are not read in order of time
     # The end of the process by the leg.
     stopping: Ending | None = None
-    stop_unit: int | None = None  # the unit that the Stop blames
-    at_checkpoint: bool = False  # only a step of the leg is over
+    stop_unit: int | None = None  # the unit for which the leg stops the process
+    at_checkpoint: bool = False  # stopped at the end of a step; the leg continues
     refuses_exit: bool = False  # stopped because it did not exit after its last unit
     recycled: bool = False  # exits after its current unit; a fresh process takes the rest
 
@@ -90,10 +90,10 @@ class ProcessState(UnitProgress[int]):
         return tuple(unit for unit in self.start.units if unit not in started)
 
     def was_cut_short(self, ending: Ending) -> bool:
-        """Return whether a fresh process may give the unfinished units a result.
+        """Return whether the process could not run all its units, so that the rest runs again.
 
-        After an undisturbed end a second process would leave them without a result, too. If a
-        worker of the process died, the framework may have lost the rest of the worker's units.
+        It could not if the leg recycled it, if it did not end by itself, or if one of its workers
+        died with further units. Otherwise a second process would skip the same units.
         """
         is_over = ending == "completed" or self.refuses_exit
         return self.recycled or not is_over or bool(self.deaths)
