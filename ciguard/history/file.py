@@ -4,10 +4,11 @@
     <one line of JSON: numbers of keys and values, and name, sizes and form of each section>\n
     <the sections>
 
-A key names a case: suite, variant, unit and case. A value is the result of one case in one run.
+A key names a case: suite, variant, unit and case. A value is the result of one case in one run; the
+values of a key are its series, and `series_starts` are the positions of the series' first values.
 Times are stored in whole microseconds and sizes in whole bytes, so that decimals are read back
-unchanged. The same history gives the same bytes, in any order of its construction (with one build
-of zlib: another one may compress to other bytes). Pure.
+unchanged. Equal histories give equal bytes, in any order in which their runs were added (with one
+build of zlib: another one may compress to other bytes). Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.record.lines import LineError
-from ciguard.codec.results.base import UNSPELLED, ExternalName
+from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
@@ -49,9 +50,10 @@ CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
-UNKNOWN_CODE: Final = 255  # of a word of a file that is not in `CODE_NAMES`
+UNKNOWN_CODE: Final = 255  # for a word in a file that `CODE_NAMES` lacks
 _MAGIC: Final = b"ciguard-history "
-# Words by code; 0 is unknown, as every outcome in a file of durations.
+# The columns of `CODES` that stand for words: a code is the index of its word; "" is unknown, as is
+# the outcome of a test in a file of durations.
 CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("", *OUTCOMES),
     "ending": ("", *ENDINGS),
@@ -138,9 +140,9 @@ def unmeasured(count: int) -> NDArray[np.float64]:
 
 
 def is_unmeasured(column: NDArray[Any]) -> bool:
-    """Return whether a column is `unmeasured`, by its first value.
+    """Return whether a column is that of `unmeasured`: NaN, repeated without taking memory.
 
-    A column of a file with one value throughout takes no memory either.
+    The stride alone does not decide: other columns of one repeated value are stored alike.
     """
     return column.strides == (0,) and bool(np.isnan(column[:1]).all())
 
@@ -192,9 +194,9 @@ def _put_keys(writer: Writer, history: History) -> None:
     writer.texts("unit", [key.unit for key in history.keys])
     writer.optional_texts("case", [None if key[3] == key[2] else key[3] for key in history.keys])
     if history.external_names:
-        spellings = [history.external_names.get(key, UNSPELLED) for key in history.keys]
-        for name, texts in zip(ExternalName._fields, zip(*spellings, strict=True), strict=True):
-            writer.optional_texts(name, texts)
+        names = [history.external_names.get(key, ExternalName()) for key in history.keys]
+        for part, texts in zip(ExternalName._fields, zip(*names, strict=True), strict=True):
+            writer.optional_texts(part, texts)
 
 
 def _json(content: Any) -> bytes:
@@ -267,7 +269,7 @@ def _keys(reader: Reader, count: int) -> tuple[CaseKey, ...]:
         isinstance(suite_key, list) and [type(text) for text in suite_key] == [str, str]
         for suite_key in suite_keys
     ):
-        raise CorruptData("ways are no list of suites and variants")
+        raise CorruptData("suite_keys is no list of suites and variants")
     suite_key = reader.integers("suite_key", count)
     _check_range("suite_key", suite_key, 0, len(suite_keys))
     units = reader.texts("unit", count)
@@ -281,13 +283,12 @@ def _keys(reader: Reader, count: int) -> tuple[CaseKey, ...]:
     return keys
 
 
-def _spellings(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, ExternalName]:
+def _external_names(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, ExternalName]:
     if "classname" not in reader.sections:
         return {}
     columns = [reader.optional_texts(name, len(keys)) for name in ExternalName._fields]
-    spellings = map(ExternalName._make, zip(*columns, strict=True))
-    pairs = zip(keys, spellings, strict=True)
-    return {key: spelling for key, spelling in pairs if spelling != UNSPELLED}
+    names = map(ExternalName._make, zip(*columns, strict=True))
+    return {key: name for key, name in zip(keys, names, strict=True) if name != ExternalName()}
 
 
 def _check_range(
@@ -297,23 +298,23 @@ def _check_range(
         raise CorruptData(f"section {name}: a value is out of range")
 
 
-def _small(  # noqa: PLR0917
+def _read_numbers(  # noqa: PLR0917
     reader: Reader, name: str, count: int, series_starts: Integers, end: int, type_: type[_Small]
 ) -> NDArray[_Small]:
-    """Read a column of numbers n, 0 <= n < `end`."""
+    """Read a column of numbers n, 0 <= n < `end`, and store them as `type_`."""
 
-    def converted(numbers: Integers) -> NDArray[_Small]:
+    def checked(numbers: Integers) -> NDArray[_Small]:
         _check_range(name, numbers, 0, end)
         return numbers.astype(type_)
 
-    return reader.column(name, count, series_starts, converted)
+    return reader.column(name, count, series_starts, checked)
 
 
 def _codes(
     reader: Reader, name: str, count: int, series_starts: Integers, head: Any
 ) -> NDArray[np.uint8]:
     if name not in CODE_NAMES:
-        return _small(reader, name, count, series_starts, 256, np.uint8)
+        return _read_numbers(reader, name, count, series_starts, 256, np.uint8)
     # Codes are indices into the file's own list of words: another version may insert a word.
     stored_words = head.get("words")
     words = stored_words.get(name) if isinstance(stored_words, dict) else None
@@ -322,14 +323,14 @@ def _codes(
     code_of = {word: code for code, word in enumerate(CODE_NAMES[name])}
     known = np.array([0, *(code_of.get(str(word), UNKNOWN_CODE) for word in words)], np.uint8)
 
-    def converted(numbers: Integers) -> NDArray[np.uint8]:
+    def own_codes(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
         codes: NDArray[np.uint8] = known[numbers]
         if (codes == UNKNOWN_CODE).any():  # a word without a value may be unknown
             raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
         return codes
 
-    return reader.column(name, count, series_starts, converted)
+    return reader.column(name, count, series_starts, own_codes)
 
 
 def _measure(reader: Reader, name: str, count: int, series_starts: Integers) -> NDArray[np.float64]:
@@ -337,12 +338,12 @@ def _measure(reader: Reader, name: str, count: int, series_starts: Integers) -> 
         return unmeasured(count)
     scale = _PER_SECOND if name in SECONDS else 1
 
-    def converted(numbers: Integers) -> NDArray[np.float64]:
+    def scaled(numbers: Integers) -> NDArray[np.float64]:
         if name != "retained_bytes":
             _check_range(name, numbers, 0, LARGEST + 1)
         return numbers / scale
 
-    column = reader.column(name, count, series_starts, converted)
+    column = reader.column(name, count, series_starts, scaled)
     if f"{name}.measured" in reader.sections:
         measured = reader.flags(f"{name}.measured", count)
         column = np.where(measured, column, np.nan)
@@ -357,13 +358,14 @@ def _values(
     if int(counts.sum()) != count:
         raise CorruptData("counts and values do not agree")
     series_starts = np.cumsum(counts) - counts
-    run = _small(reader, "run", count, series_starts, len(runs), np.int32)
+    run = _read_numbers(reader, "run", count, series_starts, len(runs), np.int32)
     rises = np.diff(run) > 0
     rises[series_starts[1:] - 1] = True
     if not rises.all():
         raise CorruptData("runs of a key out of order")
     leg_counts = np.array([len(history_run.legs) for history_run in runs], np.int32)
-    leg = _small(reader, "leg", count, series_starts, int(leg_counts.max(initial=0)), np.int32)
+    most_legs = int(leg_counts.max(initial=0))
+    leg = _read_numbers(reader, "leg", count, series_starts, most_legs, np.int32)
     _check_range("leg", leg, 0, leg_counts[run])
     return of_columns(
         {
@@ -392,7 +394,7 @@ def _decode(body: memoryview) -> History:
     if not keys:
         return history
     values = _values(reader, head, value_count, key_count, history.runs)
-    return replace(history, values=values, keys=keys, external_names=_spellings(reader, keys))
+    return replace(history, values=values, keys=keys, external_names=_external_names(reader, keys))
 
 
 def decode(content: bytes, source: str) -> History:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from ciguard.codec.columns import LARGEST
-from ciguard.codec.results.base import UNSPELLED, ExternalName
+from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.file import (
     CODE_NAMES,
@@ -314,7 +314,9 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
     }
     external = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
     spellings = {
-        key: names for key, names in zip(case_keys, external, strict=True) if names != UNSPELLED
+        key: names
+        for key, names in zip(case_keys, external, strict=True)
+        if names != ExternalName()
     }
     return replace(_history_of_columns(run, case_keys, columns, spellings), metrics=series)
 

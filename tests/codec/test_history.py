@@ -365,9 +365,9 @@ def test_hostile_runs_are_refused(runs: Any, states: str) -> None:
 @pytest.mark.parametrize(
     ("suite_keys", "states"),
     [
-        (7, "ways are no list"),
-        ([["a"]], "ways are no list"),
-        ([["a", 1]], "ways are no list"),
+        (7, "suite_keys is no list"),
+        ([["a"]], "suite_keys is no list"),
+        ([["a", 1]], "suite_keys is no list"),
         ([["", ""]], "section suite_key: a value is out of range"),
         ([["unit", "py"], ["", ""]], "keys out of order"),
     ],

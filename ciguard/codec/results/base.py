@@ -45,9 +45,6 @@ class ExternalName(NamedTuple):
     file: str | None = None
 
 
-UNSPELLED: Final = ExternalName()
-
-
 def peek(stream: IO[bytes], source: str) -> bytes:
     """Return the first 4 KiB of a stream, which stays at its start."""
     try:

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.results.base import UNSPELLED, ExternalName
+from ciguard.codec.results.base import ExternalName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -174,7 +174,8 @@ def match_units(
     """
     index = _index(units, _folders(keys, spellings, units))
     return [
-        index.find(key.suite, key.variant, key.unit, spellings.get(key, UNSPELLED)) for key in keys
+        index.find(key.suite, key.variant, key.unit, spellings.get(key, ExternalName()))
+        for key in keys
     ]
 
 
