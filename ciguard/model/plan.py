@@ -1,6 +1,10 @@
 """The plan of a run: shards with their units and estimates, frozen before the run starts.
 
-codec/plan_file.py reads and writes it.
+codec/plan_file.py reads and writes it. A leg is one execution of a shard by a job.
+
+The last units of a shard may be divided into blocks. A leg whose units are over may claim a block
+of another shard of its exchange group (`exchange_groups`: shards whose legs can run each other's
+units). The service receives the claims, and gives each block to one leg.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class Variant:
 
 @dataclass(frozen=True, **SLOTS)
 class DeclaredPeak:
-    """The peak delta that the configuration declares for units of a pattern, as of `exclude`."""
+    """The configured peak delta of units; `units` is a pattern with the syntax of `exclude`."""
 
     units: str
     peak_delta_bytes: int | None = None
@@ -48,8 +52,8 @@ class Suite:
     `declared_peaks`: of units outside of the plan; the first pattern that matches counts.
     `filters`: settings that select cases inside its units, as its framework reported them with the
         list of units; None if the framework did not list.
-    `omitted`: tests that its framework left out of that list, by reason and file: the number of
-        deselected tests; 0 for a file that is skipped while it is imported.
+    `omitted`: number of tests that its framework left out of that list, by reason and file; 0 for
+        a file that is skipped as a whole, when it is imported.
     """
 
     framework: str
@@ -110,19 +114,23 @@ def deadline_within(limit_s: float) -> float:
 
 @dataclass(frozen=True, **SLOTS)
 class LegPolicy:
-    """The configuration that a leg needs. `deadline_s` counts from the step's start."""
+    """The configuration that a leg needs; `deadline_s`: seconds from the start of its step.
+
+    `lists`: each leg lists the units that exist, because those of the plan are of another run or
+    commit.
+    """
 
     guard_rail: GuardRail = "auto"
     max_tries: int = 1
     deadline_s: float | None = None
-    lists: bool = False  # the units are of a past run or commit: each leg lists the existing ones
+    lists: bool = False
     conditions: tuple[str, ...] = ()  # environment variables that the record contains
 
 
 # Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.
 @dataclass(unsafe_hash=True, **SLOTS)
 class PlannedUnit:
-    """A unit in a shard with its estimates; `has_history`: it was measured before."""
+    """A unit in a shard; `has_history`: its estimates are measured values, not defaults."""
 
     unit: str
     suite: str = ""
@@ -150,7 +158,7 @@ class Prediction:
 
 @dataclass(frozen=True, **SLOTS)
 class Block:
-    """Units that move to another leg together, on its request; `wall_s` is predicted."""
+    """A number of units that another leg may claim together; `wall_s`: their predicted time."""
 
     units: int
     wall_s: float
@@ -158,13 +166,13 @@ class Block:
 
 @dataclass(frozen=True, **SLOTS)
 class Shard:
-    """The units of one job of the matrix; `timeout_minutes` limits its step, `budget_bytes` tests.
+    """The units of one job of the matrix.
 
-    `blocks`: its last units, in this order, may move to other legs during the run.
-
-    `suite` and `variant`: of all units, if the leg lists them (the plan may have none yet); else
-    "". `job`: name of the job as GitHub shows it, if the matrix is written by hand; then
-    `timeout_minutes` limits the job.
+    `timeout_minutes`: limit of the step with the tests; of the job, if `job` is set.
+    `budget_bytes`: memory that the tests may use.
+    `suite`, `variant`: set if the leg lists its units, which all have this suite and variant.
+    `job`: name of the job as GitHub shows it, if the matrix is written by hand; else "".
+    `blocks`: divide the last units, in this order; other legs may claim them during the run.
     """
 
     key: str
@@ -181,7 +189,7 @@ class Shard:
 
     @property
     def own_count(self) -> int:
-        """Return the number of first units that never move."""
+        """Return the number of units before the first block, which no other leg may claim."""
         return len(self.units) - sum(block.units for block in self.blocks)
 
     def units_by_block(self) -> Mapping[str, tuple[PlannedUnit, ...]]:
@@ -194,7 +202,7 @@ class Shard:
 
     @property
     def suite_key(self) -> tuple[str, str]:
-        """Return suite and variant of the first unit: of all units in a plan for a matrix."""
+        """Return suite and variant of the first unit: of all, in a plan for a job with a matrix."""
         first = self.units[0] if self.units else self
         return first.suite, first.variant
 
@@ -256,12 +264,12 @@ def count_units(keys: Iterable[UnitKey]) -> tuple[UnitCount, ...]:
 
 @dataclass(frozen=True, **SLOTS)
 class InventorySummary:
-    """Counts of the existing units. `files`: number of units of every test file, 0 included.
+    """Counts of the existing units.
 
+    `collected`: number of existing units; each is planned, in `excluded` or in `orphans`.
+    `files`: number of units of every test file, 0 included.
     `base_units`: units in the plan of the base branch's run `base_source`; empty if unknown.
-    `files_without_units`: existing files that have units on the base only. `orphans`: units in no
-    shard of a matrix written by hand. Each of the `collected` units is planned, excluded or an
-    orphan.
+    `files_without_units`: files that exist and have units on the base only.
     """
 
     collected: int
@@ -294,8 +302,8 @@ class ShardCountOption:
 class CulpritCandidate:
     """A unit that may have killed a runner.
 
-    `losses`: number of lost shards that contained the unit. `isolated`: the unit has a shard of
-    its own, or shares it only with other candidates; if false, the candidates are spread.
+    `losses`: number of lost shards that contained the unit. `isolated`: the unit's shard contains
+    no unit that is not a candidate; if false, candidates are distributed over the shards.
     """
 
     unit: str
@@ -353,13 +361,14 @@ class Plan:
     """The contract of a run. `id` is a hash of the rest of the file.
 
     Attributes:
+        lower_bound_s: no plan with this number of shards takes less.
         gap: makespan / `lower_bound_s` - 1, of predicted wall times.
-        floor: the unit whose time no number of shards can go below.
+        floor: the longest unit: no number of shards makes a run shorter than it.
         history: source of the estimates.
         alternatives: other numbers of shards.
         shard_count_limited_by: reasons why there are not more shards.
         risk: P(any shard exceeds the deadline), with unchanged suite and machines.
-        memory_risk: P(any shard needs more than its memory), likewise.
+        memory_risk: P(any shard needs more than its memory), with unchanged suite and machines.
         job_minutes: limit of each job, above that of its step.
         claims: scheme, host and port of the service that legs ask for blocks; "" for none.
     """
@@ -407,7 +416,7 @@ class Plan:
 
     @property
     def is_static(self) -> bool:
-        """Return whether the plan is kept in the repository: legs list, and it has no matrix."""
+        """Return whether the plan is a file of the repository: legs list, without a matrix."""
         return self.policy.lists and all(self.combination(shard) is None for shard in self.shards)
 
     def job_name(self, shard: Shard) -> str:
@@ -437,11 +446,10 @@ def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -
 
 
 def exchange_groups(plan: Plan) -> Mapping[str, str]:
-    """Group the shards whose blocks may be exchanged; return by shard the name of its group.
+    """Return the exchange group of each shard, named after the group's first shard; O(units).
 
     Shards of a group have the same pool, memory and number of processes, and the same suites and
-    variants: a leg of one can run the blocks of all. A group is named after its first shard.
-    O(units).
+    variants: a leg of one can run the blocks of all.
     """
     name_of_group: dict[object, str] = {}
     group_of_shard = {}
@@ -453,7 +461,7 @@ def exchange_groups(plan: Plan) -> Mapping[str, str]:
 
 
 def claimable_blocks(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
-    """Return, by name, the blocks of other shards that this shard's leg may run; O(units)."""
+    """Return, by name, the blocks of other shards that this shard's leg may claim; O(units)."""
     groups = exchange_groups(plan) if plan.claims else {}
     return {
         name: units
