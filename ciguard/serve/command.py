@@ -1,6 +1,7 @@
 """`ciguard serve` runs the service; its subcommands are the tasks of the administrator.
 
-They add past runs to the work list, check, repair and delete stored results, and create tokens.
+They add past runs to the work list; check, repair and delete what is stored of judged runs:
+results, and answers (the JSON of guard and compare); and create tokens for jobs.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 DEFAULT_CACHE: Final = "./cache"
 LOG_WIDTH: Final = 4_000
 OPEN_PAGES: Final = (
-    "ciguard serve: no sign-in is configured: pages of private repositories are shown to everybody"
-    " on this machine, and through a proxy on it that passes on neither Host nor X-Forwarded-For"
+    "ciguard serve: no sign-in is configured: each user of this machine sees the pages of private"
+    " repositories; so does each user of a proxy on it, unless it sets Host or X-Forwarded-For"
 )
 _DATABASE: Final = click.option(
     "--database",
@@ -181,7 +182,7 @@ def command(
 
 
 def _answer_requests(
-    service: Service, cache: ObjectCache, child: Sequence[str], environ: Mapping[str, str]
+    service: Service, copies: ObjectCache, child: Sequence[str], environ: Mapping[str, str]
 ) -> None:
     """Answer requests until SIGTERM or SIGINT.
 
@@ -193,7 +194,7 @@ def _answer_requests(
 
     settings = service.settings
     with (
-        contextlib.closing(ReadModel(service.database, cache)) as read_model,
+        contextlib.closing(ReadModel(service.database, copies)) as read_model,
         listen(settings.host, settings.port) as listening,
         worker_child(child, environ) if child else contextlib.nullcontext(),
     ):
@@ -205,7 +206,7 @@ def _answer_requests(
         serve_web(service, read_model, listening)
 
 
-def _judge_runs(service: Service, cache: ObjectCache, *, end_with_input: bool) -> None:
+def _judge_runs(service: Service, copies: ObjectCache, *, end_with_input: bool) -> None:
     """Judge runs until SIGTERM or SIGINT, or until the process that started this one ends."""
     # Modules of `serve.work` are imported in functions: the web process judges no runs, and starts
     # sooner without them.
@@ -218,7 +219,7 @@ def _judge_runs(service: Service, cache: ObjectCache, *, end_with_input: bool) -
         # Unbuffered: at exit, Python aborts where a thread is still reading from a buffer.
         stream = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
         threading.Thread(target=watch_input, args=(stream, stop), daemon=True).start()
-    work_until(service, cache, stop)
+    work_until(service, copies, stop)
 
 
 def _worker_command(settings: Settings, cache: str) -> list[str]:
@@ -253,13 +254,7 @@ def _start_logging() -> None:
 @click.option("--runs", default=200, show_default=True, help="Number of runs, the newest first.")
 @click.pass_obj
 def backfill(
-    invocation: Invocation,
-    /,
-    *,
-    database: str,
-    results: str,
-    repository: str,
-    runs: int,
+    invocation: Invocation, /, *, database: str, results: str, repository: str, runs: int
 ) -> int:
     """Add the newest completed runs of a repository to the work list of the service."""
     from ciguard.serve.work import reconcile  # noqa: PLC0415
@@ -291,8 +286,8 @@ def check(
     """Compare the SHA-256 of all results, answers and histories with what was stored.
 
     --repair writes damaged results again from stored artifacts, which are kept for 30 days, and
-    has the service judge the other runs again. The command ends with 3 if something is damaged and
-    --repair was not passed.
+    has the service judge again each damaged run that these do not restore. The command ends with 3 if
+    something is damaged and --repair was not passed.
     """
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
@@ -326,7 +321,7 @@ def check(
 
 
 def _restore_results(
-    database: Database, objects: ObjectStore, cache: Path, runs: Sequence[RunKey]
+    database: Database, objects: ObjectStore, folder: Path, runs: Sequence[RunKey]
 ) -> list[RunKey]:
     """Write results from stored artifacts; return the runs whose results cannot be restored."""
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
@@ -334,7 +329,7 @@ def _restore_results(
     if not runs:
         return []
     with (
-        contextlib.closing(ObjectCache(objects, cache)) as copies,
+        contextlib.closing(ObjectCache(objects, folder)) as copies,
         contextlib.closing(ResultsWriter(database, objects, copies.scratch)) as writer,
     ):
         problems = repairs.restore_results(database, objects, writer, runs)

@@ -141,7 +141,7 @@ def test_dropped_webhooks_are_found_by_asking_github(
     server.runs[0] |= {"run_started_at": now, "updated_at": now}
     with served(tmp_path, environ):
         wait_until(lambda: server.comments, "no comment")
-    assert "no sign-in is configured: pages of private" in (tmp_path / "log.txt").read_text()
+    assert "no sign-in is configured: each user of this" in (tmp_path / "log.txt").read_text()
 
 
 def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Ciguard) -> None:
