@@ -286,8 +286,8 @@ def check(
     """Compare the SHA-256 of all results, answers and histories with what was stored.
 
     --repair writes damaged results again from stored artifacts, which are kept for 30 days, and
-    has the service judge again each damaged run that these do not restore. The command ends with 3 if
-    something is damaged and --repair was not passed.
+    has the service judge each damaged run again that these do not restore. The command ends with 3
+    if something is damaged and --repair was not passed.
     """
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
