@@ -307,7 +307,8 @@ def read_prior_legs(
         head: shard line of the leg that is to run.
         continues_attempt: only earlier steps of this attempt count, and there must be one.
         unless_ended: earlier attempts do not count if the last of them ended by itself.
-        tries, closing_suites: as of `merge_legs`.
+        tries: executions that the plan gives a unit that fails.
+        closing_suites: suites whose programs report the end of each unit.
 
     Raises:
         InputError: a record is of another plan, run or commit, or cannot be read; or there is no
@@ -362,7 +363,8 @@ def _read_legs(root: str, head: ShardLine) -> Iterator[PriorLeg]:
     """Yield the legs of this shard below a folder; each record has a folder for itself.
 
     Raises:
-        InputError: as of `read_prior_legs`; or a folder has files of several records.
+        InputError: a record is of another plan, run or commit, or cannot be read; or a folder has
+            files of several records.
     """
     for folder, subfolders, names in os.walk(root):
         subfolders.sort()

@@ -67,8 +67,8 @@ class Aggregation:
     """A job that decides by the results of other jobs.
 
     Attributes:
-        reads_single_results: as of `UndetectedSkip`; False if a failed need skips the job, as
-            another entry of `needs` is enough then.
+        reads_single_results: the job reads `needs.JOB.result` of named jobs; False for a job that
+            a failed need skips, as another entry of `needs` is enough then.
     """
 
     job: str

@@ -82,7 +82,7 @@ class Listing:
     """The answer of a framework; with errors the units are incomplete.
 
     `filters`: settings that select cases inside units, as in an `execution` event.
-    `omitted`: as of `Suite`.
+    `omitted`: number of tests left out, by reason and file; 0 for a file skipped as a whole.
     """
 
     units: tuple[ListedUnit, ...]
@@ -112,7 +112,7 @@ def id_alone(unit: str) -> Tuple[str, str]:
 
 
 def enclosing(file: str) -> tuple[str, ...]:
-    """Return the file, its folders from the inside out, and "" for all, as of `ancestors`."""
+    """Return the file, its folders from the inside out, and "", which stands for all units."""
     folders = file.split("/")[:-1]
     outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
     return (*filter(None, (file,)), *outer, "")

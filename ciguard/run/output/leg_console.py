@@ -215,7 +215,7 @@ def _counts(verdict: LegVerdict) -> str:
 
 
 def _notes(verdict: LegVerdict, copied_files: int | None) -> str:
-    """Return the rest of the line with the counts; `copied_files` as of `print_summary`."""
+    """Return the rest of the line with the counts; `copied_files` is None without --results."""
     notes = f"; {count_of(len(verdict.missing), 'test')} did not run" if verdict.missing else ""
     if verdict.in_files:
         tests = count_of(verdict.in_files, "test")

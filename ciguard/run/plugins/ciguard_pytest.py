@@ -276,8 +276,8 @@ class _Recorder:
         self._failures = _Failures(f"{stem}.failures.txt")
         self._workers = Workers(f"{stem}.log", leg.oom_file)
         self._memory = Memory(keeps_peak=leg.keeps_peak)
-        self._setups: Optional[_FixtureTimer] = None  # this and the next: of the test that runs now
-        self._reports: Optional[_Reports] = None
+        self._setups: Optional[_FixtureTimer] = None  # of the test that runs now
+        self._reports: Optional[_Reports] = None  # of the test that runs now
         self._collected: Dict[int, str] = {}
         self._imports = False  # a file was begun to be collected
         self._threads = _Threads()
