@@ -230,8 +230,8 @@ class ShardMoves:
         units_in: number of units of other shards that the leg ran.
         units_out: number of its units that other legs ran.
         own_s: wall times of the part that cannot move, divided by the leg's processes.
-        own_blocks_s: likewise of its own blocks.
-        in_s, out_s: likewise of the units that moved; None if one was not measured.
+        own_blocks_s: wall times of its own blocks, divided by the leg's processes.
+        in_s, out_s: the same for the units that moved; None if one was not measured.
         wall_s: wall time; None if the leg did not end by itself.
         static_s: wall time that the leg would have had without moves; None if unknown.
         requests: number of requests for a block.

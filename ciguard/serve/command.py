@@ -47,7 +47,7 @@ DEFAULT_CACHE: Final = "./cache"
 LOG_WIDTH: Final = 4_000
 OPEN_PAGES: Final = (
     "ciguard serve: no sign-in is configured: each user of this machine sees the pages of private"
-    " repositories; so does each user of a proxy on it, unless it sets Host or X-Forwarded-For"
+    " repositories; so does each user of a proxy on it, unless it passes on Host or X-Forwarded-For"
 )
 _DATABASE: Final = click.option(
     "--database",
