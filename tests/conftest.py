@@ -32,7 +32,7 @@ UNUSED_PLUGINS = ("anyio", "hypothesispytest", "platformdirs", "pytest-split", "
 ADDOPTS = " ".join(f"-p no:{name}" for name in UNUSED_PLUGINS)
 
 # A busy machine is no mistake. Each run draws other examples, so that few are enough.
-settings.register_profile("untimed", settings.default, deadline=None, max_examples=40)
+settings.register_profile("untimed", settings.default, deadline=None, max_examples=20)
 settings.load_profile("untimed")
 
 

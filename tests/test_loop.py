@@ -117,6 +117,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Loop:
     return Loop(made_once(tmp_path_factory, "shop", make), ciguard)
 
 
+@pytest.mark.soak
 def test_command_suite_runs_end_to_end(tables: Loop) -> None:
     plan = tables.plan("plan", "--shards", "2", "--history", str(tables.history))
     planned = [(unit["variant"], unit["unit"]) for s in plan["shards"] for unit in s["units"]]

@@ -157,6 +157,7 @@ def test_what_was_not_read_is_said(
     assert answer.stderr.splitlines() == ["reading runs: 24", "GitHub: 20 of 20 calls"]
 
 
+@pytest.mark.soak
 def test_reading_of_100_red_runs_fits_the_calls(past: PastRuns, audit: Audit) -> None:
     past.workflow(SHARDS)
     for _ in range(100):

@@ -63,6 +63,7 @@ def answer(ciguard: Ciguard, folder: Path, *options: str, expect: int = 0) -> di
     return found
 
 
+@pytest.mark.soak
 def test_short_memory_spike_is_measured(tmp_path: Path, ciguard: Ciguard) -> None:
     """200 MB that are there for 30 ms."""
     calm = python("import time; time.sleep(0.25)")
@@ -89,6 +90,7 @@ fi
 """
 
 
+@pytest.mark.soak
 def test_gpu_memory_is_judged_by_device_and_in_total(tmp_path: Path, ciguard: Ciguard) -> None:
     """A made-up `nvidia-smi` that counts what a command says it holds."""
     program = tmp_path / "bin" / "nvidia-smi"

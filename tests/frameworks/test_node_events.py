@@ -96,23 +96,18 @@ def outcomes(lines: Lines) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("project", "words", "found"),
     [
         ("jest", "-t a --randomize --seed=7", ["filter --testNamePattern=a", "seed --seed=7"]),
-        pytest.param(
-            *("mocha", "--fgrep a", ["filter --grep=/a/", "not_executed .mocharc.json: dry-run"]),
-            marks=pytest.mark.soak,
-        ),
-        pytest.param(
-            *("vitest", "-t a --sequence.shuffle --sequence.seed=7"),
+        ("mocha", "--fgrep a", ["filter --grep=/a/", "not_executed .mocharc.json: dry-run"]),
+        (
+            "vitest",
+            "-t a --sequence.shuffle --sequence.seed=7",
             ["filter --testNamePattern=a", "seed --sequence.seed=7"],
-            marks=pytest.mark.soak,
         ),
-        pytest.param(
-            *("playwright", "-g a", ["filter -g a", "filter grepInvert: /none/"]),
-            marks=pytest.mark.soak,
-        ),
+        ("playwright", "-g a", ["filter -g a", "filter grepInvert: /none/"]),
     ],
     indirect=["project"],
 )
@@ -166,6 +161,7 @@ def test_further_try_is_a_rerun_of_its_case(project: Project, body: str, case: s
     assert outcomes(project.lines(units=[A])) == {(A, case): "passed+", (A, "b"): "passed"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("project", "name", "config"),
     [
@@ -175,12 +171,12 @@ def test_further_try_is_a_rerun_of_its_case(project: Project, body: str, case: s
             " { displayName: 'two', globals: { WHERE: 'two' },"
             " testPathIgnorePatterns: ['b.test'] }] };",
         ),
-        pytest.param(
-            *("vitest", "vitest.config.mjs"),
+        (
+            "vitest",
+            "vitest.config.mjs",
             "const define = (name) => ({ 'globalThis.WHERE': JSON.stringify(name) });"
             "export default { test: { projects: [{ define: define('one'), test: { name: 'one' } },"
             " { define: define('two'), test: { name: 'two', include: ['test/a*'] } }] } };",
-            marks=pytest.mark.soak,
         ),
     ],
     indirect=["project"],

@@ -129,6 +129,7 @@ def test_every_python_of_a_leg_can_ask(tmp_path: Path, foreign_python: Path) -> 
     assert claims(leg) == [("claimed", "02.1"), ("claims_ended", "nothing_left")]
 
 
+@pytest.mark.soak
 def test_blocks_that_other_legs_run_are_not_missing(tmp_path: Path) -> None:
     with claim_service("01.1", taken={"01.2": "02", "01.3": "02"}) as service:
         plan = lay_out(tmp_path, service.address)

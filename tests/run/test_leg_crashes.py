@@ -398,6 +398,7 @@ def test_leaves(): os._exit(3)
     replays(leg.record_folder, plan)
 
 
+@pytest.mark.soak
 def test_other_files_run_despite_a_file_that_crashes_on_import(tmp_path: Path) -> None:
     (tmp_path / "test_bad.py").write_text(
         "import os; os._exit(0)\ndef test_a(): pass\ndef test_b(): pass\n"

@@ -290,6 +290,7 @@ def test_behind(): start(True, "spared too")
 """
 
 
+@pytest.mark.soak
 def test_file_whose_import_hangs_is_stopped_and_named(tmp_path: Path) -> None:
     (tmp_path / "test_hangs.py").write_text(
         "import time\ntime.sleep(600)\ndef test_a(): pass\ndef test_b(): pass\n"

@@ -78,6 +78,7 @@ def test_legs_share_new_tests_and_leave_out_those_that_are_gone(tmp_path: Path) 
     replays(tmp_path / "records" / "01", plan)
 
 
+@pytest.mark.soak
 def test_a_shard_to_which_no_test_falls_ends_well(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
     verdict = run(tmp_path, listing_plan(("test_a.py::test_old",), ()))
@@ -213,6 +214,7 @@ def test_another_worker_lists_if_the_first_one_dies(tmp_path: Path) -> None:
     assert "deadline" not in leg.printed
 
 
+@pytest.mark.soak
 def test_combination_without_a_test_makes_the_run_incomplete(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(TESTS)
     suite = replace(PYTEST, args=("-m", "no_such_mark"))
@@ -239,6 +241,7 @@ def test_a_pytest_that_a_test_starts_keeps_its_tests(tmp_path: Path) -> None:
     assert leg.process.returncode == 0, leg.printed
 
 
+@pytest.mark.soak
 def test_a_test_that_is_listed_twice_makes_the_run_incomplete(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
     suite = replace(PYTEST, args=("--keep-duplicates", "test_a.py", "test_a.py"))
@@ -255,6 +258,7 @@ def test_an_import_that_hangs_ends_at_the_deadline(tmp_path: Path) -> None:
     no_survivor(leg)
 
 
+@pytest.mark.soak
 def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("import time\nopen('begun', 'w')\ntime.sleep(60)\n")
     leg = begin(tmp_path, listing_plan(()))

@@ -157,7 +157,8 @@ def test_slow():
 """
 
 
-@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("broken", [False, True])
 def test_failed_unit_gets_its_remaining_tries(tmp_path: Path, *, broken: bool) -> None:
     """Its leg was lost before the repeat: executed twice in all, and not three times."""
     names = ("before", "flaky", "slow")
@@ -268,6 +269,7 @@ def test_nap(n):
     assert verdict["counts"] == {"passed": 12}
 
 
+@pytest.mark.soak
 def test_continue_without_a_record_is_an_error(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[:1]))
     shard(tmp_path, "1", **attempt(1)).wait(0)

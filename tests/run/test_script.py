@@ -108,6 +108,7 @@ def test_options_of_the_user_are_kept(shop: Path, ciguard: Ciguard) -> None:
     assert outcomes(record) == {"passed": 4}
 
 
+@pytest.mark.soak
 def test_working_directory_replaces_that_of_the_suite(shop: Path, ciguard: Ciguard) -> None:
     (shop / "sub").rename(shop / "moved")
     (shop / "sub").mkdir()

@@ -187,6 +187,7 @@ def test_service_collects_garbage_for_as_long_as_it_runs() -> None:
     assert done.stdout.split() == ["2", "True"]
 
 
+@pytest.mark.soak
 def test_worker_ends_by_a_signal_while_its_input_is_open(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

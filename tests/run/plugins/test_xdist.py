@@ -44,6 +44,7 @@ def test_two_workers_write_separate_records(project: Project) -> None:
         assert bool(starts) == ("gw" in name)
 
 
+@pytest.mark.soak
 def test_xdist_group_is_not_part_of_the_unit_id(project: Project, foreign_python: Path) -> None:
     """With older versions of pytest, xdist appends "@g" to the node id."""
     project.python = foreign_python

@@ -107,6 +107,7 @@ def test_results_are_written_again_without_github(
     assert len(server.exchanges) == requests
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("also", ["artifacts", "answers"])
 def test_run_of_which_too_little_is_stored_is_judged_again(
     service: Service, server: FakeGitHub, tmp_path: Path, also: str
