@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ciguard.config.declared_memory import BYTES_BY_UNIT, parse_size
 from ciguard.model import EmptyPolicy, FailCondition, GuardRail
-from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
+from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.text import parse_seconds
 
 MAX_EXIT_CODE: Final = 255
@@ -100,7 +100,7 @@ class SuiteConfig(Section):
     """[suite.NAME]: tests with one framework, working folder and arguments."""
 
     framework: str = Field(
-        DEFAULT, description=f"framework that lists and runs the tests: {' or '.join(FRAMEWORKS)}"
+        DEFAULT, description="[framework](frameworks.md) that lists and runs the tests"
     )
     command: Texts = Field(
         (), description="program that runs the tests (default: the framework's own)"

@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-COMPLETE = {
-    "jest-json": "outcomes",
-    "playwright-json": "tries_and_projects",
-    "rspec-json": "outcomes",
-    "ctrf": "statuses",
-}
-READERS: tuple[ResultFormat, ...] = (jest_json, playwright_json, rspec_json, ctrf)
-
-
-def sample(name: str) -> bytes:
-    return (SAMPLES / name / COMPLETE[name] / "input.json").read_bytes()
+JSON_SAMPLES = [path for name in FORMATS for path in sorted((SAMPLES / name).glob("*/input.json"))]
+READERS = [FORMATS[name] for name in dict.fromkeys(path.parts[-3] for path in JSON_SAMPLES)]
 
 
 def read_until_error(
@@ -40,9 +31,6 @@ def read_until_error(
     except InputError as error:
         return found, error
     return found, None
-
-
-JSON_SAMPLES = [path for name in COMPLETE for path in sorted((SAMPLES / name).glob("*/input.*"))]
 
 
 @pytest.mark.parametrize(
