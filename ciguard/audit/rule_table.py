@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ciguard.audit.rules import (
     aggregation_green_on_loss,
-    fail_fast_stops_shards,
     imbalanced_matrix,
     job_near_limit,
     matrix_near_limit,
@@ -76,7 +75,6 @@ RUN_RULES: Final[Mapping[str, RunRule]] = {
     "job-near-limit": job_near_limit,
     "imbalanced-matrix": imbalanced_matrix,
     "no-tests-run": no_tests_run,
-    "fail-fast-stops-shards": fail_fast_stops_shards,
 }
 RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
 

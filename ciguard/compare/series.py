@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 RESIDENT: Final = "resident memory"
-TREE: Final = "memory of the process tree"
-_ITEMS: Final = {RESIDENT: "test", TREE: "sample"}
 MIN_SHOWN: Final = 5  # values of a series
 MIN_JUDGED: Final = 20
 BLOCKS: Final = 10
@@ -154,9 +152,6 @@ def _values_of(record: Record) -> dict[tuple[int | None, Identity], list[float]]
     for process, identity, value in (*_resident(record), *_metrics(record)):
         if process not in shared:
             by_series[process, identity].append(value)
-    for size_bytes in (sample.tree_bytes for sample in record.samples):
-        if size_bytes is not None:
-            by_series[None, (TREE, "bytes", ())].append(float(size_bytes))
     return by_series
 
 
@@ -237,7 +232,7 @@ def summary_text(summary: SeriesSummary) -> str:
 
 def trend_text(series: Series, summary: SeriesSummary) -> str:
     """Return "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test (n=20)"."""
-    item = _ITEMS.get(summary.name, "value")
+    item = "test" if summary.name == RESIDENT else "value"
     if series.trend in ("grows", "falls"):
         step = _amount(abs(series.slope), summary.unit)
         return f"{series.trend} {step} a {item} (n={series.n:,})"

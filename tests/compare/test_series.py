@@ -13,14 +13,13 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.series import (
     RESIDENT,
-    TREE,
     SeriesSummary,
     compare_series,
     measure_series,
     summarize_series,
     summary_text,
 )
-from ciguard.model import MetricLine, Result, SampleLine, ShardLine, StartLine
+from ciguard.model import MetricLine, Result, ShardLine, StartLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -95,15 +94,6 @@ def test_what_runs_side_by_side_is_no_series() -> None:
         lines.append(StartLine(f"t{n}", process=1, rss_before_bytes=n * 11 * MIB))
         lines.append(Result(f"t{n}", "passed", process=1, concurrent=2))
     assert summarize_series(read_records([("a/r.jsonl", b"".join(map(encode, lines)))])) == ()
-
-
-def test_memory_of_the_process_tree_is_a_series_of_each_shard() -> None:
-    lines: list[Line] = [ShardLine("p", "01"), SampleLine(0.0)]
-    lines += [SampleLine(float(n), tree_bytes=(100 + 11 * n) * MIB) for n in range(20)]
-    lines.append(Result("t", "passed", concurrent=2))  # samples have their order all the same
-    found = summary_of(("a/r.jsonl", b"".join(map(encode, lines))))
-    assert found.name == TREE
-    assert summary_text(found) == "grows 11.0 MiB a sample (n=20)"
 
 
 def test_the_base_stands_beside_the_candidate() -> None:

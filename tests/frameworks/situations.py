@@ -636,25 +636,6 @@ PHPUNIT = Row(
     },
 )
 
-PROVE = Row(
-    name="prove",
-    needs=("program prove",),
-    path="t/<FILE>.t",
-    unit="t/<FILE>.t",
-    file='use Test::More;\nrequire "./act.pl";\n<TOP>\n<HOOK><CASES>done_testing();\n',
-    case='subtest "<NAME>" => sub { act("<NAME>") };\n',
-    hook='act("hook");\n',
-    files={"act.pl": "<table/act.pl>"},
-    withheld='unset PERL_TEST_HARNESS_DUMP_TAP; exec "$@"',
-    broken="use No::Such::Module;",
-    odd="t/odd ::[x] $(y) 'z' ü.t",
-    dry_run=Setting("--dry", {".proverc": "--dry\n"}),
-    none=dict.fromkeys(
-        ("focus", "filter by configuration", "filter by environment", "retry that passes"), "none"
-    ),
-    given={"emptied file": "failed"},
-)
-
 COMMAND = Row(
     name="command",
     toml='list = ["python3", "runner.py", "list"]\ncommand = ["python3", "runner.py"]\n',
@@ -680,6 +661,6 @@ ROWS: Final = {
     row.name: row
     for row in (
         *(PYTEST, JEST, VITEST, PLAYWRIGHT, MOCHA, RSPEC, MINITEST, GO_ROW, NEXTEST_ROW),
-        *(CTEST, GTEST, MAVEN, PHPUNIT, PROVE, COMMAND),
+        *(CTEST, GTEST, MAVEN, PHPUNIT, COMMAND),
     )
 }
