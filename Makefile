@@ -53,11 +53,11 @@ demo: $(INSTALLED)
 pictures: $(INSTALLED)
 	@$(BIN)/python demo/pictures.py
 
-# Resumable: what passed on this commit is left out when it is called again; `make clean` forgets it.
+# Resumable: what passed is left out when it is called again on the same commit with the same edits.
 soak: $(INSTALLED)
 	@mkdir -p .soak
 	@$(BIN)/pytest -q -m soak --timeout=3600 -n 2 --dist worksteal --durations=40 \
-		--resume .soak/passed-$$(git rev-parse HEAD)
+		--resume .soak/passed-$$(git rev-parse HEAD)-$$(git diff HEAD | git hash-object --stdin)
 
 bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

@@ -62,13 +62,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class PassedTests:
-    """Plug-in of the process that collects the reports: it appends each test that passed."""
+    """Plug-in of the process with the reports: it appends each test that passed, teardown too."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.passed_calls: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
+            self.passed_calls.add(report.nodeid)
+        if report.when == "teardown" and report.passed and report.nodeid in self.passed_calls:
             with self.file.open("a", encoding="utf-8") as passed:
                 passed.write(f"{report.nodeid}\n")
 
