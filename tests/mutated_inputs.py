@@ -232,6 +232,23 @@ def _write_clone(clone: Path) -> None:
     subprocess.run([*git, "update-index", "--assume-unchanged", WORKFLOW], check=True)
 
 
+def command(folder: Path, path: str, words: str, **environ: str) -> Callable[[bytes], int]:
+    """Return a reader: a command, called while the file at `path` has the content."""
+    place = folder / path
+    whole = place.read_bytes() if place.exists() else None
+
+    def read(content: bytes) -> int:
+        place.write_bytes(content)
+        try:
+            code = call_in_process(*words.split(), cwd=folder, **environ).returncode
+        finally:
+            place.write_bytes(whole) if whole is not None else place.unlink()
+        assert code in {*ExitCode} - {ExitCode.BUG}, code
+        return code
+
+    return read
+
+
 def readers(root: Path) -> dict[str, Reader]:
     """Every reader by its name.
 
@@ -241,21 +258,6 @@ def readers(root: Path) -> dict[str, Reader]:
     run, clone = root / "run", root / "clone"
     _write_run(run)
     _write_clone(clone)
-
-    def command(folder: Path, path: str, words: str, **environ: str) -> Callable[[bytes], int]:
-        place = folder / path
-        whole = place.read_bytes() if place.exists() else None
-
-        def read(content: bytes) -> int:
-            place.write_bytes(content)
-            try:
-                code = call_in_process(*words.split(), cwd=folder, **environ).returncode
-            finally:
-                place.write_bytes(whole) if whole is not None else place.unlink()
-            assert code in {*ExitCode} - {ExitCode.BUG}, code
-            return code
-
-        return read
 
     guard = "guard --plan plan.json --records records"
     plan = "plan --inventory units --format json"
