@@ -351,7 +351,7 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     step = moved["steps"][job.step - 1]
     inputs = {**_INPUTS, **_limit(step)}
     defaults = run_defaults_of(workflow, moved)
-    inputs |= {key: defaults[key] for key in _DEFAULTS if defaults.get(key) is not None}
+    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults}
     step["run"] = job.without_split(step["run"])
     inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}

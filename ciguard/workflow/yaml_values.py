@@ -136,11 +136,11 @@ def triggers_of(workflow: Any) -> dict[str, Any]:
 
 
 def run_defaults_of(workflow: Any, job: Any) -> dict[str, Any]:
-    """Return `defaults.run` of a job; keys that the job lacks are those of the workflow."""
+    """Return `defaults.run` of a job; keys without a value there are those of the workflow."""
     merged: dict[str, Any] = {}
     for owner in (workflow, job):
-        run = get(get(owner, "defaults"), "run")
-        merged |= run if isinstance(run, dict) else {}
+        if isinstance(run := get(get(owner, "defaults"), "run"), dict):
+            merged |= {key: value for key, value in run.items() if value is not None}
     return merged
 
 

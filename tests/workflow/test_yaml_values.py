@@ -6,7 +6,7 @@ import pytest
 
 from ciguard.errors import InputError
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.yaml_values import load, run_defaults_of
 
 TABS = "a: ''\t\r\nb: 1 \t # one\nc: |\n  x\ty\n"
 
@@ -46,3 +46,9 @@ def test_line_number_is_of_the_text_or_of_the_last_key(
         "          pytest b\n"
     )
     assert SourceText(written).line_number(*path, text=text) == line
+
+
+def test_default_without_a_value_leaves_that_of_the_workflow() -> None:
+    workflow = {"defaults": {"run": {"shell": "bash", "working-directory": "src"}}}
+    job = {"defaults": {"run": {"shell": "pwsh", "working-directory": None}}}
+    assert run_defaults_of(workflow, job) == {"shell": "pwsh", "working-directory": "src"}
