@@ -1,6 +1,6 @@
-"""Other Pythons of this machine, each with a pytest of its own: 3.8 to 3.13 must all do.
+"""A process whose child holds memory, and other Pythons of this machine, each with its own pytest.
 
-`make test` asks the oldest, `make soak` the others.
+Python 3.8 to 3.13 must all do: `make test` asks the oldest, `make soak` the others.
 """
 
 from __future__ import annotations
@@ -11,11 +11,28 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 OLDEST = "3.8"  # gets the oldest pytest that is promised
 NEWER = ("3.9", "3.10", "3.11", "3.12", "3.13")
+HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def holder() -> Iterator[int]:
+    """A child of ours whose own child holds 50 MiB."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
 
 
 def answers(python: Path) -> bool:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
-import zipfile
 
 import pytest
 from codec.hostile_zips import HOSTILE
+from fakegithub.actions import zipped
 
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import formats, result_patterns
 from ciguard.errors import InputError, UsageError
 
 JUNIT = b'<testsuite tests="1"><testcase name="a"/></testsuite>'
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
 
 
 @pytest.mark.parametrize(

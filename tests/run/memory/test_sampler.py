@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import until
@@ -16,28 +15,11 @@ from ciguard.run.memory.process_tree import Pressure, TreeMemory
 from ciguard.run.memory.sampler import CALM_EVERY_S, MemorySampler
 from ciguard.run.platforms.base import Headroom, MemoryInstruments
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
 
-HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
 
-
-@pytest.fixture
-def parent() -> Iterator[int]:
-    """A process with a child that holds 50 MiB."""
-    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        yield process.pid
-
-
-def test_tree_memory_includes_descendants(parent: int) -> None:
-    tree = TreeMemory(parent)
+def test_tree_memory_includes_descendants(holder: int) -> None:
+    tree = TreeMemory(holder)
     size = tree.read_bytes(0.0)
     assert size is not None
     assert 50 << 20 < size < 100 << 20
@@ -49,11 +31,11 @@ def test_ended_tree_is_not_measured() -> None:
     assert TreeMemory(process.pid).read_bytes(0.0) is None
 
 
-def test_to_measure_a_tree_holds_no_descriptor(parent: int) -> None:
+def test_to_measure_a_tree_holds_no_descriptor(holder: int) -> None:
     def held_by_us() -> int:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
-    tree, before = TreeMemory(parent), held_by_us()
+    tree, before = TreeMemory(holder), held_by_us()
     size = tree.read_bytes(0.0)
     assert held_by_us() == before
     assert len(tree.pids()) == 1
@@ -61,16 +43,16 @@ def test_to_measure_a_tree_holds_no_descriptor(parent: int) -> None:
     assert 50 << 20 < size < 100 << 20
 
 
-def test_ended_child_is_removed_from_the_tree(parent: int) -> None:
+def test_ended_child_is_removed_from_the_tree(holder: int) -> None:
     tree = TreeMemory(os.getpid())
     first = tree.read_bytes(0.0)
     assert first is not None
     until(lambda: (tree.read_bytes(0.0) or 0) > 50 << 20, what="the child is found", timeout_s=5)
 
 
-def test_samples_are_taken_on_schedule_and_written_in_pairs(parent: int) -> None:
+def test_samples_are_taken_on_schedule_and_written_in_pairs(holder: int) -> None:
     watch = MemorySampler(LinuxHeadroom(), MemoryInstruments({}), guarded=False)
-    trees = {1: TreeMemory(parent)}
+    trees = {1: TreeMemory(holder)}
     assert watch.sample(0.0, {}) is None, "nothing runs"
     assert watch.sample(0.0, trees) is not None
     assert watch.sample(0.01, trees) is None, "not yet"
@@ -92,18 +74,18 @@ def test_samples_are_taken_on_schedule_and_written_in_pairs(parent: int) -> None
     [(9000, True, 0.05), (100, True, 0.02), (100, False, 0.05)],
 )
 def test_sampling_is_faster_with_less_headroom(
-    tmp_path: Path, parent: int, available_mib: int, guarded: bool, every_s: float
+    tmp_path: Path, holder: int, available_mib: int, guarded: bool, every_s: float
 ) -> None:
     output = tmp_path / "meminfo"
     output.write_text(f"MemTotal: 16000000 kB\nMemAvailable: {available_mib << 10} kB\n")
     watch = MemorySampler(LinuxHeadroom(str(output)), MemoryInstruments({}), guarded=guarded)
-    watch.sample(0.0, {1: TreeMemory(parent)})
+    watch.sample(0.0, {1: TreeMemory(holder)})
     assert watch.every_s == every_s
 
 
-def test_empty_sample_does_not_replace_a_measured_one(tmp_path: Path, parent: int) -> None:
+def test_empty_sample_does_not_replace_a_measured_one(tmp_path: Path, holder: int) -> None:
     """What the rules decided on is written: they look at the last two numbers, not looks."""
-    output, trees = tmp_path / "meminfo", {1: TreeMemory(parent)}
+    output, trees = tmp_path / "meminfo", {1: TreeMemory(holder)}
     looks = {0.0: "300", 0.1: "200", 0.2: "", 0.3: "100", 0.4: "", 0.5: ""}
     watch = None
     for at_s, mib in looks.items():

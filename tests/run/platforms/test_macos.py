@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import MARK, no_survivor, pids_with, plan_of, start_shard, until
@@ -19,9 +17,6 @@ from ciguard.run.platforms import macos
 from ciguard.run.process import reaper
 from ciguard.run.process.spawn import start_reaper
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="held against /proc")
 
 # Columns of `ps -A -o pid=,ppid=,rss=,stat=`: macOS pads and marks states as the BSDs do.
@@ -31,19 +26,6 @@ PRINTED = b"""    1     0  13648 Ss
   414   412      0 Z
 ?? words
 """
-HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
-
-
-@pytest.fixture
-def holder() -> Iterator[int]:
-    """A child of ours whose own child holds 50 MiB."""
-    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        yield process.pid
 
 
 def test_ps_output_is_parsed_without_zombies() -> None:
