@@ -54,8 +54,8 @@ def test_a_run_is_written_once(results: Results) -> None:
     assert [one.rows for one in files(results)] == [1, 1]
 
 
-def unit_runs_written_at_once_share_a_file(results: Results, tmp_path: Path) -> None:
-    slow = ResultsWriter(results.database, results.objects, results.cache.scratch, batch_s=0.3)
+def test_runs_written_at_once_share_a_file(results: Results) -> None:
+    slow = ResultsWriter(results.database, results.objects, results.cache.scratch, batch_s=1.0)
     slow.write([run(0, [row("a")])])
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: slow.write([run(number, [row("a")])]), range(1, 9)))
