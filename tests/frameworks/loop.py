@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -81,6 +79,15 @@ class Loop:
         assert done.returncode == 0, done.stdout + done.stderr
         found: dict[str, Any] = json.loads((self.folder / "plan.json").read_text())
         return found
+
+    @property
+    def toml(self) -> str:
+        return (self.folder / "ciguard.toml").read_text()
+
+    def configure(self, toml: str) -> None:
+        """Plan with another `ciguard.toml`."""
+        (self.folder / "ciguard.toml").write_text(toml)
+        self.plan()
 
     def planned(self) -> list[str]:
         """The ids of all units of the plan, sorted."""
@@ -176,10 +183,15 @@ class Loop:
                 self.run_shard(other, other, **attempt)
 
 
-def lay_out(folder: Path, name: str, toml: str, **environ: str) -> Loop:
-    """A project of `projects/` in a repository of its own, planned."""
+def lay_out(folder: Path, name: str, toml: str = "", **environ: str) -> Loop:
+    """Plan a project of `projects/` in a repository of its own.
+
+    Args:
+        toml: instead of the project's `ciguard.toml`.
+    """
     shutil.copytree(PROJECTS / name, folder, dirs_exist_ok=True)
-    (folder / "ciguard.toml").write_text(toml)
+    if toml:
+        (folder / "ciguard.toml").write_text(toml)
     (folder / ".gitignore").write_text("node_modules\nrecords\nplan.json\n")
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "tests")):
@@ -210,29 +222,3 @@ def is_whole(verdict: Mapping[str, Any], loop: Loop) -> None:
     assert verdict["missing"] == []
     planned = set(loop.planned())
     assert {line["unit"] for line in loop.record_lines() if line.get("unit")} <= planned
-
-
-def holds_memory(loop: Loop, unit: str, *, least_mib: int, most_mib: int) -> None:
-    """Assert that this unit needs the most memory of all, and between these limits."""
-    files = sorted(loop.folder.glob("records/*/supervisor.jsonl"))
-    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    needed_mib = {
-        line["unit"]: (line["peak_lower_bytes"] - line["rss_before_bytes"]) / (1 << 20)
-        for line in lines
-        if line["type"] == "peak" and line.get("peak_lower_bytes")
-    }
-    assert max(needed_mib, key=lambda name: needed_mib[name]) == unit
-    assert least_mib < needed_mib[unit] < most_mib
-
-
-def kill_at_random_moments(loop: Loop, *, longest_s: float) -> None:
-    """A leg killed at any moment and resumed leaves no unit without a result."""
-    moments = random.Random(0)
-    for _ in range(6):
-        after_s = moments.uniform(0.05, longest_s)
-        began_s = time.monotonic()
-        loop.kill_and_resume("01", after_s)
-        verdict = loop.guard()
-        where = f"killed after {after_s:.3f} s, whole in {time.monotonic() - began_s:.1f} s"
-        assert verdict["missing"] == [], where
-        assert verdict["verdict"] == "passed", (where, verdict["headline"], bad(verdict))

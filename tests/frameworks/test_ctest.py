@@ -5,27 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import (
-    PROJECTS,
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_program,
-)
+from frameworks.loop import Loop, bad, is_whole
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-TOML = """[suite.ctest]
-framework = "ctest"
-timeout = "5s"
-"""
 ENDS = ("ends.ends", "")
 UNITS = sorted(
     [
@@ -37,20 +20,6 @@ UNITS = sorted(
         *("sums.finds", "sums.prints", "sums.skips", "tool.runs"),
     ]
 )
-
-
-def configure(folder: Path, *words: str) -> None:
-    """What CMake makes of the project, in `build`."""
-    argv = ("cmake", "-S", ".", "-B", "build", *words)
-    subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=60)
-
-
-@pytest.fixture
-def ctest(tmp_path: Path) -> Loop:
-    needs_program("ctest", "Debian's cmake")
-    shutil.copytree(PROJECTS / "ctest", tmp_path, dirs_exist_ok=True)
-    configure(tmp_path)
-    return lay_out(tmp_path, "ctest", TOML)
 
 
 def test_every_test_is_recorded(ctest: Loop) -> None:
@@ -80,29 +49,16 @@ def test_every_test_is_recorded(ctest: Loop) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("hang", {ENDS: "timeout"}),
-        ("memory", {ENDS: "out_of_memory"}),
-        ("setup", {("db.reads", ""): "errored", ("db.writes", ""): "errored"}),
-    ],
+    ("way", "outcome", "message"), [("setup", "errored", "db.up: up"), ("uphang", "timeout", "")]
 )
-def test_report_names_the_culprit_and_no_other_test(
-    ctest: Loop, way: str, expected: dict[tuple[str, str], str]
+def test_failure_of_a_set_up_is_one_of_each_test_that_it_is_for(
+    ctest: Loop, way: str, outcome: str, message: str
 ) -> None:
     verdict = ctest.run(WAY=way)
     is_whole(verdict, ctest)
-    assert bad(verdict) == expected, ctest.printed
+    assert bad(verdict) == {("db.reads", ""): outcome, ("db.writes", ""): outcome}, ctest.printed
     assert verdict["verdict"] == "failed"
-    if way == "setup":
-        assert "db.up: up" in verdict["failures"][0]["message"]
-
-
-@pytest.mark.soak
-def test_set_up_that_hangs_is_a_timeout_of_the_test_that_it_is_for(ctest: Loop) -> None:
-    verdict = ctest.run(WAY="uphang")
-    is_whole(verdict, ctest)
-    assert bad(verdict) == {("db.reads", ""): "timeout", ("db.writes", ""): "timeout"}
+    assert message in verdict["failures"][0]["message"]
 
 
 @pytest.mark.soak
@@ -115,7 +71,8 @@ def test_clean_up_that_fails_is_seen(ctest: Loop) -> None:
 
 @pytest.mark.soak
 def test_limit_of_ctest_itself_is_a_timeout(ctest: Loop) -> None:
-    configure(ctest.folder, "-DLIMIT=1")
+    argv = ("cmake", "-DLIMIT=1", "build")
+    subprocess.run(argv, cwd=ctest.folder, check=True, capture_output=True, timeout=60)
     verdict = ctest.run(WAY="limit")
     is_whole(verdict, ctest)
     assert bad(verdict) == {ENDS: "timeout"}
@@ -138,16 +95,14 @@ def test_quiet_preset_is_named(ctest: Loop) -> None:
     presets = {"version": 3, "configurePresets": [build], "testPresets": [test]}
     (ctest.folder / "CMakePresets.json").write_text(json.dumps(presets))
     command = 'command = ["ctest", "--preset", "q"]\n'
-    (ctest.folder / "ciguard.toml").write_text(TOML + command)
     with pytest.raises(AssertionError, match=r"leave output\.quiet out of its preset"):
-        ctest.plan()
+        ctest.configure(ctest.toml + command)
 
 
 @pytest.mark.soak
 def test_flags_that_select_tests_are_kept(ctest: Loop) -> None:
     words = ["-R", "lock|free|serial|sums", "-E", "free.b", "-LE", "net", "-j8", "-V"]
-    (ctest.folder / "ciguard.toml").write_text(f"{TOML}args = {json.dumps(words)}\n")
-    ctest.plan()
+    ctest.configure(f"{ctest.toml}args = {json.dumps(words)}\n")
     gone = {"sums.skips", "free.b"}
     kinds = ("lock", "free", "serial", "sums")
     assert ctest.planned() == [u for u in UNITS if u.startswith(kinds) and u not in gone]
@@ -158,23 +113,11 @@ def test_flags_that_select_tests_are_kept(ctest: Loop) -> None:
 
 @pytest.mark.soak
 def test_locks_hold_over_the_processes_of_a_shard(ctest: Loop) -> None:
-    toml = TOML + 'args = ["-R", "lock|free|serial"]\n[plan]\nprocesses = 4\n'
-    (ctest.folder / "ciguard.toml").write_text(toml)
-    ctest.plan()
+    more = 'args = ["-R", "lock|free|serial"]\n[plan]\nprocesses = 4\n'
+    ctest.configure(ctest.toml + more)
     for _ in range(3):
         verdict = ctest.run()
         is_whole(verdict, ctest)
         assert bad(verdict) == {}
     lines = ctest.record_lines()
     assert max(line.get("process") or 0 for line in lines) > 1
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_test_that_holds_it(ctest: Loop) -> None:
-    ctest.run()
-    holds_memory(ctest, "memory.holds", least_mib=100, most_mib=200)
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(ctest: Loop) -> None:
-    kill_at_random_moments(ctest, longest_s=3.0)

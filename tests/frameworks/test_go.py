@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from frameworks.loop import (
-    GO,
-    GO_CACHE,
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-)
+from frameworks.loop import Loop, bad, is_whole
 
-TOML = """[suite.go]
-framework = "go"
-args = ["./..."]
-timeout = "5s"
-"""
 SHOP = "example.org/shop"
 ENDS = (f"{SHOP}/ends.TestEnds", "")
 TABLE = f"{SHOP}/sums.TestTable"
@@ -34,17 +17,6 @@ UNITS = [
     *(f"{SHOP}/sums.Test{name}" for name in ("Adds", "Holds", "ParallelA", "ParallelB")),
     *(f"{SHOP}/sums.Test{name}" for name in ("Skipped", "Table")),
 ]
-
-
-@pytest.fixture
-def go(tmp_path: Path) -> Loop:
-    if not (GO / "go").is_file():
-        pytest.skip("needs Go: make tools")
-    environ = {
-        "PATH": f"{GO}:{Path(sys.executable).parent}:/usr/bin:/bin",
-        "GOCACHE": str(GO_CACHE),
-    }
-    return lay_out(tmp_path, "go", TOML, **environ, GOTOOLCHAIN="local", GOFLAGS="-mod=mod")
 
 
 @pytest.mark.soak
@@ -68,26 +40,6 @@ def test_every_case_of_every_test_is_recorded(go: Loop) -> None:
     assert {line["unit"] for line in results if line["outcome"] == "skipped"} == {
         f"{SHOP}/sums.TestSkipped"
     }
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("panic", {ENDS: "failed"}),
-        ("goroutine", {ENDS: "crash"}),
-        ("sysexit0", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("memory", {ENDS: "out_of_memory"}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    go: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = go.run(WAY=way)
-    is_whole(verdict, go)
-    assert bad(verdict) == expected, go.printed
-    assert verdict["verdict"] == "failed"
 
 
 @pytest.mark.soak
@@ -134,8 +86,7 @@ func TestTwo(t *testing.T) { time.Sleep(time.Second) }
 
 @pytest.mark.soak
 def test_order_of_shuffled_tests_has_a_seed(go: Loop) -> None:
-    (go.folder / "ciguard.toml").write_text(TOML.replace('"./..."', '"-shuffle", "on", "./..."'))
-    go.plan()
+    go.configure(go.toml.replace('"./..."', '"-shuffle", "on", "./..."'))
     assert go.run()["verdict"] == "passed"
     assert go.execution() == {"executed"}
     assert len(go.seeds()) == 2  # one a process, whatever packages it has
@@ -151,20 +102,7 @@ def test_what_cannot_be_built_cannot_be_listed(go: Loop) -> None:
 
 @pytest.mark.soak
 def test_limit_of_go_itself_is_a_timeout(go: Loop) -> None:
-    toml = TOML.replace('"./..."', '"-timeout=2s", "./..."').replace("5s", "60s")
-    (go.folder / "ciguard.toml").write_text(toml)
-    go.plan()
+    go.configure(go.toml.replace('"./..."', '"-timeout=2s", "./..."').replace("5s", "60s"))
     verdict = go.run(WAY="hang")
     is_whole(verdict, go)
     assert bad(verdict) == {ENDS: "timeout"}
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_test_that_holds_it(go: Loop) -> None:
-    go.run()
-    holds_memory(go, f"{SHOP}/sums.TestHolds", least_mib=100, most_mib=200)
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(go: Loop) -> None:
-    kill_at_random_moments(go, longest_s=2.0)

@@ -4,32 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import (
-    PROJECTS,
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_program,
-)
+from frameworks.loop import Loop, bad, is_whole
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-TOML = """[suite.gtest]
-framework = "gtest"
-command = ["build/shop", "build/other"]
-timeout = "5s"
-"""
 ENDS = ("[shop] Ends.Ends", "")
-SHARED = [(f"[shop] Shared.{name}", "") for name in ("One", "Two")]
 SUMS = ("Adds", "AddsMore", "Fails", "Skips")
 UNITS = sorted(
     [
@@ -38,37 +17,11 @@ UNITS = sorted(
         *(f"[shop] Prints.{name}" for name in ("NoLineFeed", "OtherTests")),
         *(f"[shop] Sums.{name}" for name in SUMS),
         *(f"[shop] Some/Rows.Fits/{number}" for number in range(3)),
-        *(unit for unit, _ in SHARED),
+        *("[shop] Shared.One", "[shop] Shared.Two"),
         "[shop] SumsMore.Adds",
         *("[shop] Typed/std::pair<a, b> *?.Zero", '[shop] Typed/it-is ü:"x".Zero'),
     ]
 )
-
-
-def build(source: str, program: Path, *words: str) -> None:
-    argv = ("g++", *words, "-o", str(program), source, "-lgtest", "-lgtest_main", "-pthread")
-    subprocess.run(argv, cwd=PROJECTS / "gtest", check=True, timeout=300)
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The test programs, built once."""
-    needs_program("g++", "Debian's g++")
-    if not Path("/usr/include/gtest/gtest.h").is_file():
-        pytest.skip("needs GoogleTest (Debian's libgtest-dev)")
-    folder = tmp_path_factory.mktemp("gtest")
-    found = {name: folder / name for name in ("shop", "other")}
-    for name, program in found.items():
-        build(f"{name}.cpp", program)
-    return found
-
-
-@pytest.fixture
-def gtest(tmp_path: Path, programs: Mapping[str, Path]) -> Loop:
-    (tmp_path / "build").mkdir()
-    for name in ("shop", "other"):
-        (tmp_path / "build" / name).symlink_to(programs[name])
-    return lay_out(tmp_path, "gtest", TOML)
 
 
 @pytest.mark.soak
@@ -86,30 +39,6 @@ def test_every_test_is_recorded(gtest: Loop) -> None:
     skipped = {line["unit"]: line["message"] for line in results if line["outcome"] == "skipped"}
     assert list(skipped) == ["[shop] Sums.Skips"]
     assert skipped["[shop] Sums.Skips"].endswith("not here")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("leave", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("memory", {ENDS: "failed"}),  # caught by GoogleTest
-        ("memory_thread", {ENDS: "out_of_memory"}),
-        ("setup", dict.fromkeys(SHARED, "errored")),
-        ("setup_kill", dict.fromkeys(SHARED, "crash")),
-        ("setup_hang", dict.fromkeys(SHARED, "timeout")),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    gtest: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = gtest.run(WAY=way)
-    is_whole(verdict, gtest)
-    assert bad(verdict) == expected, gtest.printed
-    assert verdict["verdict"] == "failed"
-    if way.startswith("memory"):
-        assert verdict["failures"][0]["ending"] == "out_of_memory"
 
 
 @pytest.mark.soak
@@ -141,9 +70,8 @@ def test_program_that_is_not_built_cannot_be_listed(gtest: Loop) -> None:
 @pytest.mark.soak
 def test_flags_and_one_program(gtest: Loop) -> None:
     words = ["--gtest_filter=Sums.*:Waits.*:Shared.*", "--gtest_shuffle", "--gtest_color=yes"]
-    toml = TOML.replace(', "build/other"', "") + f"args = {json.dumps(words)}\n"
-    (gtest.folder / "ciguard.toml").write_text(toml)
-    gtest.plan()
+    toml = gtest.toml.replace(', "build/other"', "")
+    gtest.configure(f"{toml}args = {json.dumps(words)}\n")
     kinds = ("Sums.", "Waits.", "Shared.")
     names = [unit.removeprefix("[shop] ") for unit in UNITS if unit.startswith("[shop]")]
     assert gtest.planned() == [name for name in names if name.startswith(kinds)]
@@ -166,19 +94,11 @@ def test_without_the_stream_the_run_is_incomplete(gtest: Loop) -> None:
     script = gtest.folder / "build" / "quiet"
     script.write_text('#!/bin/sh\n[ -z "$MUTE" ] || exec > /dev/null\nexec build/other "$@"\n')
     script.chmod(0o755)
-    toml = TOML.replace('"build/shop", "build/other"', '"build/quiet"')
-    (gtest.folder / "ciguard.toml").write_text(toml)
-    gtest.plan()
+    gtest.configure(gtest.toml.replace('"build/shop", "build/other"', '"build/quiet"'))
     assert gtest.run()["verdict"] == "passed"
     verdict = gtest.run(MUTE="1")
     assert verdict["verdict"] == "incomplete"
     assert len(verdict["missing"]) == 2
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_test_that_holds_it(gtest: Loop) -> None:
-    gtest.run()
-    holds_memory(gtest, "[shop] Memory.Holds", least_mib=100, most_mib=200)
 
 
 @pytest.mark.soak
@@ -194,8 +114,3 @@ def test_stopped_process_has_no_culprit(gtest: Loop) -> None:
         gtest.run_shard("02", "02", **attempt)
         verdict = gtest.guard()
         assert verdict["verdict"] == "passed", (number, first)
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(gtest: Loop) -> None:
-    kill_at_random_moments(gtest, longest_s=2.0)

@@ -8,35 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import (
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_maven,
-)
+from frameworks.loop import Loop, bad, is_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOML = """[suite.java]
-framework = "maven"
-command = ["sh", "-c", "exec mvn \\"$@\\" $MORE", "mvn", "-o", "-B", "-q", "test"]
-timeout = "8s"
-"""
-ENDS = ("p.EndsTest", "ends()")
 NAMES = (
     *("Adds", "Disabled", "Ends", "Flaky", "Imports", "Launcher", "Memory", "OddNames", "Setup"),
 )
 UNITS = [*(f"p.{name}Test" for name in NAMES), "q.p.AddsTest"]
-
-
-@pytest.fixture
-def maven(tmp_path: Path) -> Loop:
-    needs_maven()
-    return lay_out(tmp_path, "maven", TOML, MAVEN_OPTS="-XX:TieredStopAtLevel=1")  # starts sooner
 
 
 @pytest.mark.soak
@@ -80,40 +60,6 @@ def test_every_case_of_every_class_is_recorded(maven: Loop) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("halt", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("heap", {ENDS: "out_of_memory"}),
-        ("import", {("p.ImportsTest", "needsItsClass()"): "failed"}),
-        ("setup", {("p.SetupTest", ""): "errored"}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    maven: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = maven.run(WAY=way)
-    is_whole(verdict, maven)
-    assert bad(verdict) == expected, maven.printed
-    assert verdict["verdict"] == "failed"
-
-
-@pytest.mark.soak
-def test_limit_of_a_test_is_a_timeout(maven: Loop) -> None:
-    verdict = maven.run(WAY="slow")
-    is_whole(verdict, maven)
-    assert bad(verdict) == {("p.EndsTest", "limited()"): "failed"}
-    assert [one["ending"] for one in verdict["failures"]] == ["timeout"]
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_class_that_holds_it(maven: Loop) -> None:
-    maven.run()
-    holds_memory(maven, "p.MemoryTest", least_mib=140, most_mib=190)
-
-
-@pytest.mark.soak
 def test_own_reports_go_on(maven: Loop) -> None:
     assert maven.run(MORE="-Dsurefire.useFile=false")["verdict"] == "passed"
     written = {path.name for path in (maven.folder / "target/surefire-reports").glob("*.xml")}
@@ -150,15 +96,8 @@ def test_modules_and_tags_are_kept(maven: Loop, tmp_path: Path) -> None:
                 f'@Tag("{tag}") class {name.title()}{kind}Test'
                 f" {{ @Test void a() {{ Assertions.assertFalse({fails}); }} }}"
             )
-    toml = (maven.folder / "ciguard.toml").read_text()
-    (maven.folder / "ciguard.toml").write_text(toml + 'args = ["-Dgroups=fast"]\n')
-    maven.plan()
+    maven.configure(maven.toml + 'args = ["-Dgroups=fast"]\n')
     assert maven.planned() == ["m.OneFastTest", "m.TwoFastTest"]
     verdict = maven.run()
     is_whole(verdict, maven)
     assert bad(verdict) == {("m.OneFastTest", "a()"): "failed"}
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(maven: Loop) -> None:
-    kill_at_random_moments(maven, longest_s=4)

@@ -5,39 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import (
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_gem,
-    needs_program,
-)
+from frameworks.loop import Loop, bad, is_whole, lay_out, needs_gem
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOML = """[suite.rb]
-framework = "minitest"
-command = ["sh", "-c", "exec ${RUN:-rake test}"]
-timeout = "8s"
-"""
 ENDS = ("test/ends_test.rb", "EndsTest#test_ends")
-IMPORTS = ("test/imports_test.rb", "")
 SETUP = "test/setup_test.rb"
 FILES = [
     *("test/deep/sums_test.rb", "test/ends_test.rb", "test/imports_test.rb"),
     *("test/memory_test.rb", "test/odd names_test.rb", "test/setup_test.rb", "test/sums_test.rb"),
 ]
-
-
-@pytest.fixture
-def minitest(tmp_path: Path) -> Loop:
-    needs_program("rake", "Debian's ruby")
-    needs_gem("minitest", "ruby-minitest")
-    return lay_out(tmp_path, "minitest", TOML)
 
 
 def test_every_test_of_every_file_is_recorded(minitest: Loop) -> None:
@@ -76,31 +54,6 @@ def test_every_test_of_every_file_is_recorded(minitest: Loop) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("exit!0", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("heap", {ENDS: "out_of_memory"}),
-        ("fork", {}),
-        ("fork exit", {}),
-        ("import exit", {IMPORTS: "errored"}),
-        ("import library", {IMPORTS: "errored"}),
-        ("setup", {(SETUP, "SetupTest#test_one"): "errored"}),
-        ("teardown", {(SETUP, "SetupTest#test_one"): "errored"}),
-        ("helper", {(file, ""): "errored" for file in FILES}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    minitest: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = minitest.run(WAY=way)
-    assert bad(verdict) == expected
-    is_whole(verdict, minitest)
-    assert verdict["verdict"] == ("failed" if expected else "passed")
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("command", ["rake -f own.rake test", "ruby -Itest all.rb"])
 def test_other_commands_run_the_same(minitest: Loop, command: str) -> None:
     minitest.environ = {"RUN": command}
@@ -131,22 +84,6 @@ def test_rails_runs_its_files_in_one_process(
     verdict = rails.run(WAY=way)
     assert bad(verdict) == expected
     is_whole(verdict, rails)
-
-
-@pytest.mark.soak
-def test_file_that_ends_the_process_at_import_is_found(minitest: Loop) -> None:
-    """All files are loaded before the first test: the leg finds it by bisection."""
-    verdict = minitest.run(WAY="import kill")
-    assert verdict["verdict"] == "incomplete"
-    assert bad(verdict) == {}
-    assert [one["unit"] for one in verdict["missing"]] == ["test/imports_test.rb"]
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_file_that_holds_it(minitest: Loop) -> None:
-    """Without rake, which has memory of its own before, and in none of the marks."""
-    minitest.run(RUN="ruby -Itest all.rb")
-    holds_memory(minitest, "test/memory_test.rb", least_mib=140, most_mib=190)
 
 
 @pytest.mark.soak
@@ -225,8 +162,3 @@ def test_fail_fast_names_what_it_left_out(minitest: Loop) -> None:
     assert verdict["verdict"] == "incomplete"
     assert bad(verdict) == {(FILES[0], "FirstTest#test_it"): "failed"}
     assert "Minitest was interrupted, or is to fail fast" in " ".join(minitest.printed.split())
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(minitest: Loop) -> None:
-    kill_at_random_moments(minitest, longest_s=2)

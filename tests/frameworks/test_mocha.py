@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import Loop, bad, is_whole, lay_out, link_node_modules, needs_node
+from frameworks.loop import Loop, bad, is_whole
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-TOML = """[suite.js]
-framework = "mocha"
-command = ["node_modules/.bin/mocha"]
-timeout = "8s"
-"""
 CASES, ENDS, LOCAL = "test/cases.js", ("test/ends.js", "ends"), "test/local.js"
 ODD = "test/more/odd [x] $(y) 'z' grüße.js"
 FILES = sorted(
@@ -24,14 +15,6 @@ FILES = sorted(
         *("test/module.mjs", "test/zero.js"),
     ]
 )
-Bad = dict[tuple[str, str], str]
-
-
-@pytest.fixture
-def mocha(tmp_path: Path) -> Loop:
-    needs_node("mocha")
-    link_node_modules(tmp_path)
-    return lay_out(tmp_path, "mocha", TOML)
 
 
 def results(loop: Loop, unit: str) -> dict[str, str]:
@@ -60,26 +43,6 @@ def test_each_test_of_a_file_has_its_outcome(mocha: Loop) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("module", {("test/module.mjs", ""): "errored"}),
-        ("each", {(CASES, ""): "errored"}),
-        ("local", {(LOCAL, ""): "errored"}),
-        ("null", {(CASES, "cases throws no error"): "failed"}),
-        ("slow", {(CASES, "cases calls no callback"): "failed"}),
-        ("many", {("test/many.js", f"is number {one}"): "failed" for one in range(134)}),
-        ("root", {(file, ""): "errored" for file in FILES}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(mocha: Loop, way: str, expected: Bad) -> None:
-    verdict = mocha.run(WAY=way)
-    assert bad(verdict) == expected, mocha.printed
-    is_whole(verdict, mocha)
-    assert verdict["verdict"] == "failed"
-
-
-@pytest.mark.soak
 def test_tests_that_a_failed_hook_left_out_are_named(mocha: Loop) -> None:
     verdict = mocha.run(WAY="each")
     left = ("twice", "twice #2", "", "ends twice", "throws no error", "calls no callback")
@@ -90,15 +53,6 @@ def test_tests_that_a_failed_hook_left_out_are_named(mocha: Loop) -> None:
     assert failure["message"].splitlines()[0] == (
         'Error: fails before each, in cases "before each" hook for "twice"'
     )
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("way", ["broken exit", "broken kill"])
-def test_file_that_ends_the_process_at_import_is_found(mocha: Loop, way: str) -> None:
-    verdict = mocha.run(WAY=way)
-    assert verdict["verdict"] == "incomplete"
-    assert bad(verdict) == {}
-    assert [one["unit"] for one in verdict["missing"]] == ["test/broken.js"], mocha.printed
 
 
 @pytest.mark.soak

@@ -9,36 +9,16 @@ from pathlib import Path
 
 import pytest
 from conftest import clean_environment
-from frameworks.loop import (
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_program,
-)
+from frameworks.loop import Loop, bad, is_whole
 
 from ciguard.run.plugins import ciguard_phpunit
 
 LAUNCHER = Path(ciguard_phpunit.__file__)
-TOML = """[suite.php]
-framework = "phpunit"
-command = ["sh", "-c", "exec ${RUN:-phpunit} \\"$@\\"", "phpunit", "-d", "memory_limit=256M"]
-args = ["-c", "config"]
-timeout = "8s"
-"""
 ADDS, DEEP = "tests/AddsTest.php", "tests/deep/AddsTest.php"
 ENDS = ("tests/EndsTest.php", "EndsTest::testEnds")
 IMPORTS, SETUP = "tests/ImportsTest.php", "tests/SetupTest.php"
 ODD, ROWS = "tests/Odd_ÄTest.php", "Odd_ÄTest::testRows with data set"
 FILES = [ADDS, ENDS[0], IMPORTS, "tests/MemoryTest.php", ODD, SETUP, DEEP, "tests/odd.phpt"]
-
-
-@pytest.fixture
-def phpunit(tmp_path: Path) -> Loop:
-    needs_program("phpunit", "Debian's phpunit")
-    return lay_out(tmp_path, "phpunit", TOML)
 
 
 def test_every_test_of_every_file_is_recorded(phpunit: Loop) -> None:
@@ -79,7 +59,7 @@ def test_every_test_of_every_file_is_recorded(phpunit: Loop) -> None:
 @pytest.mark.soak
 def test_filters_and_the_seed_of_a_random_order_are_named(phpunit: Loop) -> None:
     words = '"--order-by=random", "--filter=/Adds|Ends/"'
-    (phpunit.folder / "ciguard.toml").write_text(TOML.replace("args = [", f"args = [{words}, "))
+    phpunit.configure(phpunit.toml.replace("args = [", f"args = [{words}, "))
     path = phpunit.folder / "config" / "phpunit.xml"
     groups = "<groups><exclude><group>slow</group></exclude></groups>"
     path.write_text(path.read_text().replace("<php>", f"{groups}<php>"))
@@ -88,26 +68,6 @@ def test_filters_and_the_seed_of_a_random_order_are_named(phpunit: Loop) -> None
     assert phpunit.run()["verdict"] == "passed"
     assert phpunit.execution() == {f"filter {one}" for one in filters}
     assert {one.partition("=")[0] for one in phpunit.seeds()} == {"--random-order-seed"}
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("fatal", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("memory", {ENDS: "out_of_memory"}),
-        ("fork", {}),
-        ("setup", {(SETUP, f"SetupTest::test{name}"): "failed" for name in ("One", "Two")}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    phpunit: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = phpunit.run(WAY=way)
-    assert bad(verdict) == expected, phpunit.printed
-    is_whole(verdict, phpunit)
-    assert verdict["verdict"] == ("failed" if expected else "passed")
 
 
 @pytest.mark.soak
@@ -123,22 +83,6 @@ def test_class_that_cannot_be_set_up_or_torn_down_fails(phpunit: Loop, way: str,
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way", ["import", "import exit", "import kill"])
-def test_file_that_ends_the_process_at_import_is_found(phpunit: Loop, way: str) -> None:
-    """All files are loaded before the first test: the leg finds it by bisection."""
-    verdict = phpunit.run(WAY=way)
-    assert verdict["verdict"] == "incomplete", phpunit.printed
-    assert bad(verdict) == {}
-    assert [one["unit"] for one in verdict["missing"]] == [IMPORTS]
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_file_that_holds_it(phpunit: Loop) -> None:
-    phpunit.run()
-    holds_memory(phpunit, "tests/MemoryTest.php", least_mib=75, most_mib=130)
-
-
-@pytest.mark.soak
 def test_own_reports_filters_and_strictness_go_on(phpunit: Loop) -> None:
     """PHPUnit 9 lists what `--filter` leaves out, too."""
     words = (
@@ -148,9 +92,7 @@ def test_own_reports_filters_and_strictness_go_on(phpunit: Loop) -> None:
         "/testAdds|Risky|odd/",
         "--fail-on-risky",
     )
-    toml = TOML.replace('["-c"', json.dumps(words)[:-1] + ', "-c"')
-    (phpunit.folder / "ciguard.toml").write_text(toml)
-    phpunit.plan()
+    phpunit.configure(phpunit.toml.replace('["-c"', json.dumps(words)[:-1] + ', "-c"'))
     verdict = phpunit.run()
     is_whole(verdict, phpunit)
     assert set(bad(verdict)) == {
@@ -203,8 +145,3 @@ def test_stop_file_ends_phpunit_after_the_file_that_it_is_at(phpunit: Loop) -> N
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     assert {line["unit"] for line in lines if "unit" in line} == {ADDS, ENDS[0]}
     assert [line["unit"] for line in lines if line.get("kind") == "closed"] == [ADDS, ENDS[0]]
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(phpunit: Loop) -> None:
-    kill_at_random_moments(phpunit, longest_s=2)

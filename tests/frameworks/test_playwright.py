@@ -8,23 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import clean_environment
-from frameworks.loop import (
-    Loop,
-    bad,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    link_node_modules,
-    needs_node,
-)
+from frameworks.loop import Loop, bad, is_whole
 
 import ciguard.run
 
-TOML = """[suite.js]
-framework = "playwright"
-command = ["sh", "-c", "exec ${RUN:-node_modules/.bin/playwright} test \\"$@\\"", "playwright"]
-timeout = "12s"
-"""
 ADDS = "tests/adds.spec.js"
 ENDS = "tests/ends.spec.js"
 IMPORTS = "tests/imports.spec.js"
@@ -34,13 +21,6 @@ SETUP = "tests/setup.spec.js"
 FILES = [
     *(ADDS, "tests/deep/adds.spec.js", ENDS, IMPORTS, "tests/memory.spec.js", ODD, SERIAL, SETUP),
 ]
-
-
-@pytest.fixture
-def playwright(tmp_path: Path) -> Loop:
-    needs_node("@playwright/test")
-    link_node_modules(tmp_path)
-    return lay_out(tmp_path, "playwright", TOML)
 
 
 def cases(loop: Loop, unit: str) -> dict[str, str]:
@@ -78,37 +58,6 @@ def test_every_case_of_every_file_is_recorded(playwright: Loop) -> None:
         "sums › multiplies": "skipped",
         "sums › subtracts": "passed",
     }
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected", "ending"),
-    [
-        ("hang", {(ENDS, "ends"): "timeout"}, "timeout"),
-        ("slow", {(ENDS, "ends"): "failed"}, "timeout"),
-        ("heap", {(ENDS, "ends"): "failed"}, "out_of_memory"),
-        ("runner", {(ENDS, "ends"): "crash"}, "crash"),
-        ("setup", {(SETUP, "one"): "failed"}, "completed"),
-        ("serial", {(SERIAL, "one after the other › second"): "failed"}, "completed"),
-    ],
-)
-@pytest.mark.parametrize("parallel", ["", "1"])
-def test_report_names_the_culprit_and_no_other_test(
-    playwright: Loop, way: str, expected: dict[tuple[str, str], str], ending: str, parallel: str
-) -> None:
-    verdict = playwright.run(WAY=way, PARALLEL=parallel, NODE_OPTIONS="--max-old-space-size=300")
-    is_whole(verdict, playwright)
-    assert bad(verdict) == expected
-    assert [one["ending"] for one in verdict["failures"]] == [ending] * len(expected)
-    assert verdict["verdict"] == "failed"
-
-
-@pytest.mark.soak
-def test_file_that_ends_the_runner_is_found(playwright: Loop) -> None:
-    verdict = playwright.run(WAY="import exit")
-    assert verdict["verdict"] == "incomplete"
-    assert [one["unit"] for one in verdict["missing"]] == [IMPORTS]
-    assert bad(verdict) == {}
 
 
 @pytest.mark.soak
@@ -192,8 +141,3 @@ def test_process_stops_after_a_file(playwright: Loop, tmp_path: Path) -> None:
 def test_own_reporters_go_on(playwright: Loop) -> None:
     assert playwright.run(OWN="1")["verdict"] == "passed"
     assert playwright.printed.count("OWN REPORTER") == 2
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(playwright: Loop) -> None:
-    kill_at_random_moments(playwright, longest_s=3.0)

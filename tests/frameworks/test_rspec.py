@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
-from frameworks.loop import (
-    Loop,
-    bad,
-    holds_memory,
-    is_whole,
-    kill_at_random_moments,
-    lay_out,
-    needs_program,
-)
+from frameworks.loop import Loop, bad, is_whole
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-TOML = """[suite.rb]
-framework = "rspec"
-command = ["sh", "-c", "exec ${RUN:-rspec} \\"$@\\"", "rspec"]
-timeout = "8s"
-"""
 SOAK = pytest.mark.soak
 ENDS = ("spec/ends_spec.rb", "ends ends")
-IMPORTS = ("spec/imports_spec.rb", "")
 SETUP = "spec/setup_spec.rb"
 FILES = [
     *("spec/deep/sums_spec.rb", "spec/ends_spec.rb", "spec/imports_spec.rb"),
     *("spec/memory_spec.rb", "spec/odd names_spec.rb", "spec/setup_spec.rb", "spec/sums_spec.rb"),
 ]
-
-
-@pytest.fixture
-def rspec(tmp_path: Path) -> Loop:
-    needs_program("rspec", "Debian's ruby-rspec")
-    return lay_out(tmp_path, "rspec", TOML)
 
 
 def test_every_example_of_every_file_is_recorded(rspec: Loop) -> None:
@@ -72,46 +48,6 @@ def test_every_example_of_every_file_is_recorded(rspec: Loop) -> None:
     nameless = ("odd [x] (y) ", "odd [x] (y) is expected to eq 1")  # until they have run
     begun = [case for unit, case in rspec.cases_begun() if unit == odd]
     assert sorted(begun) == sorted(set(cases) - set(nameless))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("exit!0", {ENDS: "crash"}),
-        ("hang", {ENDS: "timeout"}),
-        ("heap", {ENDS: "out_of_memory"}),
-        ("fork", {}),
-        ("import exit", {IMPORTS: "errored"}),
-        ("setup", {(SETUP, "setup one"): "failed", (SETUP, "setup two"): "failed"}),
-        ("teardown", {(SETUP, ""): "errored"}),
-        ("suite", {(file, ""): "errored" for file in FILES}),
-        ("helper", {(file, ""): "errored" for file in FILES}),
-    ],
-)
-def test_report_names_the_culprit_and_no_other_test(
-    rspec: Loop, way: str, expected: dict[tuple[str, str], str]
-) -> None:
-    verdict = rspec.run(WAY=way)
-    assert bad(verdict) == expected
-    is_whole(verdict, rspec)
-    assert verdict["verdict"] == ("failed" if expected else "passed")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("way", ["import kill", "import exit!"])
-def test_file_that_ends_the_process_at_import_is_found(rspec: Loop, way: str) -> None:
-    """All files are loaded before the first example: the leg finds it by bisection."""
-    verdict = rspec.run(WAY=way)
-    assert verdict["verdict"] == "incomplete"
-    assert bad(verdict) == {}
-    assert [one["unit"] for one in verdict["missing"]] == ["spec/imports_spec.rb"]
-
-
-@pytest.mark.soak
-def test_memory_is_that_of_the_file_that_holds_it(rspec: Loop) -> None:
-    rspec.run()
-    holds_memory(rspec, "spec/memory_spec.rb", least_mib=140, most_mib=190)
 
 
 @pytest.mark.soak
@@ -197,8 +133,3 @@ def test_fail_fast_names_what_it_left_out(rspec: Loop) -> None:
     assert verdict["verdict"] == "incomplete"
     assert bad(verdict) == {("spec/deep/sums_spec.rb", "sums fails"): "failed"}
     assert "fail_fast is set; --no-fail-fast runs all" in " ".join(rspec.printed.split())
-
-
-@pytest.mark.soak
-def test_killed_leg_goes_on_where_it_was(rspec: Loop) -> None:
-    kill_at_random_moments(rspec, longest_s=2)
