@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import fcntl
 import io
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from unittest.mock import patch
 
 import pytest
+from bytecode import write_bytecode
 from hypothesis import settings
 
 from ciguard import cli
@@ -37,13 +37,9 @@ settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package once, also where PYTHONDONTWRITEBYTECODE is set.
-
-    A leg without bytecode starts in 0.40 s of processor time, with it in 0.18 s.
-    """
     if hasattr(config, "workerinput"):
         return
-    compileall.compile_dir(Path(cli.__file__).parent, quiet=2)
+    write_bytecode(config)
     if file := config.getoption("--resume"):
         config.pluginmanager.register(PassedTests(Path(file)))
 
