@@ -17,7 +17,7 @@ from typing import ClassVar, Sequence
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes of the process; a test compares them with the table in the README."""
+    """Exit codes of the process; a test compares them with docs/reference/exit-codes.md."""
 
     OK = 0
     BUG = 1

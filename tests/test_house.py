@@ -194,3 +194,25 @@ def test_interrupted_soak_continues_with_what_did_not_pass(tmp_path: Path) -> No
     passed = (tmp_path / "passed").read_text().splitlines()
     assert f"{len(passed)} passed" in first.stdout
     assert f"{len(passed)} deselected" in second.stdout
+
+
+NAMED_FILE = re.compile(r"\b(?:ciguard|templates|benchmarks|demo|docs)/[\w./-]*\w\.(?:py|j2|md)\b")
+TEXT_OF_SOURCE = re.compile(r'<#.*?#>|""".*?"""|#[^\n]*', re.DOTALL)
+
+
+def test_files_named_in_comments_and_docstrings_exist() -> None:
+    sources = [
+        path
+        for folder in ("ciguard", "templates", "tests", "benchmarks", "demo")
+        for suffix in ("*.py", "*.j2")
+        for path in (ROOT / folder).rglob(suffix)
+        if "samples" not in path.parts
+    ]
+    named = {
+        name: path
+        for path in sources
+        for text in TEXT_OF_SOURCE.findall(path.read_text("utf-8"))
+        for name in NAMED_FILE.findall(text)
+    }
+    assert len(named) > 20
+    assert {name: path for name, path in named.items() if not (ROOT / name).is_file()} == {}

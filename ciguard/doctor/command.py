@@ -373,4 +373,4 @@ def _machine() -> Iterator[Check]:
         what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")
     else:
-        yield ok("measuring", f"a leg on {CURRENT.NAME} measures and guards memory")
+        yield ok("measuring", f"a shard on {CURRENT.NAME} measures and guards memory")

@@ -108,7 +108,7 @@ def _request(
             raise InputError(error.what, where=where, fix=fix) from error
         listed = inventory_codec.read(io.BytesIO(content), units).units
         if not listed:
-            raise NothingToDo("no unit is listed", where=where)
+            raise NothingToDo("no test is listed", where=where)
         resolved = inventory_codec.resolve_suites(listed, suites_of(invocation.config()), where)
         return None, commit_test.Request(tuple(unit.key for unit in resolved))
     content = local.read(invocation.folder / comparison_file)

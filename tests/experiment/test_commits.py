@@ -216,7 +216,7 @@ def test_unknown_commit_suite_or_no_unit_is_an_error(project: Path, ciguard: Cig
     done = ciguard(*both, "no-such", "--units", "-", cwd=project, stdin="x", expect=3)
     assert "git: no commit 'no-such'" in done.stderr
     done = ciguard(*both, "HEAD", "--units", "-", cwd=project, expect=5)
-    assert "no unit is listed" in done.stderr
+    assert "no test is listed" in done.stderr
     other = '[{"unit": "x", "suite": "other"}]'
     done = ciguard(*both, "HEAD", "--units", "-", cwd=project, stdin=other, expect=3)
     assert "no suite 'other'" in done.stderr

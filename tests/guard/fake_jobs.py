@@ -1,4 +1,4 @@
-"""What GitHub may say of the legs of a `world.World`: in memory, or by the fake server."""
+"""What GitHub may say of the legs of a `fixtures.World`: in memory, or by the fake server."""
 
 from __future__ import annotations
 

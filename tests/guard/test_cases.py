@@ -1,4 +1,4 @@
-"""Every row of `cases.py` through the real command, with the jobs at a server on this machine."""
+"""Every row of `cases` through the real command, with the jobs at a server on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record and its job say together, beyond the rows of `cases.py`."""
+"""What a record and its job say together, beyond the rows of `cases`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leg never writes: what rows of cases.py, through the real command, leave open."""
+"""What a leg never writes: what the rows of `cases`, through the real command, leave open."""
 
 from __future__ import annotations
 

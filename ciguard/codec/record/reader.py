@@ -349,7 +349,7 @@ def _lines_after_end(source: str, lines: list[Line]) -> Iterator[str]:
     kinds = list(map(type, lines))
     extra_lines = len(lines) - 1 - kinds.index(EndLine) if EndLine in kinds else 0
     if extra_lines:
-        yield f"{source}: {extra_lines:,} line{'s' * (extra_lines != 1)} behind the end of the leg"
+        yield f"{source}: {extra_lines:,} line{'s' * (extra_lines != 1)} after the end of the shard"
 
 
 def _has_restart(lines: list[Line]) -> bool:

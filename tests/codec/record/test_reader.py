@@ -340,7 +340,7 @@ def test_worse_end_line_wins_within_a_step_and_last_step_wins() -> None:
 def test_lines_after_the_end_line_are_damage() -> None:
     good = EndLine("completed", 9.0, 0)
     _, damage = ended(good, ProcessLine(2, 1), good)
-    assert damage == ("a/supervisor.jsonl: 2 lines behind the end of the leg",)
+    assert damage == ("a/supervisor.jsonl: 2 lines after the end of the shard",)
 
 
 @pytest.mark.parametrize(

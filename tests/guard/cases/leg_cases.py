@@ -117,10 +117,10 @@ RECORDS = {
 CUT_AFTER_4_S = "its record is truncated; last line 3.90 s after its start"
 INTEGRITY = {
     "lines behind the end": shown(
-        "incomplete", damages.lines_after_the_end, "2 lines behind the end of the leg"
+        "incomplete", damages.lines_after_the_end, "2 lines after the end of the shard"
     ),
     "resumed behind the end": shown(
-        "incomplete", damages.resumed_after_the_end, "1 line behind the end of the leg", "unknown"
+        "incomplete", damages.resumed_after_the_end, "1 line after the end of the shard", "unknown"
     ),
     "two ends": shown(
         "incomplete", damages.a_worse_end_before, "stopped at its deadline", "deadline"
