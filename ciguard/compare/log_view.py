@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_changes import SOURCE, VERDICTS
+from ciguard.compare.metric_changes import VERDICTS
 from ciguard.document import (
     Bullets,
     Cell,
@@ -19,6 +19,7 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
+from ciguard.logs.process_logs import SOURCE
 from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:

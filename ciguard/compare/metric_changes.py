@@ -28,8 +28,8 @@ from ciguard.compare.statistics import (
 )
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
-from ciguard.logs.values import KeyField, LogValue, Place, distinct
-from ciguard.model import TIME_UNITS, LogMetric
+from ciguard.logs.values import distinct
+from ciguard.model import TIME_UNITS
 from ciguard.text import change_text, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
+    from ciguard.logs.process_logs import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 
@@ -60,7 +61,6 @@ def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionC
     )
 
 
-SOURCE: Final = "source"  # the fact with the log of a value
 MAX_PAIRS: Final = 20  # shown of a run
 
 
@@ -84,21 +84,8 @@ def find_neighbours(before: Sequence[LogMetric], after: Sequence[LogMetric]) -> 
     """Return the pairs of similar values of two runs, at most 20 of each kind."""
     if not before or not after:
         return NO_NEIGHBOURS
-    pairing = pair_values(*([_log_value(metric) for metric in side] for side in (before, after)))
+    pairing = pair_values(*([metric.log_value for metric in side] for side in (before, after)))
     return Neighbours(pairing.nearest[:MAX_PAIRS], pairing.refused[:MAX_PAIRS])
-
-
-def _log_value(metric: LogMetric) -> LogValue:
-    key = tuple(
-        KeyField(name, value, metric.printed.get(name, "")) for name, value in metric.key.items()
-    )
-    unit = "B" if metric.unit == "bytes" else metric.unit
-    # Without job and step: a test may run in any shard.
-    place = Place(line=metric.line or 0)
-    facts = ((SOURCE, metric.source),)
-    return LogValue(
-        metric.name, metric.value, unit, key, place, resolution=metric.resolution, facts=facts
-    )
 
 
 # "changed": the metric differs, and neither direction is better; "not judged": too few values.
@@ -355,7 +342,7 @@ def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
     resolutions: dict[MetricKey, float] = {}
     for metric in printed:
         key = metric_key(metric)
-        resolutions[key] = max(resolutions.get(key, 0.0), metric.resolution)
+        resolutions[key] = max(resolutions.get(key, 0.0), metric.log_value.resolution)
     return resolutions
 
 

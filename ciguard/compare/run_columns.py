@@ -12,7 +12,8 @@ from ciguard.compare.series import SeriesSummary, summarize_series
 from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
-from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, LogMetric, Record, Result, ShardLine
+from ciguard.logs.process_logs import LogMetric
+from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.model import LogMetric, Record
+from ciguard.model import MetricLine, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
     from ciguard.logs.values import LogValue
 
 MAX_METRICS: Final = 200_000  # of a run; about 80 MB
+SOURCE: Final = "source"  # the fact with the path of a value's log
 _LOG: Final = re.compile(r"(?:.*/)?process-(\d{3,})\.log")
 
 
 def is_process_log(path: str) -> bool:
     """Return whether a file of a record is the output of one of its processes."""
     return _LOG.fullmatch(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LogMetric(MetricLine):
+    """A metric that a process printed to its log, not to the record; its only fact is `SOURCE`."""
+
+    log_value: LogValue = field(kw_only=True)
 
 
 class ProcessLogs:
@@ -85,10 +93,8 @@ def _metric(value: LogValue, path: str) -> LogMetric:
         value.name,
         value.value,
         "bytes" if value.unit == "B" else value.unit,
-        {field.name: field.value for field in value.key},
+        {part.name: part.value for part in value.key},
         value.place.line,
         process=int(match[1]) if match is not None else None,
-        source=path,
-        resolution=value.resolution,
-        printed={field.name: field.printed for field in value.key if field.printed},
+        log_value=replace(value, facts=((SOURCE, path),)),
     )

@@ -249,21 +249,6 @@ class MetricLine:
 
 
 @dataclass(frozen=True, **SLOTS)
-class LogMetric(MetricLine):
-    """A number that a process printed to its log, not to the record.
-
-    Attributes:
-        source: the log's path, in which `line` counts.
-        resolution: size of the last printed digit, in the value's unit.
-        printed: by name, a value of the key as the log rounds it.
-    """
-
-    source: str = ""
-    resolution: float = 0.0
-    printed: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, **SLOTS)
 class EventLine:
     """An event or a decision of the leg; `detail` is text for people.
 

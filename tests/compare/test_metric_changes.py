@@ -25,7 +25,9 @@ from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.logs.pattern_table import Direction
-from ciguard.model import FAIL_CONDITIONS, LogMetric, MetricLine, Result
+from ciguard.logs.process_logs import LogMetric
+from ciguard.logs.values import LogValue, Place
+from ciguard.model import FAIL_CONDITIONS, MetricLine, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +52,8 @@ def compared(before: list[MetricLine], after: list[MetricLine]) -> Comparison:
     def run(number: int, lines: list[MetricLine]) -> Any:
         *own, end = leg_lines("01", [case("a")], run_id=number)
         reported = b"".join(map(encode_line, [*own, *lines, end]))
-        return runs_from_records(read_records([("r/supervisor.jsonl", reported)]), f"run {number}")[
-            0
-        ]
+        records = read_records([("r/supervisor.jsonl", reported)])
+        return runs_from_records(records, f"run {number}")[0]
 
     return compare_run(run(2, after), None, [run(1, before)])
 
@@ -321,7 +322,8 @@ def test_mixed_values_make_a_mixed_run() -> None:
 
 def test_difference_below_the_last_printed_digit_is_none() -> None:
     def run(run_id: int, value: float, resolution: float) -> Any:
-        line = LogMetric("m", value, "bytes", source="process-001.log", resolution=resolution)
+        log_value = LogValue("m", value, "B", (), Place(), resolution=resolution)
+        line = LogMetric("m", value, "bytes", log_value=log_value)
         return runs_from_records([measured(run_id, line)], f"{run_id}")[-1]
 
     context = Context(directions=EXACT)

@@ -32,14 +32,8 @@ key = []
 
 
 def test_only_logs_of_processes_are_read() -> None:
-    names = (
-        "process-001.log",
-        "a/b/process-1234.log",
-        "process-1.log",
-        "process-001.log.gz",
-        "log",
-    )
-    assert [is_process_log(name) for name in names] == [True, True, False, False, False]
+    names = "process-001.log a/b/process-1234.log process-1.log process-001.log.gz log"
+    assert [is_process_log(name) for name in names.split()] == [True, True, False, False, False]
 
 
 def record(folder: Path, name: str, script: str) -> None:
@@ -52,12 +46,8 @@ def test_metrics_of_two_records_are_compared(ciguard: Ciguard, tmp_path: Path) -
         record(tmp_path, name, f"echo 'heap after the run: {heap} MiB'; echo 'took {took} s'")
     done = ciguard("compare", "before", "after", "--format", "json", cwd=tmp_path)
     (found,) = json.loads(done.stdout)["metrics"]["changes"]
-    assert (found["name"], found["unit"], found["before"], found["after"]) == (
-        "heap",
-        "bytes",
-        100 << 20,
-        150 << 20,
-    )
+    facts = tuple(found[key] for key in ("name", "unit", "before", "after"))
+    assert facts == ("heap", "bytes", 100 << 20, 150 << 20)
 
 
 def test_printed_metrics_stand_behind_those_of_the_record(tmp_path: Path) -> None:
