@@ -153,7 +153,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.next_change": (
         *("workflow.actions_address", "audit", "config", "errors", "sources.local", "workflow"),
     ),
-    "audit.output_formats": ("document", "render"),
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.repository_reader": (
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),

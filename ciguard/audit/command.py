@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ciguard.audit.matrix_command import CONDITIONS, audit_matrix
-from ciguard.audit.output_formats import FORMATS
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
+
+FORMATS: Final = ("text", "markdown", "html", "json")
 
 
 @click.command()
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     "--history", metavar="FILE|branch:NAME|URL", help="Past runs: they add times to the counts."
 )
 @click.option(
-    "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
+    "--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format."
 )
 @click.option(
     "-o", "--output", metavar="FILE|-", help="File for the plan of the matrix, for `ciguard guard`."

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit import tool_listings
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import Audit, audit
-from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.proposal import WorkflowChange, propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
@@ -21,6 +20,7 @@ from ciguard.codec import inventory_file
 from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.history.stores import load, open_store
+from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
 from ciguard.workflow.guard_job import split_target
@@ -82,7 +82,11 @@ def audit_matrix(
             console.err(f"plan {plan.plan.id}: {count}, written to {output}")
     if output != "-":
         page = result, proposal, _next_change(invocation, matrix, shards, filter_key)
-        console.out(FORMATS[format_](partial(document, *page), partial(as_json, *page)))
+        is_json = format_ == "json"
+        answer = (
+            json.dumps(as_json(*page), indent=1) if is_json else as_format(document(*page), format_)
+        )
+        console.out(answer)
     failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](result)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(result)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -9,7 +10,6 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Extent, read_repository
 from ciguard.audit.repository_view import as_json, document, headline
 from ciguard.audit.rule_table import RULES, audit_repository
@@ -18,6 +18,7 @@ from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.repository_ref import REPOSITORY, RepositoryRef, resolve_repository, token_of
 from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
+from ciguard.render.formats import as_format
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ def audit_remote(
     path = f"{FOLDER}/{PurePosixPath(workflow).name}" if workflow else ""
     audit = audit_repository(facts, path)
     console.err(f"GitHub: {facts.calls:,} of {calls.limit:,} calls")
-    console.out(FORMATS[format_](lambda: document(audit), lambda: as_json(audit)))
+    is_json = format_ == "json"
+    answer = (
+        json.dumps(as_json(audit), indent=1) if is_json else as_format(document(audit), format_)
+    )
+    console.out(answer)
     failed = [rule for rule in RULES if rule in fail_on and audit.findings[rule]]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(audit)}")

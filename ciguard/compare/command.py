@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -32,7 +33,7 @@ from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import FAIL_CONDITIONS, CaseKey, Record
-from ciguard.render.markdown import as_markdown
+from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.record_finder import FoundRecords, RecordFinder
@@ -73,24 +74,16 @@ _OUTPUTS: Final[Mapping[type, tuple[str, Callable[..., tuple[Block, ...]], Calla
 }
 
 
-def _blocks(comparison: AnyComparison) -> tuple[Block, ...]:
-    return _OUTPUTS[type(comparison)][1](comparison)
-
-
-def _html(comparison: AnyComparison) -> str:
-    # Imported here: text and JSON do not need Jinja.
-    from ciguard.render.html import as_html  # noqa: PLC0415
-
-    return as_html(_blocks(comparison))
+def _rendered(format_: str, comparison: AnyComparison) -> str:
+    _, blocks, as_json = _OUTPUTS[type(comparison)]
+    if format_ == "json":
+        return as_json(comparison)
+    location = "the JSON and the HTML page"
+    return as_format(blocks(comparison), format_, full_text_location=location)
 
 
 FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
-    "text": lambda comparison: as_text(_blocks(comparison)),
-    "markdown": lambda comparison: as_markdown(
-        _blocks(comparison), full_text_location="the JSON and the HTML page"
-    ),
-    "json": lambda comparison: _OUTPUTS[type(comparison)][2](comparison),
-    "html": _html,
+    name: partial(_rendered, name) for name in ("text", "markdown", "json", "html")
 }
 
 
@@ -178,13 +171,13 @@ def command(
         )
         comparison = _compare(invocation, (base, head), history, lookup, results)
     answer = FORMATS[format_](comparison)
+    noun, blocks, _ = _OUTPUTS[type(comparison)]
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(as_text(_blocks(comparison)[:1]))
+        console.out(as_text(blocks(comparison)[:1]))
     if unknown := sorted(conditions - {*comparison.conditions_met}):
-        noun = _OUTPUTS[type(comparison)][0]
         console.err(f"warning: --fail-on {','.join(unknown)}: not known of {noun}")
     return exit_code(comparison, conditions, strict=strict)
 

@@ -300,13 +300,11 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
 
 
 def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:
-    from ciguard.render import markdown, plaintext  # noqa: PLC0415
+    from ciguard.render.formats import as_format  # noqa: PLC0415
 
     if format_ == "json":
         return json.dumps(content, indent=2, allow_nan=False) + "\n"
-    if format_ == "markdown":
-        return markdown.as_markdown(blocks)
-    return plaintext.as_text(blocks, rows=MAX_ROWS)
+    return as_format(blocks, format_, rows=MAX_ROWS)
 
 
 def exit_code(experiment: Experiment) -> ExitCode:

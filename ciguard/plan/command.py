@@ -67,7 +67,7 @@ from ciguard.plan.planner import (
 )
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
 from ciguard.plan.time_limits import TimeLimits, TimeoutRule, time_limits
-from ciguard.render.markdown import as_markdown
+from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
@@ -502,13 +502,7 @@ def _rendered(result: PlanResult, format_: str) -> str:
     if format_ == "json":
         return result.content.decode("ascii")
     blocks = view.document(result.plan, result.split, drawn=format_ == "html")
-    if format_ == "markdown":
-        return as_markdown(blocks, full_text_location="the plan file")
-    if format_ == "html":
-        from ciguard.render.html import as_html  # noqa: PLC0415  # Jinja costs a fifth of a plan
-
-        return as_html(blocks)
-    return as_text(blocks, rows=MAX_SHARDS)
+    return as_format(blocks, format_, rows=MAX_SHARDS, full_text_location="the plan file")
 
 
 @dataclass(frozen=True, slots=True)

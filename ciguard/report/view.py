@@ -18,6 +18,7 @@ from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
+from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
 from ciguard.render.mermaid import bar_chart
@@ -237,7 +238,4 @@ class Report:
 
     def page(self) -> str:
         """Return the report as an HTML page."""
-        # Imported here: Markdown does not need Jinja.
-        from ciguard.render.html import as_html  # noqa: PLC0415
-
-        return as_html(self.blocks)
+        return as_format(self.blocks, "html")
