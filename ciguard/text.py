@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from ciguard.model import CaseKey, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+_Item = TypeVar("_Item")
 
 # All characters that Markdown may read as markup within a line: "_" not inside a word, ":" only
 # before a slash, which makes an address a link.
@@ -21,6 +22,7 @@ _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much: "413 times" is clearer than "+41,234 %"
 ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
+MAX_NAMED: Final = 5  # names in a sentence; others are counted
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
 _RULER: Final = "=!-_*# "  # characters that frameworks draw around a line
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # Maven's last line contains nothing else
@@ -154,6 +156,24 @@ def count_of(number: int, noun: str) -> str:
     """Format a count: "1 unit", "1,040 units", "2 processes"."""
     ending = "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{'' if number == 1 else ending}"
+
+
+def name_some(
+    items: Sequence[_Item],
+    name: Callable[[_Item], str],
+    most: int = MAX_NAMED,
+    separator: str = ", ",
+    last: str = " and ",
+) -> str:
+    """Return "a, b and 3 more".
+
+    Args:
+        name: formats an item; called for `most` items.
+        last: separates the number of the other items.
+    """
+    more = len(items) - most
+    named = separator.join(map(name, items[:most]))
+    return f"{named}{last}{more:,} more" if more > 0 else named
 
 
 def whole_name(key: UnitKey) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ciguard.model import CaseKey, UnitKey
+from ciguard.render.notes import name_shards
 from ciguard.text import (
     case_name,
     change_text,
@@ -20,6 +21,7 @@ from ciguard.text import (
     duration,
     escaped,
     linked,
+    name_some,
     one_line,
     percent,
     percents,
@@ -72,11 +74,15 @@ def test_changes_have_two_decimals_and_their_amount() -> None:
 
 
 def test_counts() -> None:
-    assert [count_of(number, "unit") for number in (1, 0, 1040)] == [
-        "1 unit",
-        "0 units",
-        "1,040 units",
-    ]
+    counts = [count_of(number, "unit") for number in (1, 0, 1040)]
+    assert counts == ["1 unit", "0 units", "1,040 units"]
+
+
+def test_long_lists_of_names_are_shortened() -> None:
+    assert name_some(range(7), str) == "0, 1, 2, 3, 4 and 2 more"
+    assert name_some(range(1002), str, 1, last="\nand ") == "0\nand 1,001 more"
+    assert name_shards(["03"]) == "shard 03"
+    assert name_shards(["03", "05", "07"], 2) == "shards 03, 05 and 1 more"
 
 
 def test_one_line_escapes_invisible_characters() -> None:

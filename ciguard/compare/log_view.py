@@ -20,7 +20,7 @@ from ciguard.document import (
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.logs.process_logs import SOURCE
-from ciguard.text import change_text, count_of, duration, size
+from ciguard.text import change_text, count_of, duration, name_some, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,8 +117,7 @@ def _missing(places: Sequence[Place]) -> str:
         )
         for place in places
     ]
-    rest = len(names) - MAX_MISSING
-    return ", ".join([*names[:MAX_MISSING], *([f"and {rest:,} more"] if rest > 0 else [])])
+    return name_some(names, str, MAX_MISSING, last=", and ")
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:

@@ -19,7 +19,7 @@ from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.render.machine_view import slowdown_text
-from ciguard.render.notes import name_some
+from ciguard.render.notes import name_shards
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
@@ -129,9 +129,7 @@ def incomplete_text(reason: IncompleteReason) -> str:
 
 def shards_text(names: Sequence[str]) -> str:
     """Return "shard 02", "shards 02, 05, 07 and 3 more"; "the only shard" for result files."""
-    if not any(names):
-        return "the only shard"
-    return f"{'shard' if len(names) == 1 else 'shards'} {name_some(names, MAX_NAMED)}"
+    return name_shards(names, MAX_NAMED) if any(names) else "the only shard"
 
 
 def as_sentence(text: str) -> str:

@@ -14,8 +14,8 @@ from ciguard.guard.headline import headline
 from ciguard.guard.view import FailedTest, describe_result, failure_kind, group_by_test
 from ciguard.guard.wording import finding_message
 from ciguard.model import Result, Suite, UnitKey, repository_path
-from ciguard.render.notes import MAX_NAMED, name_some
-from ciguard.text import one_line, unit_name
+from ciguard.render.notes import name_shards
+from ciguard.text import name_some, one_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def annotations_of(
 
 
 def _of_finding(finding: Finding, level: Literal["error", "warning"]) -> Annotation:
-    text = "\n".join([one_line(finding_message(finding), 1000), *_name_units(finding.units)])
+    text = _with_units(one_line(finding_message(finding), 1000), finding.units)
     return Annotation(level, text, finding.kind.replace("_", " "))
 
 
@@ -69,8 +69,7 @@ def _of_failure(test: FailedTest, suites: Mapping[str, Suite]) -> Annotation:
     result = test.first.result
     title = unit_name(test.key.unit_key, 120)
     shards = list(dict.fromkeys(failure.shard for failure in test.failures))
-    shard_names = f"{'shard' if len(shards) == 1 else 'shards'} {name_some(shards)}"
-    origin = ", ".join(filter(None, (test.combinations(suites), shard_names)))
+    origin = ", ".join(filter(None, (test.combinations(suites), name_shards(shards))))
     return _at_line(result, f"{describe_result(result, _CHARS)} ({origin})", title, suites)
 
 
@@ -82,7 +81,7 @@ def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
     with_file = (failure for failure in cause.failures if failure.result.file)
     first = next(with_file, cause.failures[0]).result
     units = tuple(dict.fromkeys(test.key.unit_key for test in failed))
-    text = "\n".join([describe_result(first, _CHARS), *_name_units(units)])
+    text = _with_units(describe_result(first, _CHARS), units)
     return _at_line(first, text, summary_line(cause, 120), suites)
 
 
@@ -91,11 +90,10 @@ def _at_line(result: Result, text: str, title: str, suites: Mapping[str, Suite])
     return Annotation("error", text, title, file or "", result.line)
 
 
-def _name_units(keys: Sequence[UnitKey]) -> list[str]:
-    """Return the names of the first few, and the number of the others."""
-    shown = [unit_name(key) for key in keys[:MAX_NAMED]]
-    more = len(keys) - len(shown)
-    return [*shown, f"and {more:,} more"] if more else shown
+def _with_units(message: str, keys: Sequence[UnitKey]) -> str:
+    """Return a message, with the first few units and the number of the others below it."""
+    names = name_some(keys, unit_name, separator="\n", last="\nand ")
+    return f"{message}\n{names}" if keys else message
 
 
 def outputs_of(verdict: Verdict) -> dict[str, str]:

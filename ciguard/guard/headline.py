@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.wording import finding_message
+from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
@@ -58,9 +59,7 @@ def _units(cases: Sequence[Failure | Excused]) -> int:
 
 def _shards(keys: Sequence[str], verdict: Verdict) -> str:
     """Return "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
-    more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
-    word = "shard" if len(keys) == 1 else "shards"
-    return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
+    return f"{name_shards(keys, MAX_SHARDS)} of {len(verdict.legs)}"
 
 
 def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:

@@ -30,14 +30,22 @@ from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
-from ciguard.render.notes import MAX_NAMED
 from ciguard.render.variant_groups import (
     fingerprint,
     group_variants,
     link_shards,
     name_combinations,
 )
-from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
+from ciguard.text import (
+    MAX_NAMED,
+    case_name,
+    count_of,
+    distinct_lines,
+    duration,
+    one_line,
+    size,
+    unit_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.render.notes import Note, Words, fill, name_some
-from ciguard.text import count_of
+from ciguard.render.notes import Note, Words, fill
+from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -457,7 +457,9 @@ def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
     text = fill(WORDS[finding.kind].message, _facts(finding))
     prefix = f"shard {finding.shard}: " if finding.shard else ""
     if len(shards) > 1:
-        prefix = f"{count_of(len(shards), 'shard')} ({name_some(shards, MAX_SHARDS_NAMED)}): "
+        prefix = (
+            f"{count_of(len(shards), 'shard')} ({name_some(shards, one_line, MAX_SHARDS_NAMED)}): "
+        )
     cause = f": {note_text(finding.cause)}" if finding.cause is not None else ""
     return f"{prefix}{text}{cause}"
 

@@ -14,7 +14,7 @@ from ciguard.plan.declared_needs import MIN_PEAKS, peak_counts
 from ciguard.plan.estimates import WINDOW, Observations
 from ciguard.plan.inventory import file_of
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
-from ciguard.text import count_of, duration, size, unit_name, whole_name
+from ciguard.text import count_of, duration, name_some, size, unit_name, whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,11 +79,10 @@ def find_unit(basis: PlanInputs, text: str) -> int:
     if len(matched) == 1:
         return matched[0]
     if matched:
-        named = [f"\n    {names[position]}" for position in matched[:MAX_NAMED]]
-        if len(matched) > MAX_NAMED:
-            named.append(f"\n    and {len(matched) - MAX_NAMED:,} more")
+        line = "\n    "
+        named = name_some(matched, names.__getitem__, MAX_NAMED, line, f"{line}and ")
         what = f"{count_of(len(matched), 'test')} match {text!r:.100}"
-        raise InputError(what, where="--explain", fix=f"pass one of:{''.join(named)}")
+        raise InputError(what, where="--explain", fix=f"pass one of:{line}{named}")
     # Compared also by the last part of the name: long ids of one file are all similar.
     spellings = {name.rpartition("::")[2]: name for name in reversed(names)}
     spellings |= {name: name for name in names}

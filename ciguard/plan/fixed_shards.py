@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from ciguard.errors import InputError
 from ciguard.model import Plan, PlanNote, Prediction, Shard, UnitKey
 from ciguard.plan.declared_needs import gpu_notes
-from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
 from ciguard.plan.problem import ProblemBuilder, with_estimates
 from ciguard.plan.warnings import plan_warnings
-from ciguard.text import count_of
+from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +64,7 @@ def fixed_assignment(
     if len(without) == len(units) and not empty:
         return None
     if without:
-        what = f"{count_of(len(without), 'unit')} without a shard: {name_some(without)}"
+        what = f"{count_of(len(without), 'unit')} without a shard: {name_some(without, one_line)}"
         fix = "name the shard of every unit, or of none"
         raise InputError(what, where=source, fix=fix)
     shards: dict[UnitKey, list[str]] = defaultdict(list)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, UnitKey
 from ciguard.model.plan import exclusion_rule
-from ciguard.text import one_line
+from ciguard.text import name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
 
 MAX_CODE_POINT: Final = "\U0010ffff"  # sorts after every text with the same beginning
-MAX_NAMED: Final = 5  # ids in a message; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,9 @@ def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
     if keys:
         fix = "a unit runs once: list it once, or give each its own name"
         units = sorted({key.unit for key in keys})
-        raise InputError(f"listed more than once: {name_some(units)}", where=where, fix=fix)
+        raise InputError(
+            f"listed more than once: {name_some(units, one_line)}", where=where, fix=fix
+        )
 
 
 def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
@@ -225,12 +226,6 @@ def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
         if pattern == unit.unit or fnmatch.fnmatchcase(unit.unit, pattern):
             return exclusion_rule(unit.suite, pattern)
     return None
-
-
-def name_some(ids: Sequence[str]) -> str:
-    """Return some ids as one line of a message; the rest is counted."""
-    shown = ", ".join(one_line(unit) for unit in ids[:MAX_NAMED])
-    return shown if len(ids) <= MAX_NAMED else f"{shown} and {len(ids) - MAX_NAMED} more"
 
 
 def file_of(unit: InventoryUnit) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -31,9 +32,11 @@ from ciguard.model import UnitKey
 from ciguard.render.mermaid import bar_chart
 from ciguard.text import (
     ID_WIDTH,
+    MAX_NAMED,
     count_of,
     distinct_lines,
     duration,
+    name_some,
     one_line,
     price,
     size,
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
 
 MIN_MEASURED_RATIO: Final = 0.5  # of a shard's tests: with fewer, its peak is a lower bound
 SMALL_RISK: Final = 0.001  # smaller ones cannot be validated by runs
-MAX_NAMED: Final = 5  # names in a sentence
 MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards
 KEY_WIDTH: Final = 12
@@ -139,9 +141,10 @@ def note_text(note: PlanNote) -> str:
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, dict):
         worst = sorted(value.items(), key=lambda pair: (-pair[1], pair[0]))
-        return _some([f"{one_line(key, ID_WIDTH)} ({_number(name, n)})" for key, n in worst])
+        named = [f"{one_line(key, ID_WIDTH)} ({_number(name, n)})" for key, n in worst]
+        return name_some(named, str)
     if isinstance(value, (list, tuple)):
-        return _some([one_line(item, ID_WIDTH) for item in value])
+        return name_some(value, partial(one_line, width=ID_WIDTH))
     return one_line(value, ID_WIDTH) if isinstance(value, str) else _number(name, value)
 
 
@@ -151,11 +154,6 @@ def _number(name: str, value: float) -> str:
     if name.endswith("_bytes"):
         return size(value)
     return f"{100 * value:g}%" if name.endswith("_ratio") else f"{value:,}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[Block, ...]:
@@ -211,7 +209,7 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     for reason, count in sorted((+deselected).items()):
         yield "deselected", f"{count_of(count, 'test')} by {one_line(reason)}"
     if skipped:
-        yield "skipped files", _some(sorted(skipped))
+        yield "skipped files", name_some(sorted(skipped), str)
     yield "history", _history(plan)
     if measured:
         yield from _times(plan)
@@ -377,7 +375,7 @@ def _alternative_notes(plan: Plan) -> Iterator[str]:
             yield f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
     unset = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
     if unset:
-        yield f"job set-up is not counted: set {_some(unset)}"
+        yield f"job set-up is not counted: set {name_some(unset, str)}"
     if len(plan.alternatives) > 1:
         yield "alternatives are sums of times, without the limits of memory"
 

@@ -11,12 +11,11 @@ from signal import Signals
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.text import MAX_NAMED, count_of, duration, name_some, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_NAMED: Final = 5  # names in a sentence; others are counted
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
 _MESSAGES: Final = ("error", "advice", "output")  # facts of foreign text; spaces are merged
 _OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
@@ -57,11 +56,9 @@ def fill(template: str, facts: Mapping[str, Any]) -> str:
     return _FORMATTER.vformat(_OPTIONAL.sub(optional, template), (), facts)
 
 
-def name_some(names: Sequence[str], most: int = MAX_NAMED, separator: str = ", ") -> str:
-    """Return "a, b and 3 more"."""
-    more = len(names) - most
-    named = separator.join(map(one_line, names[:most]))
-    return named + (f" and {more:,} more" if more > 0 else "")
+def name_shards(keys: Sequence[str], most: int = MAX_NAMED) -> str:
+    """Return "shard 03", "shards 03, 05 and 2 more"."""
+    return f"{'shard' if len(keys) == 1 else 'shards'} {name_some(keys, one_line, most)}"
 
 
 class _FactFormatter(Formatter):
@@ -89,7 +86,7 @@ def _shown(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return one_line(" ".join(value.split()) if name in _MESSAGES else value, MAX_CHARS)
     if isinstance(value, (list, tuple)):
-        return name_some(value)
+        return name_some(value, one_line)
     if name.endswith("_s"):
         return duration(value)
     if name.endswith("_bytes"):

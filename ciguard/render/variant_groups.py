@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ciguard.document import Link, Span, join
-from ciguard.text import count_of, one_line
+from ciguard.text import MAX_NAMED, count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-MAX_NAMED: Final = 5  # combinations or shards; others are counted
 _MARKS: Final = (
     (re.compile(r"(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"()]+[\\/])+[^\s\\/:'\"(),]*"), "<path>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
@@ -66,15 +65,10 @@ def name_combinations(keys: Sequence[CaseKey | UnitKey], suites: Mapping[str, Su
     every = {*variants, *variants_of_test}
     number = count_of(len(every), "combination" if is_matrix else "variant")
     # The name of a combination has commas of its own.
-    names = "; ".join(map(one_line, variants_of_test[:MAX_NAMED]))
-    more = (
-        f" and {len(variants_of_test) - MAX_NAMED:,} more"
-        if len(variants_of_test) > MAX_NAMED
-        else ""
-    )
+    names = name_some(variants_of_test, one_line, separator="; ")
     is_partial = suite is None or every - {*variants_of_test}
     count = f"{len(variants_of_test)} of {number}" if suite is not None else number
-    return f"in {count}{f': {names}{more}' if is_partial else ''}"
+    return f"in {count}{f': {names}' if is_partial else ''}"
 
 
 def link_shards(shards: Sequence[str], links: Links) -> tuple[Span, ...]:

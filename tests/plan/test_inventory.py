@@ -17,7 +17,7 @@ from ciguard.history.query import BaseQuery, BaseUnitCount
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, UnitCount
 from ciguard.plan.base_count import base_count_with_files, with_base_counts
-from ciguard.plan.inventory import file_of, inventory, name_some
+from ciguard.plan.inventory import file_of, inventory
 from ciguard.plan.planner import Provenance
 
 A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")
@@ -93,10 +93,6 @@ def test_listing_may_omit_the_only_suite_or_variant() -> None:
         resolve_suites([InventoryUnit("a")], two, "file")
     with pytest.raises(InputError, match=r"(?s)no variant ''.*'net10', 'net471'"):
         resolve_suites([InventoryUnit("a", "unit")], two, "file")
-
-
-def test_long_list_of_ids_is_shortened() -> None:
-    assert name_some([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
 
 
 def test_folder_of_test_files_can_be_the_place_of_units() -> None:

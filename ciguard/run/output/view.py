@@ -15,7 +15,7 @@ from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
-from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
+from ciguard.text import count_of, duration, last_error_line, last_line, name_some, size, unit_name
 
 if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
@@ -381,9 +381,8 @@ def describe_resumed(done: int, planned: int, records: int, failed: Sequence[Uni
     text = f"{done} of {count_of(planned, 'test')} ended before, in {count_of(records, 'record')}"
     if not failed:
         return text
-    names = ", ".join(map(unit_name, failed[:MAX_NAMED]))
-    more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
-    return f"{text}; retry of {count_of(len(failed), 'failed test')}: {names}{more}"
+    names = name_some(failed, unit_name, MAX_NAMED)
+    return f"{text}; retry of {count_of(len(failed), 'failed test')}: {names}"
 
 
 def describe_progress(
@@ -413,8 +412,7 @@ def describe_progress(
     elapsed_s, predicted_s = times_s
     of = "" if predicted_s is None else f" of about {duration(predicted_s)}"
     text = ", ".join([*parts, f"{duration(elapsed_s)}{of}"])
-    more = f" and {len(running) - MAX_RUNNING} more" if len(running) > MAX_RUNNING else ""
-    return f"{text}: {', '.join(running[:MAX_RUNNING])}{more}" if running else text
+    return f"{text}: {name_some(running, str, MAX_RUNNING)}" if running else text
 
 
 def describe_until(units: int, planned: int, processes: int) -> str:
