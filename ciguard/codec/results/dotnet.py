@@ -6,10 +6,11 @@ So the same case has the same name in TRX, NUnit and xUnit files.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.results.base import truncate_message
-from ciguard.codec.results.xmlstream import MutableResult
+from ciguard.codec.results.xmlstream import MutableResult, XmlReader
 from ciguard.model import BAD_OUTCOMES, Result
 from ciguard.model.failure_texts import ending_of_failure
 
@@ -32,6 +33,57 @@ class Failure(NamedTuple):
     message: str = ""
     stack: str = ""
     kind: str = ""  # type of the exception
+
+
+@dataclass(slots=True)
+class OpenCase:
+    """An open case, or an open suite (`is_group`).
+
+    Attributes:
+        verdict: outcome and ending; where only the end tells it, not set.
+        label: stands for a missing message.
+        kind: type of the exception.
+        cases_before, bad_before: numbers of cases and of failures before it.
+        texts: the first text of each of its elements.
+    """
+
+    attributes: dict[str, str]
+    verdict: tuple[Outcome, Ending] = ("passed", "completed")
+    is_group: bool = False
+    label: str = ""
+    kind: str = ""
+    cases_before: int = 0
+    bad_before: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def failure(self) -> Failure:
+        """Return the texts of the failure, or the reason of a skip."""
+        message = self.texts.get("message") or self.texts.get("reason") or self.label
+        return Failure(message, self.texts.get("stack-trace", ""), self.kind)
+
+
+class CaseReader(XmlReader):
+    """Expat's handlers of a format of .NET; the last of `open` is the innermost case."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.open: list[OpenCase] = []
+
+    def end_text(self) -> None:
+        """Give the text of the element to the innermost open case."""
+        if self.open and self.text_element is not None:
+            self.open[-1].texts.setdefault(self.text_element, self.text)
+        super().end_text()
+
+    def finish_open_case(self) -> None:
+        """Report an open case that has failed: later elements cannot change that."""
+        case = self.open[-1] if self.open else None
+        if case is not None and not case.is_group and case.verdict[0] in BAD_OUTCOMES:
+            self.finish_case(case)
+
+    def finish_case(self, case: OpenCase) -> None:
+        """Report a case at its end."""
+        raise NotImplementedError
 
 
 def without_row(name: str) -> str:

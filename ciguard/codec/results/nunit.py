@@ -11,9 +11,16 @@ from collections import Counter
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import xml_root
-from ciguard.codec.results.dotnet import Definition, Failure, case_result, group_error, qualified
-from ciguard.codec.results.xmlstream import XmlReader, seconds
+from ciguard.codec.results.dotnet import (
+    CaseReader,
+    Definition,
+    OpenCase,
+    case_result,
+    group_error,
+    qualified,
+)
 from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.codec.results.xmlstream import seconds
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 
@@ -41,7 +48,7 @@ _LABELS: Final[Mapping[str, tuple[Outcome, Ending]]] = {
     _CANCELLED: ("died", "cancelled"),
     "Invalid": ("errored", "completed"),
 }
-_NO_REASONS: Final = ("", "Error", "Child")
+_NO_REASONS: Final = ("Error", "Child", *_LABELS)
 
 
 def sniff(head: bytes) -> bool:
@@ -49,37 +56,11 @@ def sniff(head: bytes) -> bool:
     return xml_root(head) in _ROOTS
 
 
-class _Element:
-    """An open run, suite or case; `bad_before` is the number of failures before it."""
-
-    __slots__ = ("attributes", "bad_before", "label", "tag", "texts", "verdict")
-
-    def __init__(
-        self,
-        tag: str,
-        attributes: dict[str, str],
-        verdict: tuple[Outcome, Ending],
-        label: str,
-    ) -> None:
-        self.tag = tag
-        self.attributes = attributes
-        self.verdict = verdict
-        self.label = label
-        self.bad_before = 0
-        self.texts: dict[str, str] = {}
-
-    def failure(self) -> Failure:
-        """Return the texts; the only one may be a label: "Test exceeded Timeout value 1ms."."""
-        label = "" if self.label in (*_NO_REASONS, *_LABELS) else self.label
-        return Failure(self.texts.get("message", "") or label, self.texts.get("stack-trace", ""))
-
-
-class _Reading(XmlReader):
+class _Reading(CaseReader):
     """Expat's handlers."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
-        self.open: list[_Element] = []
         self.cases: Counter[str] = Counter()  # by outcome
         self.bad = 0  # cases, and suites that stand for themselves
         self.is_cancelled = False
@@ -89,8 +70,8 @@ class _Reading(XmlReader):
         if tag in _OPENED and (self.open or tag in _ROOTS):
             verdict, label = self.verdict(tag, attributes)
             self.is_cancelled = self.is_cancelled or verdict == _LABELS[_CANCELLED]
-            self.open.append(_Element(tag, attributes, verdict, label))
-            self.open[-1].bad_before = self.bad
+            case = OpenCase(attributes, verdict, tag != _CASE, label, bad_before=self.bad)
+            self.open.append(case)
         elif not self.open:
             what = f"XML with the root <{tag:.80}>, which is not NUnit's"
             raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
@@ -103,7 +84,6 @@ class _Reading(XmlReader):
         """End a text, a case or a suite."""
         if tag == self.text_element:
             self.end_text()
-            self.open[-1].texts.setdefault(tag, self.text)
         elif tag in _OPENED:
             element = self.open.pop()
             if tag == _CASE:
@@ -113,17 +93,10 @@ class _Reading(XmlReader):
             if not self.open:
                 self.check_counters(element)
 
-    def finish_open_case(self) -> None:
-        """Report an open case that has failed: later elements cannot change that."""
-        if self.open and self.open[-1].tag == _CASE:
-            element = self.open.pop()
-            if self.text_element is not None:
-                self.end_text()
-            if element.verdict[0] in BAD_OUTCOMES:
-                self.finish_case(element)
-
     def verdict(self, tag: str, attributes: dict[str, str]) -> tuple[tuple[Outcome, Ending], str]:
-        """Return (outcome, ending) and the label of an element.
+        """Return (outcome, ending) of an element, and its label if that may be a reason.
+
+        The only text may be the label: "Test exceeded Timeout value 1ms.".
 
         Raises:
             InputError: the result of a case is not known.
@@ -135,21 +108,22 @@ class _Reading(XmlReader):
         if tag == _CASE:
             outcome = self.lookup("result", word, _OUTCOMES)
         verdict = _LABELS.get(label) if outcome == "failed" else None
-        return verdict or (outcome, "completed"), label
+        reason = "" if label in _NO_REASONS else label
+        return verdict or (outcome, "completed"), reason
 
-    def finish_case(self, element: _Element) -> None:
+    def finish_case(self, case: OpenCase) -> None:
         """Report a case at its end."""
-        attributes = element.attributes
+        attributes = case.attributes
         classname = attributes.get("classname", "")
         definition = Definition(classname, attributes.get("methodname", "") if classname else "")
         full_name = attributes.get("fullname") or qualified(classname, attributes.get("name", ""))
         wall_s = seconds(attributes.get("duration", attributes.get("time")))
-        result = case_result(definition, full_name, element.verdict, element.failure(), wall_s)
+        result = case_result(definition, full_name, case.verdict, case.failure(), wall_s)
         self.found_results.append(result)
         self.cases[result.outcome] += 1
         self.bad += result.outcome in BAD_OUTCOMES
 
-    def finish_suite(self, element: _Element) -> None:
+    def finish_suite(self, element: OpenCase) -> None:
         """Report a suite that failed by itself, not by its cases or suites.
 
         After a failed set-up, each case of the suite has failed, but not after a failed tear-down.
@@ -162,7 +136,7 @@ class _Reading(XmlReader):
         name = attributes.get("fullname") or attributes.get("name", "")
         self.found_results.append(group_error(name, element.failure()))
 
-    def check_counters(self, element: _Element) -> None:
+    def check_counters(self, element: OpenCase) -> None:
         """Compare the counters of the outermost element with the results."""
         if self.is_cancelled:
             self.set_incomplete("its run did not come to its end: it was cancelled")

@@ -14,8 +14,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import xml_root
 from ciguard.codec.results.dotnet import (
+    CaseReader,
     Definition,
     Failure,
+    OpenCase,
     case_result,
     qualified,
     without_class,
@@ -116,26 +118,13 @@ class _Defining(XmlReader):
             self.test = ""
 
 
-class _Case:
-    """An open result; `inner` and `bad` count the results inside it, and the bad ones."""
-
-    __slots__ = ("attributes", "bad", "inner", "texts")
-
-    def __init__(self, attributes: dict[str, str]) -> None:
-        self.attributes = attributes
-        self.texts: dict[str, str] = {}
-        self.inner = 0
-        self.bad = 0
-
-
-class _Reading(XmlReader):
+class _Reading(CaseReader):
     """Expat's handlers of the second reading."""
 
     def __init__(self, source: str, definitions: Mapping[str, Definition]) -> None:
         super().__init__(source)
         self.definitions = definitions
         self.outside = True
-        self.open: list[_Case] = []
         self.results = 0
         self.bad = 0
         self.all_bad = 0  # including results with inner results
@@ -152,7 +141,8 @@ class _Reading(XmlReader):
         if tag in _DEFINITIONS:
             self.skip(_DEFINITIONS)
         elif _is_result(tag):
-            self.open.append(_Case(attributes))
+            case = OpenCase(attributes, cases_before=self.results, bad_before=self.all_bad)
+            self.open.append(case)
         elif tag in _TEXTS and (self.open or self.run_info is not None):
             self.begin_text(tag)
         elif tag == "RunInfo":
@@ -177,13 +167,11 @@ class _Reading(XmlReader):
         """End a text, a result or the run."""
         if tag == self.text_element:
             self.end_text()
-            if self.open:
-                self.open[-1].texts.setdefault(tag, self.text)
-            else:
+            if not self.open:
                 self.run_message(self.text.strip())
         elif _is_result(tag):
             if self.open:
-                self.finish(self.open.pop())
+                self.finish_case(self.open.pop())
         elif tag == "RunInfo":
             self.run_info = None
         elif tag == _ROOT:
@@ -197,23 +185,22 @@ class _Reading(XmlReader):
         elif self.run_info == "Error" and not _FAILED_LINE.match(text):
             self.error = self.error or text
 
-    def finish(self, case: _Case) -> None:
+    def finish_case(self, case: OpenCase) -> None:
         """Report a result at its end, unless it is the sum of its inner results."""
-        self.results += 1
         word = case.attributes.get("outcome") or _NO_OUTCOME
         outcome, ending = self.lookup("outcome", word, _OUTCOMES)
         self.stopped = self.stopped or (word if word in _STOPPED else "")
         is_bad = outcome in BAD_OUTCOMES
+        has_inner = self.results > case.cases_before
+        has_bad_inner = self.all_bad > case.bad_before
+        self.results += 1
         self.all_bad += is_bad
         self.good[outcome] += 1
-        if not case.inner or (is_bad and not case.bad):
+        if not has_inner or (is_bad and not has_bad_inner):
             self.found_results.append(self.result(case, outcome, ending))
             self.bad += is_bad
-        if self.open:
-            self.open[-1].inner += 1
-            self.open[-1].bad += is_bad or case.bad
 
-    def result(self, case: _Case, outcome: Outcome, ending: Ending) -> Result:
+    def result(self, case: OpenCase, outcome: Outcome, ending: Ending) -> Result:
         """Return the result of a case, whose definition names the unit."""
         attributes, texts = case.attributes, case.texts
         definition = self.definitions.get(attributes.get("testId", "").lower(), _NOTHING)

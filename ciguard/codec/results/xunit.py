@@ -11,20 +11,22 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import xml_root
 from ciguard.codec.results.dotnet import (
+    CaseReader,
     Definition,
-    Failure,
+    OpenCase,
     case_result,
     group_error,
     qualified,
     without_class,
 )
-from ciguard.codec.results.xmlstream import XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.codec.results.xmlstream import seconds
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Ending, Outcome, Result
 
 
 NAME: Final = "xUnit XML"
@@ -38,6 +40,7 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
     "Skip": "skipped",
     "NotRun": "skipped",
 }
+_ERROR: Final[tuple[Outcome, Ending]] = ("errored", "completed")  # outside of tests
 
 
 def sniff(head: bytes) -> bool:
@@ -46,24 +49,7 @@ def sniff(head: bytes) -> bool:
     return root == "assemblies" or (root == "assembly" and b"run-date" in head.replace(b"\0", b""))
 
 
-class _Case:
-    """An open test, or an open failure outside of tests."""
-
-    __slots__ = ("attributes", "kind", "outcome", "texts")
-
-    def __init__(self, attributes: dict[str, str], outcome: Outcome) -> None:
-        self.attributes = attributes
-        self.outcome = outcome
-        self.kind = ""
-        self.texts: dict[str, str] = {}
-
-    def failure(self) -> Failure:
-        """Return the texts of the failure, or the reason of a skip."""
-        message = self.texts.get("message", "") or self.texts.get("reason", "")
-        return Failure(message, self.texts.get("stack-trace", ""), self.kind)
-
-
-class _Reading(XmlReader):
+class _Reading(CaseReader):
     """Expat's handlers."""
 
     def __init__(self, source: str) -> None:
@@ -71,7 +57,6 @@ class _Reading(XmlReader):
         self.is_outside = True
         self.assembly: dict[str, str] = {}
         self.group = ""
-        self.case: _Case | None = None
         self.counts: Counter[str] = Counter()  # of the assembly, by outcome
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -87,16 +72,16 @@ class _Reading(XmlReader):
         elif tag in _GROUPS:
             self.group = attributes.get("name", "")
         elif tag == "test":
-            word = attributes.get("result", "")
-            self.case = _Case(attributes, self.lookup("result", word, _OUTCOMES))
+            outcome = self.lookup("result", attributes.get("result", ""), _OUTCOMES)
+            self.open = [OpenCase(attributes, (outcome, "completed"))]
         elif tag == "error":
-            self.case = _Case(attributes, "errored")
+            self.open = [OpenCase(attributes, _ERROR)]
         elif tag == "failure":
-            if self.case is None:  # of a class, in version 1
-                self.case = _Case({"name": self.group}, "errored")
-            self.case.kind = attributes.get("exception-type", "")
+            if not self.open:  # of a class, in version 1
+                self.open = [OpenCase({"name": self.group}, _ERROR)]
+            self.open[-1].kind = attributes.get("exception-type", "")
         elif tag in _TEXTS:
-            if self.case is not None:
+            if self.open:
                 self.begin_text(tag)
         else:
             self.check_spelling(tag, _SPELLED)
@@ -105,32 +90,18 @@ class _Reading(XmlReader):
         """End a text, a test, an error or an assembly."""
         if tag == self.text_element:
             self.end_text()
-            if self.case is not None:
-                self.case.texts.setdefault(tag, self.text)
-        elif tag in ("test", "error"):
-            self.finish()
-        elif tag == "failure":
-            if self.case is not None and self.case.outcome == "errored":
-                self.finish()
+        elif tag in ("test", "error", "failure") and self.open:
+            if tag != "failure" or self.open[-1].verdict == _ERROR:
+                self.finish_case(self.open.pop())
         elif tag == "assembly":
             self.check_counters()
 
-    def finish_open_case(self) -> None:
-        """Report an open case that has failed: later elements cannot change that."""
-        if self.case is not None and self.case.outcome in BAD_OUTCOMES:
-            if self.text_element is not None:
-                self.end_text()
-            self.finish()
-
-    def finish(self) -> None:
-        """Report the open case at its end."""
-        if self.case is None:
-            return
-        case, self.case = self.case, None
-        self.counts[case.outcome] += 1
+    def finish_case(self, case: OpenCase) -> None:
+        """Report a case at its end."""
+        self.counts[case.verdict[0]] += 1
         attributes, failure = case.attributes, case.failure()
         name = attributes.get("name", "")
-        if case.outcome == "errored":
+        if case.verdict == _ERROR:
             name = name or self.assembly.get("name", "") or attributes.get("type", "")
             self.found_results.append(group_error(name, failure))
             return
@@ -140,7 +111,7 @@ class _Reading(XmlReader):
             case_result(
                 definition,
                 qualified(definition.classname, row),
-                (case.outcome, "completed"),
+                case.verdict,
                 failure,
                 seconds(attributes.get("time")),
             )
