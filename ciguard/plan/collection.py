@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import CiguardError, InputError, combine
 from ciguard.model.service_address import REQUEST_TOKEN, REQUEST_URL
+from ciguard.run.frameworks.id_limit import multiline
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.plugin_files import extract_plugins
-from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,8 +134,7 @@ def reject_multiline_ids(
     rows = {name: framework(suite.framework) for name, suite in suites.items()}
     for unit in units:
         if unit.suite in rows and not rows[unit.suite].takes_id(unit.unit):
-            what = f"{one_line(unit.unit)}: its framework takes ids one a line"
-            raise InputError(what, where=where, fix="rename the test, or leave it out")
+            raise InputError(multiline(unit.unit), where=where)
 
 
 def matching_files(patterns: Sequence[str], folder: Path, cwd: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
 from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.frameworks.command import COMMAND
+from ciguard.run.frameworks.id_limit import multiline
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
@@ -97,11 +98,9 @@ def check_suites(plan: Plan, shard: Shard) -> None:
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
         row = framework(suite.framework, where=where)
-        ids = (unit.unit for unit in shard.units if unit.suite == name)
-        refused = [unit_id for unit_id in ids if not row.takes_id(unit_id)]
-        if refused:
-            what = f"the id {refused[0]!r:.200} has a line feed, and its framework reads lines"
-            raise InputError(what, where=where, fix="rename the test, or exclude it")
+        for unit in shard.units:
+            if unit.suite == name and not row.takes_id(unit.unit):
+                raise InputError(multiline(unit.unit), where=where)
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:

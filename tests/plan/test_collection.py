@@ -122,7 +122,7 @@ def test_listing_has_no_token_in_its_environment(tmp_path: Path) -> None:
 def test_multiline_id_is_rejected_for_line_based_frameworks() -> None:
     suites = {name: Suite(name, ("x",)) for name in ("command", DEFAULT)}
     reject_multiline_ids([InventoryUnit("a\nb", DEFAULT)], suites, "units.json")
-    with pytest.raises(InputError, match=r"units.json: a\\nb: its framework takes ids one a line"):
+    with pytest.raises(InputError, match=r"units.json: the id a\\nb has a line feed"):
         reject_multiline_ids([InventoryUnit("a\nb", "command")], suites, "units.json")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.codec.record.lines import CHECKS, LineSchema
 from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.id_limit import multiline
 from ciguard.run.frameworks.plugin_protocol import batch_variables
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def _unit(line: str) -> ListedUnit:
         unit: ListedUnit = _UNIT.build(json.loads(line))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if not unit.unit or not COMMAND.takes_id(unit.unit):
-        raise ValueError(f"unit: expected text in one line, found {unit.unit!r:.80}")
+    if not unit.unit:
+        raise ValueError("unit: expected text, found ''")
+    if not COMMAND.takes_id(unit.unit):
+        raise ValueError(multiline(unit.unit))
     return unit
 
 

@@ -1,4 +1,4 @@
-"""Limit of a test id: a longer id is refused, as no line of the record could hold its result. Pure.
+"""Limits of a test id: an id is refused if no line of the record could hold its result. Pure.
 
 A line of a result holds the id twice, as the unit and as the case.
 """
@@ -27,4 +27,12 @@ def too_long(unit: str) -> str:
     return (
         f"the id {one_line(unit)} has {len(unit)} characters, too many for a line of the record: "
         "give it a short one (ids= of its parameters)"
+    )
+
+
+def multiline(unit: str) -> str:
+    """Return the error for an id that `Framework.takes_id` refuses."""
+    return (
+        f"the id {one_line(unit)} has a line feed, and its framework reads ids one a line: "
+        "rename the test, or exclude it"
     )

@@ -53,8 +53,8 @@ def test_list_has_one_id_or_json_object_per_line() -> None:
     [
         ('{"unit":', "Expecting value"),
         ('{"unit":3}', "unit: expected text, found 3"),
-        ('{"unit":""}', "unit: expected text in one line"),
-        ('{"unit":"a\\nb"}', "unit: expected text in one line"),
+        ('{"unit":""}', "unit: expected text, found ''"),
+        ('{"unit":"a\\nb"}', r"the id a\nb has a line feed"),
         ("{}", "unit is missing"),
         ('{"unit":"a","group":["g"]}', "group: expected text, found ['g']"),
         ('{"unit":"a","file":{"a":1}}', "file: expected text, found {'a': 1}"),
