@@ -259,9 +259,8 @@ def _action(name: str) -> list[str]:
 def test_table_of_frameworks_matches_the_adapters() -> None:
     page = (REFERENCE / "frameworks.md").read_text(encoding="utf-8")
     rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    orders = {True: "as planned", False: "its own"}
-    assert {row[0].strip(" `"): (row[1], row[2]) for row in rows} == {
-        name: (one.unit, orders[one.keeps_order]) for name, one in FRAMEWORKS.items()
+    assert {row[0].strip(" `"): row[1] for row in rows} == {
+        name: adapter.unit for name, adapter in FRAMEWORKS.items()
     }
 
 

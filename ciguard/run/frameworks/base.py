@@ -136,8 +136,6 @@ class Framework:
         plugin_files: files of `run/plugins/` that only this framework needs.
         reports_starts: a start line precedes each unit, in every project.
         closes_units: the end of each unit is reported: a unit that started and was not closed died.
-        keeps_order: the units of a process run in the given order; otherwise in the framework's
-            order, which `read_listing` returns and the planner simulates.
         ids_one_per_line: the program reads `ProcessFiles.lines_file`: see `takes_id`.
         lists_in_tested_process: a tested process writes `ProcessFiles.listing_file`.
         passed_codes: exit codes of a process that has reported all its tests.
@@ -166,7 +164,6 @@ class Framework:
     plugin_files: tuple[str, ...] = ()
     reports_starts: bool = True
     closes_units: bool = True
-    keeps_order: bool = True
     ids_one_per_line: bool = False
     lists_in_tested_process: bool = False
     passed_codes: tuple[int, ...] = (0,)

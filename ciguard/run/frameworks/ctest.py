@@ -60,7 +60,6 @@ CTEST: Final = replace(
     # The tests in CTest's order.
     default_command=("ctest", "--test-dir", "build"),
     file_patterns=(),  # a folder with a CMakeLists.txt may have no test
-    keeps_order=False,  # by COST, then by number
     failed_codes=(8,),
     hints=(
         (NOT_STARTED, "install CMake 3.14 or newer in the job, or set the suite's command"),

@@ -64,7 +64,6 @@ GO: Final = replace(
     # The tests of each package in the order of the source; `file` is the package's folder.
     default_command=("go", "test"),
     file_patterns=("*_test.go",),
-    keeps_order=False,  # packages in order of their builds, tests in order of the source
     failed_codes=(1, 2),  # 2 where a package could not be built, before Go 1.24
     hints=((NOT_STARTED, "install Go in the job (actions/setup-go), or set the suite's command"),),
     junit_name=junit_name,

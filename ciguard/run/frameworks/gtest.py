@@ -61,7 +61,6 @@ GTEST: Final = replace(
     unit="test of a program",
     # The tests of each program in its order, without the disabled ones.
     file_patterns=(),  # only the build knows which sources are tests
-    keeps_order=False,  # in each program, the order of its sources
     hints=((NOT_STARTED, "build the tests first, and name their programs in the suite's command"),),
     junit_name=junit_name,
     ancestors=command.ancestors,

@@ -114,7 +114,6 @@ MAVEN: Final = Framework(
         for name in ("Test*", "*Test", "*Tests", "*TestCase")
     ),
     plugin_files=(PLUGIN,),
-    keeps_order=False,  # Surefire and JUnit order classes, as configured by the project
     ids_one_per_line=True,
     # Failed tests do not fail Maven, see `_invocation`: 1 means that a process of tests died, a
     # module does not compile, or another plugin failed.

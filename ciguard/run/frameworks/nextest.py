@@ -64,7 +64,6 @@ NEXTEST: Final = replace(
     # The tests that options and default filter select; `file` is the folder of the package.
     default_command=("cargo", "nextest", "run"),
     file_patterns=(),  # any file may have tests
-    keeps_order=False,  # by binary and name, or by the priorities of the project
     failed_codes=(100,),
     hints=(
         (NOT_STARTED, "install Rust in the job (rustup), or set the suite's command"),

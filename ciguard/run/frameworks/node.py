@@ -111,6 +111,5 @@ MOCHA: Final = replace(
 # needs them.
 PLAYWRIGHT: Final = replace(
     _row("playwright", "playwright", "ciguard_playwright.cjs", "playwright", "test"),
-    keeps_order=False,  # projects as configured, in each its files by path
     file_of=path_of,  # all files of a batch are read before its first test
 )
