@@ -68,6 +68,11 @@ class _Answer(_Read):
     rows: tuple[_Row, ...]
 
 
+def tier_of(verdict: str) -> Tier:
+    """Return the tier of a judged suspect by the verdict on its row."""
+    return "confirmed" if verdict in REGRESSION_VERDICTS else "not confirmed"
+
+
 def read_confirmation(content: bytes, source: str) -> Confirmation:
     """Read the answer of `ciguard experiment --base --head --format json`.
 
@@ -80,9 +85,7 @@ def read_confirmation(content: bytes, source: str) -> Confirmation:
     tiers: dict[tuple[CaseKey, str], Tier] = {}
     for row in answer.rows:
         if row.p is not None:
-            tiers[row.key, row.measure] = (
-                "confirmed" if row.verdict in REGRESSION_VERDICTS else "not confirmed"
-            )
+            tiers[row.key, row.measure] = tier_of(row.verdict)
     failure = "" if answer.complete else one_line(answer.failure or answer.stopped_because, 200)
     return Confirmation(tiers if answer.complete else {}, min(answer.pairs), answer.head, failure)
 

@@ -48,7 +48,7 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ciguard.compare.statistics import Floats, Tier
+    from ciguard.compare.statistics import Floats
     from ciguard.experiment.result import StopReason, Verdict
     from ciguard.experiment.schedule import Design
     from ciguard.model import Record, Suite, UnitKey
@@ -231,17 +231,6 @@ def _ratio(difference: float, before: float, offset: float) -> float | None:
     if before <= offset:  # too small: any change would be a large ratio
         return None
     return float(((before + offset) * np.exp(min(difference, 50.0)) - offset) / before - 1)
-
-
-def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
-    """Return the tier of each suspect that was judged."""
-    return {
-        (key_of(row.metric), row.metric.name): "confirmed"
-        if row.differs and row.after > row.before
-        else "not confirmed"
-        for row in rows
-        if row.p is not None
-    }
 
 
 def conclude(

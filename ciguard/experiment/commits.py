@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
-from ciguard.compare.confirmation import Confirmation, apply_confirmation
+from ciguard.compare.confirmation import Confirmation, apply_confirmation, tier_of
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.wording import headline
 from ciguard.config.suites import suites_of
@@ -136,8 +136,12 @@ def _checkout(
 
 
 def _update(invocation: Invocation, name: str, comparison: Comparison, result: Experiment) -> None:
-    confirmation = Confirmation(commit_test.tiers_of(result.rows), min(result.blocks))
-    updated = apply_confirmation(comparison, confirmation)
+    tiers = {
+        (commit_test.key_of(row.metric), row.metric.name): tier_of(commit_test.row_verdict_of(row))
+        for row in result.rows
+        if row.p is not None
+    }
+    updated = apply_confirmation(comparison, Confirmation(tiers, min(result.blocks)))
     local.write(invocation.folder / name, json_text(updated).encode("utf-8", "backslashreplace"))
     console.err(f"{name}: {headline(updated).text}")
 
