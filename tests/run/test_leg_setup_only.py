@@ -19,6 +19,8 @@ UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
     ("through", "option", "workers"),
     [
         ("addopts", "--setup-only", ()),
+        ("addopts", "--setuponly", ()),
+        ("addopts", "--setupplan", ()),
         ("args", "--setup-plan", ()),
         ("args", "--setup-only", ("-n", "2")),
         ("environment", "--collect-only", ()),

@@ -55,11 +55,17 @@ FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
 WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 MAX_THREADS = 20  # named at the end of a session
-COLLECTING = frozenset(("--collect-only", "--collectonly", "--co"))
+COLLECTING = ("--collect-only", "--collectonly", "--co")
+# Spellings by pytest's name of the option, which no abbreviation sets.
 # `--trace` gives each test to a debugger, which ends it where there is no terminal.
-NOT_EXECUTING = COLLECTING.union(
-    ("--setup-only", "--setup-plan", "--trace", "--fixtures", "--fixtures-per-test")
-)
+NOT_EXECUTING = {
+    "collectonly": COLLECTING,
+    "setupplan": ("--setup-plan", "--setupplan"),  # sets `setuponly` too
+    "setuponly": ("--setup-only", "--setuponly"),
+    "trace": ("--trace",),
+    "showfixtures": ("--fixtures", "--funcargs"),
+    "show_fixtures_per_test": ("--fixtures-per-test",),
+}
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
 
@@ -508,7 +514,10 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
     words = [(f"{ini}: ", word) for word in config.getini("addopts")]
     words += [("PYTEST_ADDOPTS: ", one) for one in os.environ.get("PYTEST_ADDOPTS", "").split()]
     words += [("", word) for word in map(str, config.invocation_params.args)]
-    for setting in (place + word for place, word in words if word in NOT_EXECUTING):
+    for option in (one for one in NOT_EXECUTING if config.getoption(one, False)):
+        spellings = NOT_EXECUTING[option]
+        written = (place + word for place, word in words if word in spellings)
+        setting = next(written, spellings[0])  # code of the project can set it too
         event = {"type": "event", "kind": "execution", "reason": "not_executed"}
         _RecordFile(leg.record_file).append({**event, "detail": setting})
         what = f"with {setting} pytest executes no test"
@@ -518,7 +527,7 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Assignment(os.environ), config.pluginmanager
     # A script may list its tests first; by any other setting no session of it runs any.
-    lists = COLLECTING.intersection(map(str, config.invocation_params.args))
+    lists = set(COLLECTING).intersection(map(str, config.invocation_params.args))
     if leg.record_file and not lists:
         # A pytest that a test starts inherits our variables: its tests are none of the plan's.
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
