@@ -34,7 +34,7 @@ CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
 }
-FILTERED: Final = ("focus", "filter")
+FILTERED: Final = ("focus", "filter", "filter_in_tests")
 _GOOD: Final = [CODE["outcome"][outcome] for outcome in OUTCOMES if outcome not in BAD_OUTCOMES]
 
 

@@ -62,6 +62,8 @@ _EXECUTION: Final[Mapping[str, str]] = {
     "focus": "tests_focused",
     "filter": "tests_filtered",
 }
+# Of `execution` events. What a test file filters by itself no listing can know.
+STATED_FILTERS: Final = ("filter", "filter_in_tests")
 # Reasons for missing units of a moved block that are not faults of the shard that lacks them.
 UNCLAIMED: Final[tuple[str, ...]] = ("not_claimed_again", "claim_without_record")
 # The worst last, for a unit that moved: one leg may finish it after another leg did not.
@@ -348,8 +350,12 @@ def _missing_in_own_shard(
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Find the dry runs, focus and filters that the test processes reported, each once."""
+    """Find the dry runs, focus and filters that the test processes reported, each once.
+
+    Cases that a planned filter leaves out are counted, where the frameworks tell.
+    """
     shards: Counter[tuple[str, str]] = Counter()
+    left_out: Counter[str] = Counter()
     for record in (leg.record for leg in legs if leg.record is not None):
         foreign = unplanned_settings(record.events, plan.suites)
         shards.update(
@@ -358,13 +364,28 @@ def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
             for setting in settings
         )
         reported = (event for event in record.events if event.kind == "execution")
-        filters = {event.detail for event in reported if event.reason == "filter"}
+        filters = {event.detail for event in reported if event.reason in STATED_FILTERS}
         planned = filters.difference(foreign.get("filter", ()))
         shards.update(("filter_planned", setting) for setting in planned)
+        if not foreign:
+            left_out["filter_planned" if planned else "cases_not_selected"] += _left_out(record)
+    if left_out["cases_not_selected"]:
+        yield Finding("cases_not_selected", facts={"left_out": left_out["cases_not_selected"]})
     for kind, pairs in groupby(sorted(shards), key=itemgetter(0)):
         settings = [setting for _, setting in pairs]
         count = max(shards[kind, setting] for setting in settings)
-        yield Finding(kind, facts={"settings": settings, "count": count})
+        facts = {"settings": settings, "count": count, "left_out": left_out[kind] or None}
+        yield Finding(kind, facts=facts)
+
+
+def _left_out(record: Record) -> int:
+    """Return the number of cases that the files of a leg define, and that were not to run."""
+    last = {
+        (event.suite, event.variant, event.unit): event.facts
+        for event in record.events
+        if event.kind == "closed" and "defined" in event.facts
+    }
+    return int(sum(facts["defined"] - facts["selected"] for facts in last.values()))
 
 
 def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

@@ -392,7 +392,13 @@ WORDS: Final[Mapping[str, Words]] = {
         _SETTING.format(EXECUTION["filter"]),
         "remove it, or set it in the job that plans as well: then it is a part of the plan",
     ),
-    "filter_planned": Words("a filter of the configuration selects tests: {settings}"),
+    "filter_planned": Words(
+        "a filter of the configuration selects tests: {settings}[; {left_out:case} left out]"
+    ),
+    "cases_not_selected": Words(
+        "{left_out:case} of files that ran did not run, and no process reports a filter",
+        "check what selects the cases of these files",
+    ),
     # Results and listings that do not agree with the plan.
     "unplanned": Words(
         "{units:test} with results, but not in the plan",

@@ -104,6 +104,29 @@ def test_what_does_not_execute_or_leaves_examples_out_is_named(
     assert rspec.listed_filters(**environ) == ([setting] if reason == "filter" else [])
 
 
+@pytest.mark.parametrize(
+    ("call", "verdict", "kind", "setting"),
+    [
+        ("filter_run_when_matching :wip", "incomplete", "tests_focused", f"{SETUP}: wip"),
+        (
+            *("filter_run_excluding :wip", "passed", "filter_planned"),
+            "RSpec.configure in a test file: exclude wip",
+        ),
+    ],
+)
+def test_filter_that_a_test_file_sets_is_focus_or_stated(
+    rspec: Loop, call: str, verdict: str, kind: str, setting: str
+) -> None:
+    """No listing can know it, as listing reads no test file."""
+    examples = 'RSpec.describe("x") { it("a", :wip) {}; it("b") {}; it("c", if: false) {} }'
+    (rspec.folder / SETUP).write_text(f"RSpec.configure {{ |c| c.{call} }}\n{examples}\n")
+    rspec.plan()
+    judged = rspec.run()
+    (facts,) = (found["facts"] for found in judged["findings"] if found["kind"] == kind)
+    assert (judged["verdict"], facts["settings"]) == (verdict, [setting])
+    assert facts["left_out"] == (1 if verdict == "passed" else None)
+
+
 @pytest.mark.soak
 def test_error_after_the_suite_is_one_of_no_file(rspec: Loop) -> None:
     """No example failed, and RSpec ends with 1."""

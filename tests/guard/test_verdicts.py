@@ -226,6 +226,20 @@ def test_setting_that_keeps_tests_from_running_is_incomplete(
     assert all(detail in text for text in stated)
 
 
+@pytest.mark.parametrize("reasons", [("executed",), ("executed", "filter_in_tests")])
+def test_cases_that_were_not_to_run_are_stated(reasons: tuple[str, ...]) -> None:
+    world = World()
+    for leg in world.legs.values():
+        leg.inner += [EventLine("execution", reason=reason, detail=reason) for reason in reasons]
+        leg.inner += [
+            EventLine("closed", unit=unit, facts={"defined": 5, "selected": selected})
+            for unit, selected in (("a.t", 5), ("b.t", 2), ("b.t", 3))  # the last try of b.t counts
+        ]
+    (finding,) = world.prove().findings
+    assert finding.facts["left_out"] == 2 * len(world.legs)
+    assert finding.kind == ("filter_planned" if reasons[1:] else "cases_not_selected")
+
+
 def test_what_the_memory_guard_stopped_is_counted_as_out_of_memory() -> None:
     world = World()
     for unit, ending in (("a.t::two", "out_of_memory"), ("a.t::one", "memory_guard")):

@@ -58,22 +58,27 @@ module Ciguard
       given = words.flat_map { |place, options| Ciguard.options(options, SETTINGS, place) }
       @dry_runs, @filters = given.partition { |text| text.include?("--dry-run") }
       rules = RSpec.configuration.filter_manager.then { |found| [found.inclusions, found.exclusions] }
-      @known = rules.first.rules.keys
+      @known, @known_exclusions = rules.map { |one| one.rules.keys }
       return unless @filters.empty?
 
       @filters = rules.reject(&:empty?).map { |one| "RSpec.configure: filter #{one.description}" }
     end
 
-    # Before the first example. What a test file filters by itself is in the facts of each file.
+    # Before the first example. What a test file adds, as by the spec_helper that it requires, is in
+    # no listing: a tag that selects is a focus, one that excludes is stated.
     def report_settings
       configuration = RSpec.configuration
       @dry_runs << "RSpec.configure: dry_run = true" if configuration.dry_run? && @dry_runs.empty?
-      keys = configuration.filter_manager.inclusions.rules.keys.grep(/\Afocus/) - @known
-      focused = spec_files.select do |file|
-        file.examples.any? { |example| example.metadata.values_at(*keys).any? }
+      manager = configuration.filter_manager
+      keys = manager.inclusions.rules.keys - @known
+      focused = spec_files.flat_map do |file|
+        used = keys.select { |key| file.examples.any? { |example| example.metadata[key] } }
+        used.map { |key| "#{file.unit}: #{key}" }
       end
+      excluded = manager.exclusions.rules.keys - @known_exclusions
+      excluding = excluded.map { |key| "RSpec.configure in a test file: exclude #{key}" }
       @leg.execution(
-        not_executed: @dry_runs, filter: @filters, focus: focused.map { |file| "#{file.unit}: focus" }
+        not_executed: @dry_runs, filter: @filters, focus: focused, filter_in_tests: excluding
       )
       random = configuration.ordering_registry.fetch(:global).is_a?(RSpec::Core::Ordering::Random)
       @leg.event("seed", detail: "--seed #{configuration.seed}") if random && !@leg.collects
@@ -128,7 +133,8 @@ module Ciguard
       nothing = @recorded.zero? && !error && !@world.wants_to_quit
       @leg.result(unit, nil, "skipped", message: "no example of it is selected") if nothing
       # An interrupt leaves examples of it out; so does fail-fast, after one has failed.
-      facts = { defined: file.examples.size, selected: file.descendants.sum { |one| one.filtered_examples.size } }
+      selected = file.descendants.sum { |group| group.filtered_examples.size }
+      facts = { defined: file.examples.count { |one| applies?(one) }, selected: selected }
       @leg.closed(unit, facts: facts) if @failed || !@world.wants_to_quit
       @now = nil # what fails after the last file, as an after(:suite) hook, is none of its
       passed && !error
@@ -174,6 +180,11 @@ module Ciguard
     end
 
     private
+
+    # RSpec's own conditions, as `if: windows?`, are no filter.
+    def applies?(example)
+      example.metadata.fetch(:if, true) && !example.metadata[:unless]
+    end
 
     # Of two examples of one name the second in the file is "name #2", in whatever order they run.
     # One without a name has it once it has run.
