@@ -10,7 +10,7 @@ from ciguard.guard.log_patterns import allocation_of
 
 if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
-    from ciguard.model import Result, UnitKey
+    from ciguard.model import Result
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
     from ciguard.render.notes import Note
@@ -44,7 +44,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "passed_after_oom": [_flaky(unit) for unit in verdict.passed_after_oom],
         "missing": [
             {
-                **_key(unit.key),
+                **unit.key._asdict(),
                 "shard": unit.shard,
                 "planned_shard": unit.planned_shard or unit.shard,
                 "reason": _reason(unit.reason),
@@ -64,14 +64,10 @@ def _moved(moved: MovedUnits) -> dict[str, Any]:
     return {**totals, "legs": [asdict(leg) for leg in moved.legs]}
 
 
-def _key(key: UnitKey) -> dict[str, str]:
-    return {"suite": key.suite, "variant": key.variant, "unit": key.unit}
-
-
 def result(case_result: Result) -> dict[str, Any]:
     """Return a result with the words that the record uses."""
     return {
-        **_key(case_result.key.unit_key),
+        **case_result.key.unit_key._asdict(),
         "case": case_result.case or case_result.unit,
         "outcome": case_result.outcome,
         "ending": case_result.ending,
@@ -91,7 +87,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 
 def _flaky(unit: Flaky) -> dict[str, Any]:
-    return {**_key(unit.key), "shard": unit.shard, "first": result(unit.first)}
+    return {**unit.key._asdict(), "shard": unit.shard, "first": result(unit.first)}
 
 
 def _excused(excused: Excused) -> dict[str, Any]:
@@ -153,8 +149,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "kind": finding.kind,
         "facts": dict(finding.facts),
         "shard": finding.shard or None,
-        "units": [_key(key) for key in finding.units],
+        "units": [key._asdict() for key in finding.units],
         "cause": _reason(finding.cause) if finding.cause is not None else None,
         "evidence": [{**_reason(note), "url": note.url or None} for note in finding.evidence],
-        "culprits": [_key(key) for key in finding.culprits],
+        "culprits": [key._asdict() for key in finding.culprits],
     }
