@@ -309,9 +309,9 @@ def _position(place: Place) -> tuple[int, int]:
 LogState = Literal["worse", "mixed", "better", "same", "inconclusive", "unknown"]
 Verdict = DirectionVerdict | Literal["not judged"]
 # Reasons why a state is unknown.
-Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
-                "candidate missing", "jobs missing", "not reached",
-                "nothing in common", "values missing", "nothing judged"]  # fmt: skip
+Caveat = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
+                 "candidate missing", "jobs missing", "not reached",
+                 "nothing in common", "values missing", "nothing judged"]  # fmt: skip
 _UNJUDGED: Final = Direction()
 
 
@@ -362,7 +362,7 @@ class FailureCount:
         example: the first of the candidate, else of the base.
         earlier: that of the base if the counts are equal, and its amount differs.
         ending: ending of the process that printed the failure; None if unknown.
-        weak: the text alone proves no failure.
+        weak: inconclusive, as the text alone proves no failure.
     """
 
     example: LogValue
@@ -378,7 +378,7 @@ class LogComparison:
     """The comparison of two logs.
 
     Attributes:
-        doubts: reasons why the state is unknown, or would be better without them.
+        doubts: caveats: why the state is unknown, or would be better without them.
         pairs: values of equal identity, in the order of the base's log.
         pairing: the values without a verdict.
         failures: those with a difference first.
@@ -387,7 +387,7 @@ class LogComparison:
     """
 
     state: LogState
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Caveat, ...]
     base: LogSide
     candidate: LogSide
     pairs: tuple[ComparedPair, ...]
@@ -455,12 +455,12 @@ def compare_logs(
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
     )
-    doubts = (
-        *_end_doubts(base, candidate),
-        *_progress_doubts(comparison, progress),
-        *_content_doubts(values, comparison, directions),
+    caveats = (
+        *_end_caveats(base, candidate),
+        *_progress_caveats(comparison, progress),
+        *_content_caveats(values, comparison, directions),
     )
-    return replace(comparison, doubts=doubts, state=_state(comparison, doubts))
+    return replace(comparison, doubts=caveats, state=_state(comparison, caveats))
 
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
@@ -494,8 +494,8 @@ def _count_failure(
             if old.unit != new.unit or ValuePair(old, new).difference:
                 example, earlier = new, old
                 break
-    ending, weak = endings.get(example.name, (None, True))
-    return FailureCount(example, len(before), len(after), ending, weak, earlier)
+    ending, is_inconclusive = endings.get(example.name, (None, True))
+    return FailureCount(example, len(before), len(after), ending, is_inconclusive, earlier)
 
 
 def _judge_warnings(
@@ -511,13 +511,13 @@ def _judge_warnings(
         yield WarningChange(count, verdict)
 
 
-def _end_doubts(base: LogSide, candidate: LogSide) -> Iterator[Doubt]:
+def _end_caveats(base: LogSide, candidate: LogSide) -> Iterator[Caveat]:
     for side, log in (("base", base), ("candidate", candidate)):
         if log.end != "whole":
-            yield cast("Doubt", f"{side} {log.end}")
+            yield cast("Caveat", f"{side} {log.end}")
 
 
-def _progress_doubts(comparison: LogComparison, progress: Progress) -> Iterator[Doubt]:
+def _progress_caveats(comparison: LogComparison, progress: Progress) -> Iterator[Caveat]:
     if progress.missing:
         yield "jobs missing"
     failures, warnings = comparison.failures, comparison.warnings
@@ -527,11 +527,11 @@ def _progress_doubts(comparison: LogComparison, progress: Progress) -> Iterator[
         yield "not reached"
 
 
-def _content_doubts(
+def _content_caveats(
     values: tuple[Sequence[LogValue], Sequence[LogValue]],
     comparison: LogComparison,
     directions: Mapping[str, Direction],
-) -> Iterator[Doubt]:
+) -> Iterator[Caveat]:
     def is_exact(value: LogValue) -> bool:
         return directions.get(value.name, _UNJUDGED).exact
 
@@ -550,13 +550,13 @@ def _content_doubts(
         yield "nothing judged"
 
 
-def _state(comparison: LogComparison, doubts: tuple[Doubt, ...]) -> LogState:
+def _state(comparison: LogComparison, caveats: tuple[Caveat, ...]) -> LogState:
     verdicts = Counter(pair.verdict for pair in comparison.pairs)
     verdicts.update(warning.verdict for warning in comparison.warnings)
     failures = comparison.failures
     worse = verdicts["worse"] > 0 or any(count.after > count.before for count in failures)
     better = verdicts["better"] > 0 or any(count.after < count.before for count in failures)
-    if doubts:  # a worse value is worse also in an incomplete log
+    if caveats:  # a worse value is worse also in an incomplete log
         return "worse" if worse else "unknown"
     if worse:
         return "mixed" if better else "worse"

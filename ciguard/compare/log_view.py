@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.compare.log_comparison import (
+        Caveat,
         ComparedPair,
-        Doubt,
         FailureCount,
         KeyDifference,
         LogComparison,
@@ -46,7 +46,7 @@ _STATES: Final[dict[LogState, doc.State]] = {
     "inconclusive": "neutral",
     "unknown": "incomplete",
 }
-_DOUBTS: Final[dict[Doubt, str]] = {
+_CAVEATS: Final[dict[Caveat, str]] = {
     "base empty": "the base log is empty",
     "candidate empty": "the candidate log is empty",
     "base cut": "the base log is cut",
@@ -82,7 +82,7 @@ def logs_headline(comparison: LogComparison) -> str:
         if number
     ]
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
-    reasons = [_DOUBTS[doubt] for doubt in comparison.doubts]
+    reasons = [_CAVEATS[caveat] for caveat in comparison.doubts]
     if "jobs missing" in comparison.doubts:
         index = comparison.doubts.index("jobs missing")
         reasons[index] += f" {_missing(comparison.missing)}"
@@ -264,7 +264,7 @@ def _failures(comparison: LogComparison) -> Section:
 
 def _failure(failure: FailureCount, comparison: LogComparison) -> Row:
     value, side = failure.example, comparison.candidate if failure.after else comparison.base
-    weak = " (perhaps)" if failure.weak and failure.ending else ""
+    inconclusive = " (perhaps)" if failure.weak and failure.ending else ""
     name: doc.Content = Code(_name(value))
     for refused in (field for field in value.key if value.name == ARTIFACT_NAME):
         name = (Code(_name(value)), ", use ", Code(valid_artifact_name(refused.value)))
@@ -273,7 +273,7 @@ def _failure(failure: FailureCount, comparison: LogComparison) -> Row:
         Cell(f"{failure.before:,}", failure.before),
         Cell(f"{failure.after:,}", failure.after),
         " -> ".join(_exact_amount(each) for each in (failure.earlier, value) if each is not None),
-        f"{failure.ending or '-'}{weak}",
+        f"{failure.ending or '-'}{inconclusive}",
         _line(value, side),
     )
 
