@@ -409,3 +409,29 @@ def test_base_policy_is_read_by_api_without_a_checkout(tmp_path: Path, known: bo
     assert ("policy_unread" in {one.kind for one in found.findings}) is not known
     if not known:
         assert "and by GitHub's API: answered 404" in finding_message(found.findings[-1])
+
+
+@pytest.mark.parametrize("is_allowed", [True, False], ids=["by the base", "by the proposal"])
+def test_run_without_an_executed_test_passes_only_as_the_base_says(
+    policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_path: Path, is_allowed: bool
+) -> None:
+    texts = ['[guard]\nempty = "pass"\n', "[guard]\n"]
+    base, change = ({"ciguard.toml": text} for text in (texts if is_allowed else texts[::-1]))
+    job = policy_checkout.propose(base, {**change})
+    world = World()
+    for key, names in SHARDS.items():
+        for name in names:
+            world.result(key, name, outcome="skipped")
+    plan, records = world.write(tmp_path)
+    words = ("guard", "--plan", plan, "--records", records)
+    given = job.environ(GITHUB_RUN_ID="7", GITHUB_RUN_ATTEMPT="1").items()
+    in_job = {name: value for name, value in given if name.startswith("GITHUB_")}
+    for environ, passes in ((in_job, is_allowed), ({}, not is_allowed)):  # {}: the folder decides
+        done = ciguard(*words, cwd=job.folder, expect=0 if passes else 13, **environ)
+        assert done.stdout.startswith(
+            "PASSED, but NOTHING RAN: all 8 tests of 3 shards were skipped"
+            if passes
+            else "INCOMPLETE: NOTHING RAN: 8 tests, all skipped"
+        )
+        is_noted = "this pull request changes guard.empty" in done.stdout.replace("\n", " ")
+        assert is_noted is bool(environ)
