@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.compare_factories import case, files_of
+from compare.compare_factories import case, died, files_of
 from compare.samples import base_legs, head_legs
+
+from ciguard.compare.comparison import DEATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.model import Result
+    from ciguard.model import Ending, Result
 
 
 def write(folder: Path, name: str, legs: Mapping[str, list[Result]], **facts: Any) -> str:
@@ -315,3 +317,30 @@ CODES = [
 @pytest.mark.parametrize(("words", "code"), CODES)
 def test_exit_codes(ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int) -> None:
     ciguard("compare", "base", "head", *words, cwd=place, expect=code)
+
+
+@pytest.mark.parametrize("ending", DEATHS)
+def test_nothing_is_better_or_the_same_above_deaths_that_were_there_before(
+    ciguard: Ciguard, place: Path, ending: Ending
+) -> None:
+    """`a` passes in both runs, or is fixed; shard 02 is the same in both."""
+    past: dict[str, Any] = {"branch": "main", "event": "push", "wall_s": 5.0}
+
+    def headline(outcome: str, last: Result, **facts: Any) -> str:
+        for name, run_id, how in (("before", 13, outcome), ("after", 20, "passed")):
+            legs = {"01": [case("a", 1.0, 100, outcome=how)], "02": [last]}
+            at = f"2026-11-{run_id}T10:00:00Z"
+            write(place, name, legs, run_id=run_id, started_at=at, **past, **facts)
+        words = ("compare", "before", "after", "--history", "history", "--format", "json")
+        return str(json.loads(ciguard(*words, cwd=place).stdout)["headline"])
+
+    dead, still = died("b", ending), f"1 failing on both ({ending.replace('_', ' ')}); "
+    assert headline("passed", case("b")).startswith("NO SIGNIFICANT DIFFERENCE: ")
+    assert headline("passed", dead).startswith(f"INCONCLUSIVE: {still}")
+    assert headline("failed", case("b")).startswith("BETTER: 1 fixed; ")
+    assert headline("failed", dead).startswith(f"INCONCLUSIVE: 1 fixed; {still}")
+    if ending != "timeout":  # by which no shard ends
+        killed = headline("failed", dead, ending=ending)
+        assert killed.startswith(
+            f"INCOMPLETE: shards 01, 02: {ending.replace('_', ' ')}; 1 fixed; "
+        )
