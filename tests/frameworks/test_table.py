@@ -231,6 +231,10 @@ def objections(found: Judgement, suite: Suite, name: str) -> Iterator[str]:
     first = "first" if name == "emptied file" and not row.has_case_units else ""
     words = f"{first} {situation.named} {setting.named if setting else ''}".casefold().split()
     yield from (f"{one} is not named" for one in words if one not in found.printed.casefold())
+    if situation.act == "flaky":
+        flaky = [one["unit"] for one in found.verdict["flaky"]]
+        if flaky != [row.units[situation.at]]:
+            yield f"flaky: {flaky}"
     if found.state == "failed":
         blamed = {unit for unit, _ in bad(found.verdict)}
         kinds = {one["kind"] for one in found.verdict["findings"]}
