@@ -56,13 +56,10 @@ WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 MAX_THREADS = 20  # named at the end of a session
 COLLECTING = ("--collect-only", "--collectonly", "--co")
-# Spellings by pytest's name of the option, which no abbreviation sets.
-# `--trace` gives each test to a debugger, which ends it where there is no terminal.
-NOT_EXECUTING = {
+NOT_EXECUTING = {  # spellings, by pytest's name of the option
     "collectonly": COLLECTING,
-    "setupplan": ("--setup-plan", "--setupplan"),  # sets `setuponly` too
-    "setuponly": ("--setup-only", "--setuponly"),
-    "trace": ("--trace",),
+    "setuponly": ("--setup-only", "--setuponly", "--setup-plan", "--setupplan"),
+    "trace": ("--trace",),  # gives each test to a debugger, which ends it without a terminal
     "showfixtures": ("--fixtures", "--funcargs"),
     "show_fixtures_per_test": ("--fixtures-per-test",),
 }
