@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from conftest import ADDOPTS
-from frameworks.loop import GO, GO_CACHE, NEXTEST
+from frameworks.loop import GO, GO_CACHE, NEXTEST, PROJECTS
 
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
@@ -570,6 +570,15 @@ done""",
 
 JUNIT_CASE = '  @Tag("<NAME>") @Test void <NAME>() throws Exception { Act.at("<NAME>"); }\n'
 DRY_RUN = "junit.platform.execution.dryRun.enabled"
+
+
+def pom_with(setting: str) -> str:
+    """Return the project's pom.xml with a setting of Surefire."""
+    plugin = "<version>${surefire}</version>"
+    text = (PROJECTS / "maven/pom.xml").read_text()
+    return text.replace(plugin, f"{plugin}<configuration>{setting}</configuration>")
+
+
 MAVEN = Row(
     name="maven",
     needs=("maven",),
@@ -592,7 +601,10 @@ MAVEN = Row(
         "",
         {"src/test/resources/junit-platform.properties": f"{DRY_RUN}=true\n"},
     ),
-    by_file=Setting("excludedGroups", {".mvn/maven.config": "-DexcludedGroups=two\n"}),
+    by_file=Setting(
+        "pom.xml: excludedGroups",
+        {"pom.xml": pom_with("<excludedGroups>two</excludedGroups>")},
+    ),
     by_environ=Setting(
         "excludedGroups", environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -DexcludedGroups=two"}
     ),

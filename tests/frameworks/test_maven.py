@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frameworks.loop import Loop, bad, is_whole
+from frameworks.situations import pom_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,3 +102,22 @@ def test_modules_and_tags_are_kept(maven: Loop, tmp_path: Path) -> None:
     verdict = maven.run()
     is_whole(verdict, maven)
     assert bad(verdict) == {("m.OneFastTest", "a()"): "failed"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("pom", "option", "expected"),
+    [
+        (pom_with(""), "-Dgroups=fast|slow", "-Dgroups=fast|slow"),
+        (pom_with("<groups>\n fast |\n slow</groups>"), "-q", "pom.xml: groups=fast | slow"),
+        (pom_with("<groups>fast</groups>"), "-Dgroups=slow", "pom.xml: groups=fast"),
+        (pom_with("<test>AddsTest#made</test>"), "-q", "pom.xml: test=AddsTest#made"),
+    ],
+)
+def test_filter_is_named_with_its_place(maven: Loop, pom: str, option: str, expected: str) -> None:
+    (maven.folder / "pom.xml").write_text(pom)
+    (maven.folder / ".mvn").mkdir()
+    (maven.folder / ".mvn/maven.config").write_text(f"{option}\n")
+    java = maven.folder / "src/test/java/p/AddsTest.java"
+    java.write_text(java.read_text().replace("class AddsTest", '@Tag("fast") class AddsTest'))
+    assert maven.listed_filters() == [expected]

@@ -38,7 +38,8 @@ WHOLE: Final = ("pytest", "command")  # in `make test`; they need nothing that i
 QUICK: Final = "killed in the middle"  # of each other framework, in `make test`
 QUICKER: Final = {  # of those whose processes take seconds to start: no second one after a death
     **dict.fromkeys(("jest", "mocha", "playwright", "vitest"), "focus"),
-    **dict.fromkeys(("gtest", "maven"), "filter by environment"),
+    "gtest": "filter by environment",
+    "maven": "filter by configuration",
 }
 STATES: Final = {"passed": "PASSED", "failed": "FAILED", "refused": "refused by `plan`"}
 EXIT_CODES: Final = {"passed": 0, "failed": 10, "INCOMPLETE": 13, "NOTHING RAN": 13}

@@ -3,6 +3,7 @@ package ciguard;
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -18,8 +19,11 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.platform.engine.FilterResult;
 import org.junit.platform.engine.TestDescriptor;
 import org.junit.platform.engine.TestExecutionResult;
@@ -40,8 +44,13 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
     private static final int MESSAGE_BYTES = 4096;
     private static final int NAME_CHARACTERS = 2000;
     private static final String DRY_RUN = "junit.platform.execution.dryRun.enabled"; // JUnit 5.10
-    // What pom.xml states for Surefire itself, no class of ours is told.
-    private static final String[] SETTINGS = {"groups", "excludedGroups", "test", DRY_RUN};
+    // Properties of Maven, and what Surefire calls each of them.
+    private static final String[][] SETTINGS = {
+        {"groups", "groups"}, {"excludedGroups", "excludegroups"}, {"test", "requestedTest"}, {DRY_RUN, ""},
+    };
+    // The arguments of Surefire's process: a folder, and in it the second of three files has its settings.
+    private static final Pattern BOOTER =
+        Pattern.compile(".*?(?:surefirebooter\\S*\\.jar|ForkedBooter) (.+) \\S+ (\\S+) \\S+");
     private static final String LIST = System.getProperty("ciguard.list", "");
     private static final String STOP = System.getProperty("ciguard.stop", "");
     private static final OutputStream RECORD = open(LIST, System.getProperty("ciguard.record", ""));
@@ -84,15 +93,35 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
 
     /** Write once whether bodies run, and all: Surefire runs failed tests again in another plan. */
     private static void report() {
+        if (hasReported) return;
+        hasReported = true;
         boolean executes = true;
-        for (String name : hasReported ? new String[0] : SETTINGS) {
+        Properties surefire = surefire();
+        for (String[] names : SETTINGS) {
+            String name = names[0];
             String value = System.getProperty(name, mavenOption(name));
+            String used = surefire.getProperty(names[1], "");
+            boolean isStated = !used.isEmpty() && !used.equals(value);
+            // Of `test`, Surefire has other words, and those of its file of classes: none has a method.
+            if (name.equals("test")) isStated = value.isEmpty() && used.contains("#");
+            String place = isStated ? "pom.xml: " : "-D";
+            if (isStated) value = used.trim().replaceAll("\\s+", " ");
             if (value.isEmpty() || value.equals("false")) continue;
             executes = false;
-            setting(name.equals(DRY_RUN) ? "not_executed" : "filter", "-D" + name + "=" + value);
+            setting(name.equals(DRY_RUN) ? "not_executed" : "filter", place + name + "=" + value);
         }
-        if (executes && !hasReported) setting("executed", "");
-        hasReported = true;
+        if (executes) setting("executed", "");
+    }
+
+    /** What Surefire goes by: a value in pom.xml, which no property tells and which wins over one. */
+    private static Properties surefire() {
+        Properties found = new Properties();
+        Matcher words = BOOTER.matcher(System.getProperty("sun.java.command", ""));
+        if (!words.matches()) return found;
+        try (InputStream file = Files.newInputStream(Paths.get(words.group(1), words.group(2)))) {
+            found.load(file);
+        } catch (IOException | IllegalArgumentException error) { /* the properties are known */ }
+        return found;
     }
 
     /** What MAVEN_OPTS sets: a property of Maven's own process, which Surefire's has not. */
