@@ -34,7 +34,7 @@ LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
 ALL_TESTS = "^(Test|Example|Fuzz)"
 FLAG = r"--?(?:test\.)?{}(?:=(.*))?$"
 # Words of GOFLAGS that exclude tests; the adapter refuses them as arguments.
-LEAVES_OUT = re.compile(r"--?(?:test\.)?(?:(?:run|skip)=|n$|c$|list=)")
+LEAVES_OUT = re.compile(r"--?(?:test\.)?(?:((?:run|skip)=)|n$|c$|list=)")
 REPLACED = re.compile(r"-test\.(?:run|timeout)=")
 GO_LIMIT = "10m"  # Go's default
 # Flags of `go test` whose value may be another word that looks like a package.
@@ -102,11 +102,15 @@ def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[s
     return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
 
 
-def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[str]:
-    """Return the words of GOFLAGS, from the environment or Go's own file, that exclude tests."""
+def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[Tuple[str, str]]:
+    """Return the words of GOFLAGS, from the environment or Go's own file, that exclude tests.
+
+    Each is a setting: reason of an `execution` event, then the word after its place.
+    """
     argv = [*command[: command.index("test")], "env", "GOFLAGS"]
     done = subprocess.run(argv, env=leg.environ, stdout=subprocess.PIPE, check=False)
-    return [word for word in done.stdout.decode().split() if LEAVES_OUT.match(word)]
+    flags = filter(None, map(LEAVES_OUT.match, done.stdout.decode().split()))
+    return [("filter" if flag[1] else "not_executed", f"GOFLAGS: {flag.string}") for flag in flags]
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
@@ -127,9 +131,9 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     errors = [{"error": name, "message": text} for name, text in stream.failed.items()]
     if code and not errors:
         errors = [{"error": "go test -list", "message": f"ended with exit code {code}"}]
-    message = "leaves tests out of each job: remove it from GOFLAGS; `exclude` names tests"
+    message = "leaves tests out of each job: remove it; `exclude` names tests"
     excluding = go_flags_that_leave_out(command, leg)
-    errors += [{"error": word, "message": message} for word in excluding]
+    errors += [{"error": setting, "message": message} for _, setting in excluding]
     leg.answer(units, errors, here)
     return code
 
@@ -142,9 +146,6 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     """Run the units; repeat with those that a death kept from running, while that gives results."""
     command, _, test_args = divided(words)
     left, code = leg.units, 0
-    event = {"type": "event", "kind": "execution", "reason": "filter"}
-    excluding = go_flags_that_leave_out(command, leg)
-    leg.append({**event, "detail": f"GOFLAGS: {word}"} for word in excluding)
     folder_of = folders(command, list(by_package(left)), leg)
     stream = GoStream({name: _relative(path, os.getcwd()) for name, path in folder_of.items()})
     go_flags = leg.environ.get("GOFLAGS", "")
@@ -232,7 +233,7 @@ def main(words: Sequence[str]) -> None:
     """Run one binary, or list or run tests, by the first word; then exit."""
     if words[0] == "exec":
         exit_as(run_binary(words[1:]))
-    launch(words[1:], list_tests, run_tests)
+    launch(words[1:], list_tests, run_tests, settings=go_flags_that_leave_out)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 Line = Dict[str, Any]
+Setting = Tuple[str, str]  # reason of an `execution` event, and the setting
 NO_PROGRAM = 127  # exit code of a shell that does not find a program
 MESSAGE_BYTES = 4096
 LOG_CHARACTERS = 1 << 16  # kept of a test's output: its end
@@ -121,12 +122,12 @@ class Leg:
             with contextlib.suppress(OSError):
                 os.write(self._descriptor, (json.dumps(line) + "\n").encode("ascii"))
 
-    def report_execution(self, filters: Sequence[str]) -> None:
+    def report_execution(self, settings: Sequence[Setting]) -> None:
         """Write whether all tests are executed; for a listing, the filters alone."""
         if self.collect_file:
-            self._write({"filter": text} for text in filters)
+            self._write({"filter": detail} for reason, detail in settings if reason == "filter")
             return
-        reasons = [("filter", text) for text in filters[:EXECUTIONS]] or [("executed", "")]
+        reasons = settings[:EXECUTIONS] or [("executed", "")]
         event = {"type": "event", "kind": "execution"}
         self.append({**event, "reason": reason, "detail": detail} for reason, detail in reasons)
 
@@ -222,18 +223,18 @@ def launch(
     list_tests: Work,
     run_tests: Work,
     errors: "tuple[type[Exception], ...]" = (OSError,),
-    filters: Callable[[Sequence[str], Leg], Sequence[str]] = lambda words, leg: (),  # noqa: ARG005
+    settings: Callable[[Sequence[str], Leg], Sequence[Setting]] = lambda words, leg: (),  # noqa: ARG005
 ) -> None:
     """List or run the tests with the command of the suite, then exit.
 
     Args:
         errors: exceptions of a tool that cannot be started.
-        filters: returns the settings of a command that select cases inside units.
+        settings: returns the settings of a command that keep tests or cases from running.
     """
     leg = Leg(os.environ)
     leg.leave_signals_to_the_tool()
     try:
-        leg.report_execution(filters(words, leg))
+        leg.report_execution(settings(words, leg))
         code = list_tests(words, leg) if leg.collect_file else run_tests(words, leg)
     except errors as error:
         what = getattr(error, "strerror", None) or error

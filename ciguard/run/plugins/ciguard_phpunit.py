@@ -282,7 +282,7 @@ def main(count: str, *words: str) -> None:
         lambda words, leg: list_tests(words[:size], words[size:], leg),
         lambda words, leg: run_tests(words[:size], words[size:], leg),
         (OSError, ET.ParseError, ValueError),
-        lambda words, leg: filters(words[size:]),  # noqa: ARG005
+        lambda words, leg: [("filter", text) for text in filters(words[size:])],  # noqa: ARG005
     )
 
 

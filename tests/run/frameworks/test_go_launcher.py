@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -11,6 +13,7 @@ from run.frameworks.test_registry import batch
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks.go import GO
+from ciguard.run.plugins import ciguard_go
 from ciguard.run.plugins.ciguard_go import (
     PATTERN_BYTES,
     by_package,
@@ -19,6 +22,9 @@ from ciguard.run.plugins.ciguard_go import (
     patterns,
 )
 from ciguard.run.plugins.ciguard_go_stream import GoStream
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def event(action: str, test: str = "", **more: object) -> bytes:
@@ -188,3 +194,25 @@ def test_flags_of_the_tests_own_are_let_pass() -> None:
 def test_no_go_test_is_refused() -> None:
     with pytest.raises(UsageError, match="no `go test`"):
         GO.listing(Suite("go", ("make", "check")), "", "answer", "inside")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("-mod=mod", ("executed", "")),
+        ("-n", ("not_executed", "GOFLAGS: -n")),
+        ("-skip=X -race", ("filter", "GOFLAGS: -skip=X")),
+    ],
+)
+def test_setting_of_goflags_is_one_event(
+    tmp_path: Path, flags: str, expected: tuple[str, str]
+) -> None:
+    go, units, record = (tmp_path / name for name in ("go", "units.json", "record"))
+    go.write_text('#!/bin/sh\n[ "$1" != env ] || printf %s "$GOFLAGS"\n')
+    go.chmod(0o755)
+    units.write_text("[]")
+    files = {"CIGUARD_UNITS_FILE": str(units), "CIGUARD_RECORD_FILE": str(record)}
+    argv = [sys.executable, ciguard_go.__file__, "run", str(go), "test"]
+    subprocess.run(argv, env={**files, "GOFLAGS": flags}, check=True)
+    line = json.loads(record.read_text())
+    assert (line["reason"], line["detail"]) == expected
