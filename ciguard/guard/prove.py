@@ -350,7 +350,7 @@ def _missing_in_own_shard(
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Find the dry runs, focus and filters that the test processes reported, each once.
+    """Find the dry runs, focus, filters and ignored settings that the processes reported, once.
 
     Cases that a planned filter leaves out are counted, where the frameworks tell.
     """
@@ -363,7 +363,9 @@ def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
             for reason, settings in foreign.items()
             for setting in settings
         )
-        reported = (event for event in record.events if event.kind == "execution")
+        reported = [event for event in record.events if event.kind == "execution"]
+        ignored = {event.detail for event in reported if event.reason == "no_effect"}
+        shards.update(("setting_ignored", setting) for setting in ignored)
         filters = {event.detail for event in reported if event.reason in STATED_FILTERS}
         planned = filters.difference(foreign.get("filter", ()))
         shards.update(("filter_planned", setting) for setting in planned)

@@ -399,6 +399,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "{left_out:case} of files that ran did not run, and no process reports a filter",
         "check what selects the cases of these files",
     ),
+    "setting_ignored": Words("settings for a whole suite have no effect in a shard: {settings}"),
     # Results and listings that do not agree with the plan.
     "unplanned": Words(
         "{units:test} with results, but not in the plan",

@@ -131,6 +131,16 @@ def test_settings_that_leave_tests_out_are_named(
 
 
 @pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_threshold_that_is_turned_off_is_reported(project: Project) -> None:
+    project.write(a='test("one", () => {});')
+    config = "module.exports = { coverageThreshold: { global: { lines: 100 } } };"
+    (project.folder / "jest.config.js").write_text(config)
+    assert events(project.lines(units=[A]), "execution") == ["executed "]
+    found = events(project.lines("--coverage", [A]), "execution")
+    assert found == ["executed ", "no_effect coverageThreshold"]
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
 def test_bail_blames_no_file_that_follows(project: Project) -> None:
     """Jest ends its process for it while the next file runs."""
     project.write(a='test("one", () => { throw new Error(); });', b='test("two", () => {});')

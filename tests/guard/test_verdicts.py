@@ -204,6 +204,7 @@ FILTER = ("filter", "--grep slow")
         (FILTER, ("--grep fast",), "INCOMPLETE: a filter that the plan does not have left tests"),
         (FILTER, ("--grep slow",), "PASSED: all 8 tests of 3 shards have a result"),
         (FILTER, None, "PASSED: all 8 tests of 3 shards have a result"),
+        (("no_effect", "coverageThreshold"), (), "PASSED: all 8 tests of 3 shards have a result"),
         (("executed", ""), (), "PASSED: all 8 tests of 3 shards have a result"),
     ],
 )

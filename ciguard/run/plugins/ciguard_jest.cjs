@@ -34,12 +34,16 @@ function changedConfig(config) {
   });
 }
 
-function begin({ testNamePattern, collectTests, randomize, seed }) {
+function begin({ testNamePattern, collectTests, randomize, seed, collectCoverage, coverageThreshold }) {
   const settings = [];
   if (testNamePattern) settings.push(["filter", `--testNamePattern=${testNamePattern}`]);
   if (collectTests) settings.push(["not_executed", "--collectTests"]);
   leg.execution(settings);
-  if (randomize && !leg.collects) leg.event("seed", { detail: `--seed=${seed}` });
+  if (leg.collects) return;
+  if (collectCoverage && coverageThreshold) {
+    leg.event("execution", { reason: "no_effect", detail: "coverageThreshold" });
+  }
+  if (randomize) leg.event("seed", { detail: `--seed=${seed}` });
 }
 
 function withJestConfig(found) {
