@@ -102,14 +102,15 @@ def test_own_blocks_and_those_of_another_shard(tmp_path: Path, processes: int) -
     with claim_service("01.1", "01.2", "02.1", "01.3") as service:
         plan = lay_out(tmp_path, service.address, processes=processes)
         leg = start_shard(tmp_path, plan, program=PATIENT, **ASKS).wait(10)
-        until(lambda: len(service.confirmed()) == 4, what="all are confirmed")
+        # A leg confirms a block again where the service repeats it before the first one arrives.
+        until(lambda: len(set(service.confirmed())) == 4, what="all are confirmed")
     assert sorted(ran(tmp_path)) == ["first", "foreign", "own", "second", "third"]
     assert claims(leg) == [
         *(("claimed", block) for block in ("01.1", "01.2", "02.1", "01.3")),
         ("claims_ended", "nothing_left"),
     ]
     assert service.states().count("begins") == 1
-    assert service.states().count("asks") == 5
+    assert service.states().count("asks") >= 5
     assert "alone" not in service.states()
     assert "runs its own tests: 1 test (block 01.1)" in leg.said
     assert "runs tests of shard 02: 1 test (block 02.1)" in leg.said

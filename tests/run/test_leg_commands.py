@@ -217,7 +217,7 @@ def test_conditions_of_the_plan_are_in_the_shard_line(project: Path) -> None:
 def test_multiline_id_is_rejected(project: Path) -> None:
     plan = plan_of([PlannedUnit("two\nlines", suite="tables")], suites={"tables": SUITE})
     leg = start_shard(project, plan).wait(3)
-    assert r"'two\nlines'" in leg.printed
+    assert r"the id two\nlines has a line feed" in leg.printed
     assert not leg.record_folder.exists()
 
 
