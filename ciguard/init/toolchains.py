@@ -38,7 +38,7 @@ SUPPORTED: Final = (11, 12, 13, 14, 15)
 UNSUPPORTED: Final = (10, 9, 8)
 LAST_PATCH: Final = 99  # a set-up action installs the newest patch of a minor version
 
-_CLAUSE: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+_CLAUSE: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?(\d{1,9}(?:\.\d{1,9})*)(\.\*)?")
 _PLAIN: Final = re.compile(r"3\.\d+(\.\d+)?")
 _Version = tuple[int, ...]
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {

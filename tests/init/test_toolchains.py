@@ -172,6 +172,7 @@ def test_lowest_version_is_the_first_that_packaging_allows(specifiers: str) -> N
         ("^2.7", ""),
         ("", ""),
         ("snakes", ""),
+        pytest.param(">=" + 5000 * "9", "", id="more digits than int() reads"),
     ],
 )
 def test_lowest_version_of_a_poetry_constraint(constraint: str, version: str) -> None:

@@ -52,7 +52,7 @@ _LISTS: Final = {
 }
 _HYPHEN: Final = re.compile(r"(?<=[a-zA-Z])-([a-z])")
 _PROGRAMS: Final = frozenset({"jest", "jest.js"})
-_SHARD: Final = re.compile(r"(\d+)/(\d+)")
+_SHARD: Final = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 
 class Condition(NamedTuple):

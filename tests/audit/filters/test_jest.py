@@ -104,7 +104,11 @@ def test_root_folder_of_absolute_paths_is_not_known() -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("'(a'", "no regular expression: '(a'"), ("--shard=4/3", "no share: --shard=4/3")],
+    [
+        ("'(a'", "no regular expression: '(a'"),
+        ("--shard=4/3", "no share: --shard=4/3"),
+        pytest.param("--shard=1/" + 5000 * "9", "no share: --shard=1/999", id="long"),
+    ],
 )
 def test_bad_argument_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InputError) as raised:
