@@ -253,7 +253,7 @@ def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
     try:
         scripts = json.loads(text).get("scripts", {})
         names = [name for name in scripts if name.startswith("test")]
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, RecursionError, AttributeError, TypeError):
         return
     for name in sorted(names, key=lambda name: name != "test"):
         yield name, str(scripts[name])

@@ -235,6 +235,9 @@ def test_script_called_test_comes_first() -> None:
     assert framework_call(json.dumps({"scripts": scripts}), ("jest",)).args == ("-c", "unit.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": null}'])
+DEEP = pytest.param("[" * 100_000, id="deep")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": null}', DEEP])
 def test_file_without_scripts_adds_nothing(text: str) -> None:
     assert framework_call(text, ("jest",)) == ScriptCall()
