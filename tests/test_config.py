@@ -57,6 +57,7 @@ def test_guard_policy_is_read_and_its_mistakes_are_reported() -> None:
         (FILE, "x = " + "[" * 5000, "ciguard.toml: maximum recursion depth"),
         (FILE, "plan = 5", "ciguard.toml: plan: "),
         (FILE, f'[pool.a]\nmemory = "{"9" * 5000}GB"', "pool.a.memory: expected a size like"),
+        (FILE, "[pool.a]\nruns_on = [-inf]", "pool.a.runs_on: expected a label, a list of labels"),
         ("pyproject.toml", "tool = {ciguard = 5}", "pyproject.toml: tool.ciguard: "),
     ],
 )

@@ -163,8 +163,8 @@ def test_makefile_checks_every_leg_file_with_vermin() -> None:
 
 # Lines that git knows of; each issue raises a ceiling by its own budget at the most.
 CEILINGS = [
-    (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 88_080),
-    (("tests",), "py", 81_941),
+    (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 88_102),
+    (("tests",), "py", 81_952),
 ]
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000
+MAX_TIMEOUT_MINUTES: Final = 50_400  # 35 days, the longest run of GitHub
 PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common filter
 _NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
 _MINUTE_S: Final = 60
@@ -176,6 +177,8 @@ def _shard(item: Any, where: str) -> ShardFilter:
     minutes = item.get("timeout_minutes")
     if minutes is not None and (isinstance(minutes, bool) or not isinstance(minutes, int | float)):
         raise InputError(f"timeout_minutes is no number: {minutes!r:.60}", where=where)
+    if minutes is not None and not 0 <= minutes <= MAX_TIMEOUT_MINUTES:
+        raise InputError(f"timeout_minutes is out of range: {minutes!r:.60}", where=where)
     if not texts["name"]:
         raise InputError("a shard has no name", where=where)
     return ShardFilter(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DOTNET_HEAD: Final = "The following Tests are available:"
 _PYTEST_COUNT: Final = re.compile(
-    r"^(?:=+ )?(?:no tests|(\d+)(?:/\d+)? tests?) collected\b", re.MULTILINE
+    r"^(?:=+ )?(?:no tests|(\d{1,9})(?:/\d+)? tests?) collected\b", re.MULTILINE
 )
 _PYTEST_FILE_COUNT: Final = re.compile(r"^\S.*\.py: \d+(?=\r?$)", re.MULTILINE)
 _PYTEST_HEADING: Final = re.compile(r"=+ (?:ERRORS|warnings summary) =")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ciguard.config.declared_memory import BYTES_BY_UNIT, parse_size
 from ciguard.model import EmptyPolicy, FailCondition, GuardRail
@@ -55,6 +56,15 @@ def variable_name(value: object) -> object:
     """Check the name of an environment variable; return a value that is not text."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of an environment variable")
+    return value
+
+
+def _check_labels(value: Any) -> Any:
+    """Refuse values that JSON has not, as -inf or a date: the plan could not hold them."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("expected a label, a list of labels, or a table of them") from None
     return value
 
 
@@ -145,6 +155,7 @@ class SuiteConfig(Section):
     timeout_ratio: float | None = Field(
         None,
         ge=2,
+        allow_inf_nan=False,
         description=(
             "time limit of a test as a multiple of its longest past time, never below 1m; "
             "tests without a past have no such limit"
@@ -163,7 +174,7 @@ class SuiteConfig(Section):
 class PoolConfig(Section):
     """[pool.NAME]: a kind of runner for jobs."""
 
-    runs_on: Any = Field(
+    runs_on: Annotated[Any, AfterValidator(_check_labels)] = Field(
         "ubuntu-latest",
         description="value of `runs-on` in the workflow: a label, a list of labels, or a table",
     )

@@ -20,7 +20,7 @@ from ciguard.workflow.test_commands import FoundCommand, FoundStep, find_test_st
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 PLAN_JOB: Final = "ciguard"
@@ -322,10 +322,18 @@ def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int
     return source.next_line(after_key), end
 
 
+def _events(source: SourceText, where: str) -> Iterator[yaml.Event]:
+    try:
+        yield from yaml.parse(source.text)
+    except yaml.YAMLError as error:  # after the end of the document that was loaded
+        what = f"cannot be read: {str(error).splitlines()[0]}"
+        raise NotMovable(what, where=where, fix="repair the YAML") from error
+
+
 def _reject_shared_anchors(source: SourceText, start: int, end: int, where: str) -> None:
     """Refuse an anchor that is used both in the moved text and outside."""
     anchors: dict[str, int] = {}
-    for event in yaml.parse(source.text):
+    for event in _events(source, where):
         anchor = getattr(event, "anchor", None)
         if anchor is None or event.start_mark is None:
             continue

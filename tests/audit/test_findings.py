@@ -169,6 +169,10 @@ def test_class_whose_tests_are_in_different_shards_is_told() -> None:
         (b'{"shards": [{"filter": "A"}]}', "m.json: shards[0]: a shard has no name"),
         (b'{"shards": [{"name": "a", "filter": 3}]}', "m.json: shards[0]: filter is no text: 3"),
         (
+            b'{"shards": [{"name": "a", "timeout_minutes": 1e999}]}',
+            "m.json: shards[0]: timeout_minutes is out of range: inf",
+        ),
+        (
             b'{"shards": [{"name": "a", "filter": "(A"}]}',
             "m.json: shards[0] (a): no closing parenthesis at column 3",
         ),

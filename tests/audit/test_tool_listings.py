@@ -139,6 +139,7 @@ def test_inventory_is_no_listing_of_a_tool(text: str) -> None:
         ("a.py::t[b\x85c]\n\n1 test collected, 1 error in 0.02s\n", 1),
         ("\nno tests collected (4 deselected) in 0.76s\n", 0),
         (PYTEST_ERROR, 0),
+        pytest.param("9" * 5000 + " tests collected\n" + PYTEST, 3, id="no number"),
     ],
 )
 def test_every_run_in_a_listing_is_read(text: str, expected: int) -> None:

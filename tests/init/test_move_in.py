@@ -206,6 +206,11 @@ REFUSED_FILES = {
         "the anchor 'os' is used in the matrix and outside",
         3,
     ),
+    "second document": (
+        job_with(b"strategy:", b"  matrix:", b"    os: [a, b]") + b"...\n\t\n",
+        "cannot be read",
+        3,
+    ),
     "concurrency": (job_with(b"concurrency: all"), "its shards would cancel each other", 3),
     "flow job": (b"on: push\njobs:\n  test: {steps: [{run: pytest}]}\n", "in flow style", 3),
     "taken name": (
