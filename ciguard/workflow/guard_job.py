@@ -272,7 +272,9 @@ def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
             knows, the step runs on success only, or no step before it runs a command.
         InputError: the matrix is computed.
     """
-    value = workflow["jobs"][job]
+    value = jobs_of(workflow).get(job)
+    if value is None:  # YAML reads the id as a number
+        raise NotMovable(f"the id of the job {job} is no text", where=where, fix="quote it")
     upload = find_result_upload(value)
     location = f"{where}: jobs.{job}"
     if upload is None:
