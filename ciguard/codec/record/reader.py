@@ -504,7 +504,10 @@ def _with_times(
 
 
 def fill_peaks(results: Sequence[Result], peaks: Sequence[PeakLine]) -> tuple[Result, ...]:
-    """Give each result without a measured memory the next peak line of its case and process."""
+    """Give each result the next peak line of its case and process.
+
+    A result that measured its own peak takes only the lower bound, of its child processes.
+    """
     remaining: dict[tuple[int | None, CaseKey], deque[PeakLine]] = defaultdict(deque)
     for peak in peaks:
         key = CaseKey(peak.suite, peak.variant, peak.unit, peak.case or peak.unit)
@@ -515,10 +518,12 @@ def fill_peaks(results: Sequence[Result], peaks: Sequence[PeakLine]) -> tuple[Re
 def _with_peak(
     result: Result, remaining: dict[tuple[int | None, CaseKey], deque[PeakLine]]
 ) -> Result:
-    measured = (result.peak_bytes, result.peak_lower_bytes, result.peak_upper_bytes)
+    bounds = (result.peak_lower_bytes, result.peak_upper_bytes)
     lines = remaining.get((result.process, result.key))
-    if not lines or result.outcome == "died" or any(size is not None for size in measured):
+    if not lines or result.outcome == "died" or any(size is not None for size in bounds):
         return result
+    if result.peak_bytes is not None:
+        return replace(result, peak_lower_bytes=lines.popleft().peak_lower_bytes)
     peak = lines.popleft()
     return replace(
         result,

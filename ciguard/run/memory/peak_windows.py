@@ -9,7 +9,6 @@ that do not reset their own.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import PEAK_RESET_BY
+from ciguard.run.memory.process_tree import last_pid
 
 assert sys.platform != "win32"
 
@@ -231,10 +231,10 @@ class PeakTracker:
         if self._final_bytes is not None:
             return self._final(self._final_bytes)
         start_s = time.thread_time()  # CPU time: a busy machine does not make windows longer
-        last_pid = _last_pid()
-        changed = last_pid != self._last_pid or not last_pid
+        newest = last_pid()
+        changed = newest != self._last_pid or not newest
         if changed:  # a process or a thread began on the machine
-            self._last_pid = last_pid
+            self._last_pid = newest
             self._tree.rescan()
         marks: Dict[int, int] = {}
         resident: Dict[int, int] = {}
@@ -261,7 +261,7 @@ class PeakTracker:
         """Return the last window; its upper bound is known if no other process existed in it."""
         self.peak_bytes = max(self.peak_bytes, size)
         has_other_processes = sum(self._is_ours.values()) > 1
-        known = size > 0 and not has_other_processes and _last_pid() == self._last_pid
+        known = size > 0 and not has_other_processes and last_pid() == self._last_pid
         return Window(size, size if known else UNKNOWN, 0) if self._measuring else None
 
     def _may_reset(self, pid: int) -> bool:
@@ -278,13 +278,6 @@ class PeakTracker:
         before = self._reaped
         self._reaped = {pid: _children_faults(pid) for pid in (self._tree.root, *self._tree.pids())}
         return any(faults != before.get(pid, 0) for pid, faults in self._reaped.items())
-
-
-def _last_pid() -> bytes:
-    """Return the newest process or thread of the pid namespace; b"" if not known."""
-    with contextlib.suppress(OSError, IndexError), open("/proc/loadavg", "rb") as stream:
-        return stream.read().split()[4]
-    return b""
 
 
 def _children_faults(pid: int) -> int:

@@ -1,7 +1,8 @@
 """Resident memory of a process tree on Linux; shared pages count in each process.
 
 The sizes come from `statm` of each process (4-420 us for 1-100 processes), the tree from a scan
-twice a second. Without /proc every number is None: not measured is not 0.
+twice a second, and after each new process of the machine: a child may live for 50 ms. Without /proc
+every number is None: not measured is not 0.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from dataclasses import replace
+from typing import Dict, Final, List, Optional, Sequence, Tuple, Union
+
+from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 
 assert sys.platform != "win32"
 
 RESCAN_S = 0.5
+CHILD_BYTES: Final = 1 << 20  # above the test's own peak; less is noise of shared pages
 PRESSURE = "/proc/pressure/memory"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -39,13 +45,17 @@ class TreeMemory:
         self.root = root
         self._pids: set[int] = set()
         self._scanned_s = float("-inf")
+        self._last_pid = b""
+        # With several processes, by time; None as long as no one reads them.
+        self.sizes: Optional[List[Tuple[float, int]]] = None
 
     def read_bytes(self, now_s: float) -> int | None:
         """Return the resident memory now; None if no process of the tree can be read.
 
         A process that has ended and was not waited for has 0, which counts as unreadable.
         """
-        if now_s - self._scanned_s >= RESCAN_S or not self._pids:
+        before, self._last_pid = self._last_pid, last_pid()
+        if now_s - self._scanned_s >= RESCAN_S or self._last_pid != before or not self._pids:
             self._scanned_s = now_s
             self.rescan()
         total = 0
@@ -55,6 +65,8 @@ class TreeMemory:
                     total += int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
             except (OSError, IndexError):
                 self._pids.discard(pid)
+        if self.sizes is not None and len(self._pids) > 1:
+            self.sizes.append((now_s, total))
         return total or None
 
     def pids(self) -> frozenset[int]:
@@ -70,6 +82,60 @@ class TreeMemory:
             if pid not in self._pids:
                 self._pids.add(pid)
                 to_scan.extend(children(pid))
+
+
+class ChildPeaks:
+    """Peaks of units with their child processes, where the process measures its own peaks itself.
+
+    A sample of the tree between a unit's start and its result is a lower bound of the unit's peak.
+    Of units side by side nothing is known, because the children could be of any.
+    """
+
+    def __init__(self, tree: TreeMemory) -> None:
+        self._tree = tree
+        tree.sizes = []
+        self._starts_s: Dict[UnitKey, float] = {}
+        self._results: List[Result] = []
+        self.peak_bytes = 0  # of a single process: that is its own mark
+
+    def poll(self, now_s: float) -> None:
+        """Do nothing: the leg samples the tree."""
+
+    def end(self, peak_bytes: int | None) -> None:
+        """Do nothing: the mark of an ended process says nothing about its children."""
+
+    def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
+        """Take in a line of the process."""
+        if isinstance(line, StartLine) and line.at_s is not None:
+            self._starts_s[line.unit_key] = line.at_s
+        elif isinstance(line, Result):
+            self._results.append(line)
+
+    def take_peaks(self) -> Sequence[PeakLine]:
+        """Return the peaks of new results that are above what the process itself measured."""
+        results, self._results = self._results, []
+        samples = self._tree.sizes or []
+        peaks = []
+        for line in results:
+            start_s = self._starts_s.pop(line.unit_key, None)
+            if start_s is None or line.at_s is None or (line.concurrent or 1) > 1:
+                continue
+            sizes = [size for at_s, size in samples if start_s <= at_s <= line.at_s]
+            if max(sizes, default=0) > (line.peak_bytes or 0) + CHILD_BYTES:
+                suite, variant, unit = line.unit_key
+                peak = PeakLine(unit, suite, variant, line.case, line.process)
+                peaks.append(replace(peak, peak_lower_bytes=max(sizes)))
+        if results:
+            first_s = min(self._starts_s.values(), default=results[-1].at_s or 0.0)
+            self._tree.sizes = [pair for pair in samples if pair[0] >= first_s]
+        return peaks
+
+
+def last_pid() -> bytes:
+    """Return the newest process or thread of the pid namespace; b"" if not known."""
+    with contextlib.suppress(OSError, IndexError), open("/proc/loadavg", "rb") as stream:
+        return stream.read().split()[4]
+    return b""
 
 
 class Pressure:

@@ -6,6 +6,7 @@ samples are written once a second, or after a marked change.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Mapping
 
 from ciguard.model import SampleLine
@@ -18,7 +19,8 @@ CLOSE_EVERY_S = 0.02
 # With more headroom than this, 10 GB/s could not reach a threshold within CALM_EVERY_S.
 CLOSE_BYTES, CLOSE_RATIO = 2 << 30, 0.1
 CALM_EVERY_S = 0.05
-TREE_EVERY_S = 0.08
+TREE_EVERY_S = 0.04
+MAX_TREE_COST_RATIO = 200  # reading the sizes takes at most 0.5 % of a core
 WRITE_EVERY_S = 1.0
 NOTABLE_RATIO, NOTABLE_BYTES = 0.25, 64 << 20
 SAMPLES_PER_DECISION = 2  # so that `policy` can tell low memory from a hiccup
@@ -41,6 +43,7 @@ class MemorySampler:
         self._close_bytes = max(CLOSE_BYTES, CLOSE_RATIO * (guardrail.memory_bytes() or 0))
         self._guarded = guarded
         self.every_s = CALM_EVERY_S
+        self._tree_every_s = TREE_EVERY_S
         self._machine_s = self._tree_s = self._written_s = float("-inf")
         self._written: SampleLine = SampleLine(0.0)
         self._unwritten: List[SampleLine] = []
@@ -55,7 +58,7 @@ class MemorySampler:
         if not (trees or awaited) or now_s - self._machine_s < self.every_s:
             return None
         self._machine_s = now_s
-        if now_s - self._tree_s >= TREE_EVERY_S or self._trees != trees.keys():
+        if now_s - self._tree_s >= self._tree_every_s or self._trees != trees.keys():
             self._tree_s = now_s
             self._sample_trees(now_s, trees)
         machine = self._guardrail.machine()
@@ -79,6 +82,7 @@ class MemorySampler:
         return sample
 
     def _sample_trees(self, now_s: float, trees: Mapping[int, Tree]) -> None:
+        start_s = time.thread_time()
         self._trees = frozenset(trees)
         self._sizes = {}  # a new dict: samples keep the old one
         for process, tree in trees.items():
@@ -86,6 +90,8 @@ class MemorySampler:
             if size is not None:
                 self._sizes[str(process)] = size
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
+        cost_s = time.thread_time() - start_s
+        self._tree_every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
         self._pressure = self._instruments.pressure()
         self._rare.update(self._instruments.poll(now_s, tuple(trees.values())))
 

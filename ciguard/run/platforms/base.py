@@ -73,8 +73,8 @@ class MemoryInstruments:
     def __init__(self, environ: Mapping[str, str]) -> None:
         pass
 
-    def peak_tracker(self, tree: Tree) -> Optional[PeakTracker]:  # noqa: ARG002
-        """Return a tracker for a tree whose processes do not measure their own peaks."""
+    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> Optional[PeakTracker]:  # noqa: ARG002
+        """Return a tracker for a tree; of child processes alone if it measures its own peaks."""
         return None
 
     def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002

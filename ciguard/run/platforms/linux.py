@@ -11,7 +11,7 @@ assert sys.platform != "win32"
 from ciguard.run.memory import peak_windows
 from ciguard.run.memory.gpus import Gpus
 from ciguard.run.memory.headroom import LinuxHeadroom
-from ciguard.run.memory.process_tree import Pressure, TreeMemory
+from ciguard.run.memory.process_tree import ChildPeaks, Pressure, TreeMemory
 from ciguard.run.platforms.base import MemoryInstruments
 from ciguard.run.process.received_signals import EXIT_CODE_BY_SIGNAL, wait, wakeup
 from ciguard.run.process.spawn import SupervisedProcess, adopt_orphans
@@ -34,8 +34,10 @@ class LinuxInstruments(MemoryInstruments):
         self._gpus = Gpus(environ.get("PATH"))
         self._pressure = Pressure()
 
-    def peak_tracker(self, tree: Tree) -> Optional[PeakTracker]:
-        """Return a tracker of the processes with this leg's pid as PEAK_RESET_BY."""
+    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> Optional[PeakTracker]:
+        """Return a tracker of children, or of processes with this leg's pid as PEAK_RESET_BY."""
+        if has_own_marks:
+            return ChildPeaks(cast("TreeMemory", tree))
         return peak_windows.PeakTracker(cast("TreeMemory", tree), str(os.getpid()))
 
     def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:

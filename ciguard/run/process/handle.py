@@ -152,8 +152,8 @@ class ProcessHandle:
         self.batch = batch
         self.started_s = started_s
         self.tree = platform.tree(self.process)
-        is_peak_kept = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
-        self.peak_tracker = None if is_peak_kept else instruments.peak_tracker(self.tree)
+        has_own_marks = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
+        self.peak_tracker = instruments.peak_tracker(self.tree, has_own_marks=has_own_marks)
         self.log = Log(log_of(batch))
         self.peak_bytes = 0  # largest that the process itself measured
         self.report = ProcessReport()

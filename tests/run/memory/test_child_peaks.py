@@ -1,0 +1,58 @@
+"""The peak of a test's child processes belongs to the test that started them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from run.leg_runner import PYTEST, plan_of, start_shard
+
+from ciguard.model import Result, StartLine
+from ciguard.run.memory.process_tree import ChildPeaks, TreeMemory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+SUITE = """
+import subprocess, sys, time
+CHILD = "import time; held = b'x' * (150 << 20); time.sleep(0.4)"
+def test_alone(): pass
+def test_starts_a_child(): subprocess.run([sys.executable, "-c", CHILD], check=True)
+def test_after_it(): time.sleep(0.1)
+"""
+UNITS = ("test_a.py::test_alone", "test_a.py::test_starts_a_child", "test_a.py::test_after_it")
+
+
+def test_peak_of_a_child_is_that_of_its_test(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(SUITE)
+    record = start_shard(tmp_path, plan_of(UNITS)).wait(0).record()
+    lower = [line.peak_lower_bytes for line in record.results]
+    assert lower[0] is None
+    assert lower[2] is None
+    assert lower[1] is not None
+    assert lower[1] > 150 * MIB
+    own = record.results[1]
+    assert (own.measured_by, own.peak_upper_bytes) == ("mark", None)
+    assert (own.peak_delta_bytes or 0) < 20 * MIB  # of the process itself, as before
+
+
+def test_children_of_tests_side_by_side_are_of_none(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(SUITE)
+    workers = replace(PYTEST, args=("-n", "2"))
+    record = start_shard(tmp_path, plan_of(UNITS, suites={"": workers})).wait(0).record()
+    assert [line.peak_lower_bytes for line in record.results] == [None, None, None]
+
+
+def test_sizes_are_attributed_by_time() -> None:
+    tree = TreeMemory(0)
+    peaks = ChildPeaks(tree)
+    tree.sizes = [(0.5, 900 * MIB), (1.5, 200 * MIB), (1.9, 300 * MIB), (3.5, 400 * MIB)]
+    peaks.add_line(StartLine("a", at_s=1.0))
+    peaks.add_line(Result("a", "passed", at_s=2.0, peak_bytes=100 * MIB))
+    peaks.add_line(StartLine("b", at_s=2.0))
+    peaks.add_line(Result("b", "passed", at_s=3.0, peak_bytes=100 * MIB))
+    peaks.add_line(StartLine("c", at_s=3.0))
+    assert [(line.unit, line.peak_lower_bytes) for line in peaks.take_peaks()] == [("a", 300 * MIB)]
+    peaks.add_line(Result("c", "passed", at_s=4.0, peak_bytes=400 * MIB - 1))
+    assert peaks.take_peaks() == []  # less than 1 MiB above its own
