@@ -102,8 +102,8 @@ def compare_run(
         candidate: the run to compare.
         history: past runs of the base branch; their values are the baseline.
         bases: runs that the user names, oldest first. The last one is the base, and all are
-            baseline runs, unless they are proposals and the history has usable runs. Without
-            any, the newest usable run of the history is the base.
+            baseline runs if the history has no usable run. Without any, the newest usable run of
+            the history is the base.
         previous: an earlier run of the same change: changes in both runs are confirmed.
         plan: that of the candidate, if it is known: the tests that should have run.
     """
@@ -171,7 +171,11 @@ def compare_run(
 def _baseline(
     candidate: Run, history: History | None, bases: Sequence[Run], context: Context
 ) -> tuple[Selection, Run | None, tuple[Run, ...]]:
-    """Return the used runs of the history, the base, and the given runs that are used as well."""
+    """Return the used runs of the history, the base, and the given runs if they are the baseline.
+
+    A base beside a history is no baseline run: a report, which has no given runs, would find other
+    numbers.
+    """
     base = bases[-1] if bases else None
     branch = context.branch
     if base is not None and base.branch and not base.is_pull_request:
@@ -181,11 +185,7 @@ def _baseline(
         choice = select_baseline(history, candidate, branch, context.lineage)
     if base is None and history is not None and choice.used:
         base = from_history(history, choice.used[-1])
-    known = {history.runs[row].run_id for row in choice.used} if history is not None else set()
-    given = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
-    if choice.used:  # an earlier run of a proposal is no run of the branch
-        given = tuple(run for run in given if not run.is_pull_request)
-    return choice, base, given
+    return choice, base, () if choice.used else tuple(bases)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

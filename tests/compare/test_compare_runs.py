@@ -222,14 +222,14 @@ def test_excluded_history_runs_have_a_reason() -> None:
     assert [run.run_id for run in found.baseline.runs] == [50]
 
 
-def test_base_run_in_the_history_is_counted_once() -> None:
+def test_base_adds_no_run_to_the_baseline_of_the_history() -> None:
     history = history_runs(5)
     base = run_of({"01": [case("a", 1.0, 100)]}, run_id=5, started_at="2026-11-05T10:00:00Z")
     found = compare_run(head(), history, [base])
     assert found.memory.losses[0].n == 5
     extra = run_of({"01": [case("a", 1.0, 100)]}, run_id=6, started_at="2026-11-06T10:00:00Z")
     found = compare_run(head(), history, [extra])
-    assert found.memory.losses[0].n == 6
+    assert found.memory.losses[0].n == 5
     assert found.base is not None
     assert found.base.run_id == 6
 

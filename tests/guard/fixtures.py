@@ -198,7 +198,7 @@ class World:
     def write(self, folder: Path) -> tuple[Path, Path]:
         """To the disk: the plan's path and the records' folder."""
         records = folder / "records"
-        records.mkdir(exist_ok=True)
+        records.mkdir(parents=True, exist_ok=True)
         for path, content in self.files().items():
             (records / path).parent.mkdir(parents=True, exist_ok=True)
             (records / path).write_bytes(content)

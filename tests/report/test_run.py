@@ -211,15 +211,35 @@ def ran(run_id: int, day: int, mib: int) -> World:
     return world
 
 
+def write_past(tmp_path: Path, ciguard: Ciguard, runs: int) -> None:
+    """The records of some runs, of which all are in the history."""
+    for day in range(1, runs + 1):
+        ran(100 + day, day, 20).write(tmp_path / "past" / str(day))
+    ciguard("history", "add", "past", "--history", "h", cwd=tmp_path)
+
+
+def test_report_and_compare_of_one_run_show_the_same_numbers(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    """Also if the base is a run that the history does not have."""
+    write_past(tmp_path, ciguard, 3)
+    ran(104, 4, 30).write(tmp_path / "other")
+    plan, records = ran(7, 20, 40).write(tmp_path)
+    words = ("--plan", plan, "--records", records, "--history", "h")
+    ciguard("report", *words, "--comparison", "report.json", cwd=tmp_path)
+    reported = json.loads((tmp_path / "report.json").read_bytes())
+    assert reported["memory"]["losses"][0]["n"] == 3
+    for base in ("other/records", "past/3/records", "base"):
+        given = ("compare", base, records, "--history", "h", "--format", "json")
+        compared = json.loads(ciguard(*given, cwd=tmp_path).stdout)
+        for name in ("memory", "durations", "baseline"):
+            assert compared[name] == reported[name], (base, name)
+
+
 @pytest.fixture
 def suspected(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
     """Run 7 on the server, in which one test takes twice the memory of 12 runs before."""
-    for day in range(1, 13):
-        for path, content in ran(100 + day, day, 20).files().items():
-            file = tmp_path / "past" / str(day) / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-    ciguard("history", "add", "past", "--history", "h", cwd=tmp_path)
+    write_past(tmp_path, ciguard, 12)
     world = ran(7, 20, 40)
     plan = {"plan.json": plan_codec.encode(world.plan)}
     add_artifact(server, f"ciguard-plan-{world.plan.id}-1", plan)
