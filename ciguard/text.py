@@ -19,8 +19,6 @@ _Item = TypeVar("_Item")
 # All characters that Markdown may read as markup within a line: "_" not inside a word, ":" only
 # before a slash, which makes an address a link.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
-NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
-FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much: "413 times" is clearer than "+41,234 %"
 ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
 MAX_NAMED: Final = 5  # names in a sentence; others are counted
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
@@ -65,41 +63,6 @@ def price(value_usd: float | None) -> str:
     if value_usd is None:
         return "-"
     return f"{value_usd:,.{2 if value_usd >= ROUND_FROM_USD else 3}f} USD"
-
-
-def percent(ratio: float) -> str:
-    """Format a change: "+25 %", "-3.0 %", "13 times"; infinity is a change from 0."""
-    if ratio == float("inf"):
-        return "from nothing"
-    if ratio >= FACTOR_FROM_RATIO:
-        return f"{_factor(ratio)} times"
-    value = 100 * ratio
-    digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
-    return f"{value:+,.{digits}f} %"
-
-
-def change_text(difference: float, ratio: float | None, show: Callable[[float], str]) -> str:
-    """Format a change with two decimals, "-59.57 % (-10.5 MiB)"; from 0 the amount alone.
-
-    Args:
-        show: formats an amount >= 0.
-    """
-    sign = "-" if difference < 0 else "+" if difference else ""
-    amount = f"{sign}{show(abs(difference))}"
-    return amount if ratio is None else f"{100 * ratio:+,.2f} % ({amount})"
-
-
-def percents(low: float, high: float, most: float = float("inf")) -> str:
-    """Format an interval of changes: "+8..+12" (percent), "1.5..13 times"; "more" above `most`."""
-    if high >= FACTOR_FROM_RATIO:
-        return f"{_factor(low)}..{f'{_factor(high)} times' if high < most else 'more'}"
-    digits = 0 if high - low >= NARROW_INTERVAL else 1
-    return f"{100 * low:+,.{digits}f}..{100 * high:+,.{digits}f}"
-
-
-def _factor(ratio: float) -> str:
-    value = 1 + ratio
-    return f"{value:,.{0 if value >= 9.95 else 1 if value >= 0.95 else 2}f}"  # noqa: PLR2004
 
 
 def one_line(text: str, width: int = 200) -> str:

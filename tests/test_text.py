@@ -14,7 +14,6 @@ from ciguard.model import CaseKey, UnitKey
 from ciguard.render.notes import name_shards
 from ciguard.text import (
     case_name,
-    change_text,
     code,
     count_of,
     distinct_lines,
@@ -23,8 +22,6 @@ from ciguard.text import (
     linked,
     name_some,
     one_line,
-    percent,
-    percents,
     size,
     unit_name,
 )
@@ -63,14 +60,6 @@ def test_sizes(value_bytes: int | None, words: str) -> None:
 )
 def test_durations(value_s: float | None, words: str) -> None:
     assert duration(value_s) == words
-
-
-def test_changes_have_two_decimals_and_their_amount() -> None:
-    assert change_text(-10_960_000, -0.595652, size) == "-59.57 % (-10.5 MiB)"
-    assert change_text(430, 0.5, duration) == "+50.00 % (+7 min 10 s)"
-    assert change_text(-430, -0.4375, duration) == "-43.75 % (-7 min 10 s)"  # not "-8 min 50 s"
-    assert change_text(5, None, duration) == "+5.00 s"
-    assert change_text(0, 0.0, size) == "+0.00 % (0 B)"
 
 
 def test_counts() -> None:
@@ -158,34 +147,3 @@ def test_no_text_adds_mentions_links_or_cells(text: str) -> None:
 
 
 TABLE = ("table", "thead", "tbody", "tr", "th", "td", "code")
-
-
-@pytest.mark.parametrize(
-    ("ratio", "words"),
-    [
-        (8.94, "+894 %"),
-        (9.0, "10 times"),
-        (412.34, "413 times"),
-        (12345.0, "12,346 times"),
-        (-0.995, "-100 %"),
-        (float("inf"), "from nothing"),
-    ],
-)
-def test_large_change_is_a_factor(ratio: float, words: str) -> None:
-    assert percent(ratio) == words
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (0.08, 0.12, "+8..+12"),
-        (0.081, 0.09, "+8.1..+9.0"),
-        (-0.2, 12.0, "0.80..13 times"),
-        (0.5, 12.0, "1.5..13 times"),
-        (40.0, 412.0, "41..more"),
-    ],
-)
-def test_interval_up_to_a_large_change_is_one_of_factors(
-    low: float, high: float, words: str
-) -> None:
-    assert percents(low, high, most=100.0) == words

@@ -20,7 +20,8 @@ from ciguard.document import (
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.logs.process_logs import SOURCE
-from ciguard.text import change_text, count_of, duration, name_some, size
+from ciguard.render.changes import exact_change
+from ciguard.text import count_of, duration, name_some, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,7 +207,7 @@ def _exact_amount(value: LogValue) -> str:
 def _change(pair: ValuePair) -> str:
     """Return "-1.41 % (-390 MiB)"."""
     unit = pair.before.unit
-    return change_text(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
+    return exact_change(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
 def pair_item(pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bool = False) -> Item:

@@ -30,7 +30,8 @@ from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
-from ciguard.text import change_text, count_of, duration, one_line, percent, percents, size
+from ciguard.render.changes import estimated_change, exact_change
+from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -420,9 +421,17 @@ def metric_change_text(metric: MetricChange) -> str:
     if metric.is_exact and metric.verdict == "same":
         return "-"
     if not metric.is_exact:
-        return "-" if metric.ratio is None else percent(metric.ratio)
-    show = _AMOUNTS.get(metric.unit, lambda value: f"{value:,.6g}")
-    return change_text(metric.after - metric.before, metric.ratio, show)
+        return _estimated(metric)[0]
+    return exact_change(metric.after - metric.before, metric.ratio, _show(metric))
+
+
+def _estimated(metric: MetricChange) -> tuple[str, str]:
+    ratio = (metric.ratio, metric.low, metric.high)
+    return estimated_change(metric.before, metric.after, ratio, metric.unit, _show(metric))
+
+
+def _show(metric: MetricChange) -> Callable[[float], str]:
+    return _AMOUNTS.get(metric.unit, lambda value: f"{value:,.6g}")
 
 
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
@@ -439,9 +448,11 @@ def metric_verdict(metric: MetricChange | MetricCount) -> str:
         return "equal (exact)" if word == "same" else f"{word} (exact)"
     interval = ""
     if metric.low is not None and metric.high is not None:
+        change, shown = _estimated(metric)
+        shown += " %" * change.endswith("%")
         # Past values beyond the new metric, or many metrics, may speak against what it excludes.
         excludes_0 = word == "same" and not metric.low <= 0 <= metric.high
-        interval = f", {'uncorrected ' * excludes_0}95 % CI {percents(metric.low, metric.high)} %"
+        interval = f", {'uncorrected ' * excludes_0}95 % CI {shown}"
     return f"{'no significant difference' if word == 'same' else word} (n={metric.runs}{interval})"
 
 

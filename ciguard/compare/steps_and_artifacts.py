@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
 from ciguard.model.jobs import Job, RunArtifact, Step, last_attempt
-from ciguard.text import change_text, count_of, duration, size
+from ciguard.render.changes import exact_change
+from ciguard.text import count_of, duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -414,7 +415,7 @@ def _artifact(artifact: ArtifactChange) -> Row:
 
 
 def _change(item: StepChange | ArtifactChange, show: Callable[[float], str]) -> Cell:
-    text = "" if item.difference is None else change_text(item.difference, item.ratio, show)
+    text = "" if item.difference is None else exact_change(item.difference, item.ratio, show)
     return Cell(text, item.ratio)
 
 

@@ -54,7 +54,6 @@ from ciguard.text import (
     count_of,
     distinct_lines,
     duration,
-    percent,
     size,
     whole_name,
 )
@@ -340,7 +339,7 @@ def _change(group: Sequence[CaseChange], links: Links) -> Row:
         words.change_verdict(first),
         Cell(show(first.before), first.before),
         Cell(show(after), after),
-        Cell(f"{percent(first.ratio)} ({words.interval_text(first)})", min(first.ratio, 1e9)),
+        Cell(words.change_text(first), first.after - first.before),
         Link(first.shard, links.job(first.shard)),
     )
 

@@ -18,9 +18,10 @@ from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
+from ciguard.render.changes import estimated_change, relative_change
 from ciguard.render.machine_view import slowdown_text
 from ciguard.render.notes import name_shards
-from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
+from ciguard.text import case_name, count_of, duration, one_line, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -223,12 +224,12 @@ def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
     return ", ".join(count_of(number, noun) for noun, number in counts.items())
 
 
-def interval_text(change: CaseChange) -> str:
-    """Return "n=12, 95 % CI +21..+28", "n=2" without an interval."""
-    count = f"n={change.n}"
-    if change.low is None or change.high is None:
-        return count
-    return f"{count}, 95 % CI {percents(change.low, change.high)}"
+def change_text(change: CaseChange) -> str:
+    """Return "+25 % (n=12, 95 % CI +21..+28)"; "+99.9 MiB (n=2)" without an interval."""
+    unit, show = ("s", duration) if change.measure == "wall_s" else ("bytes", size)
+    ratio = (change.ratio, change.low, change.high)
+    text, interval = estimated_change(change.before, change.after, ratio, unit, show)
+    return f"{text} (n={change.n}{f', 95 % CI {interval}' * bool(interval)})"
 
 
 def change_verdict(change: CaseChange) -> str:
@@ -258,8 +259,8 @@ def suite_speed_text(speed: SuiteSpeed) -> str:
         factor = 1 + abs(speed.ratio) if speed.ratio > 0 else 1 / (1 + speed.ratio)
         is_small = factor - 1 < MIN_SPEED_RATIO
         aside = f"; below {100 * MIN_SPEED_RATIO:.0f} %" if is_small else "; not in 3 of 4 shards"
-    interval = percents(speed.low, speed.high)
-    numbers = f"{percent(speed.ratio)}, n={speed.n}, 95 % CI {interval}{aside}"
+    change, interval = relative_change(speed.ratio, speed.low, speed.high)
+    numbers = f"{change}, n={speed.n}, 95 % CI {interval}{aside}"
     return f"whole suite: {speed.verdict} ({numbers})"
 
 

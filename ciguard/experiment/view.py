@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import (
@@ -24,7 +25,8 @@ from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import external_cpu_ratio
 from ciguard.experiment.schedule import ALPHA, Design, Step
 from ciguard.model.machine_use import SWAPPED_BYTES
-from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
+from ciguard.render.changes import estimated_change
+from ciguard.text import case_name, count_of, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
 
 MAX_NAMED: Final = 3  # named metrics that only one arm has
-MAX_SHOWN_RATIO: Final = 100.0  # of the first arm: larger ends of an interval are "more"
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, during the experiment
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
@@ -163,8 +164,7 @@ def _row(row: Row, verdict: str) -> Cells:
     return (
         value_text(row.metric, row.before),
         value_text(row.metric, row.after),
-        "-" if row.ratio is None else percent(row.ratio),
-        interval_text(row),
+        *change_text(row),
         str(row.n),
         "-" if verdict == "no significant difference" else verdict,
     )
@@ -189,8 +189,8 @@ def cpu_answer_text(answer: CpuAnswer, design: Design) -> str:
 
 def _change(row: Row) -> str:
     """Return "+5.1 % (95 % CI +4.6..+5.6, n=10)"."""
-    change = "-" if row.ratio is None else percent(row.ratio)
-    return f"{change} (95 % CI {interval_text(row)}, n={row.n})"
+    change, interval = change_text(row)
+    return f"{change} (95 % CI {interval}, n={row.n})"
 
 
 def _machine(experiment: Experiment) -> tuple[Block, ...]:
@@ -303,11 +303,13 @@ def value_text(metric: Metric, value: float) -> str:
     return f"{value:.4g} {metric.unit}".rstrip()
 
 
-def interval_text(row: Row) -> str:
-    """Return "+8..+12", in percent of the first arm."""
-    if row.low is None or row.high is None:
-        return "-"
-    return percents(row.low, row.high, most=MAX_SHOWN_RATIO)
+def change_text(row: Row) -> tuple[str, str]:
+    """Return "+10 %" and "+8..+12", each "-" if unknown."""
+    if row.ratio is None and row.p is None:
+        return "-", "-"
+    ratio, show = (row.ratio, row.low, row.high), partial(value_text, row.metric)
+    change, interval = estimated_change(row.before, row.after, ratio, row.metric.unit, show)
+    return change, interval or "-"
 
 
 def unpaired_text(unpaired: Unpaired) -> str:

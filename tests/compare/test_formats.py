@@ -77,6 +77,18 @@ def test_numbers_have_unit_sample_size_and_interval() -> None:
     assert "confirmed  513 MiB  641 MiB  +25 % (n=12, 95 % CI +" in text
 
 
+def test_change_of_a_small_value_is_shown_as_an_amount() -> None:
+    for before, after, shown in (
+        ((0.0, 4 / 1024), (0.39, 99.9), "+99.9 MiB (n=12, 95 % CI +86.6..+115 MiB)<"),
+        ((0.002, 20.0), (0.392, 20.0), "+0.39 s (n=12, 95 % CI +0.39..+0.39 s)<"),
+        ((0.11, 20.0), (2.09, 20.0), "19 times (n=12, 95 % CI 19..19 times)<"),
+        ((0.2, 120.0), (0.2, 200.0), "+67 % (n=12, 95 % CI +66.5..+66.9)<"),
+    ):
+        runs = [run_of({"01": [case("a", *before)]}, run_id=n) for n in range(1, 13)]
+        found = compare_run(run_of({"01": [case("a", *after)]}, run_id=13), None, runs)
+        assert shown in FORMATS["html"](found)
+
+
 def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
     walls = [[1 + ((7 * n + t) % 5) / 100 for t in range(25)] for n in range(13)]
     walls[12][3] = 3.0

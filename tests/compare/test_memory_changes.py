@@ -10,8 +10,7 @@ from compare.past_runs import TESTS, Past, factor, names
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import CODE
-from ciguard.compare.wording import headline
-from ciguard.text import percent
+from ciguard.compare.wording import change_text, headline
 
 
 def test_memory_with_one_base_run_is_shown_without_a_verdict() -> None:
@@ -19,7 +18,7 @@ def test_memory_with_one_base_run_is_shown_without_a_verdict() -> None:
     found = compare_run(past.run(9, peak=factor(50, 1.6)), None, past.bases)
     (change,) = found.memory.losses
     assert names(found.memory.losses) == ["unjudged t00050"]
-    assert (change.tier, change.n, percent(change.ratio)) == ("unjudged", 1, "+60 %")
+    assert (change.tier, change_text(change)) == ("unjudged", "+60 % (n=1)")
     assert found.memory.verdict == "not enough data"
     assert (change.z, change.low, change.high) == (None, None, None)
 
