@@ -163,7 +163,7 @@ def baseline_matrix(
 
     Args:
         used: positions of the used runs in the history.
-        bases: runs that are not in the history, oldest first; they count as newer than those.
+        bases: the baseline runs without used runs of the history, oldest first.
 
     Returns:
         a row for each key of the candidate; memory only if measured in the same way as in the
@@ -178,8 +178,7 @@ def baseline_matrix(
         probes = [leg.runner.probe_s for run in history.runs for leg in run.legs]
     for number, run in enumerate(bases):
         parts.append(_of_run(run, candidate, len(run_of_group)))
-        known = len(history.runs) if history is not None and used else 0
-        run_of_group += [known + number] * len(run.legs)
+        run_of_group += [number] * len(run.legs)
         probes += [leg.probe_s for leg in run.legs]
     probe_s = np.array(probes, np.float64)
     probe_s[~(probe_s > 0)] = np.nan
@@ -274,9 +273,8 @@ def baseline_info(
 ) -> BaselineInfo:
     """Return the used runs and values, the rule of their selection, and the excluded ones."""
     known = history.runs if history is not None else ()
-    first = len(known) if choice.used else 0  # given runs are numbered after those of the history
     counts = dict(enumerate(table.value_counts.tolist()))
-    runs = {position: known[position] for position in choice.used} | dict(enumerate(bases, first))
+    runs = {position: known[position] for position in choice.used} | dict(enumerate(bases))
     unused = (
         ExcludedValues("not_passed", table.not_passed),
         ExcludedValues("incomplete_leg", table.from_incomplete_legs),

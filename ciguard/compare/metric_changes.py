@@ -422,16 +422,14 @@ def metric_change_text(metric: MetricChange) -> str:
         return "-"
     if not metric.is_exact:
         return _estimated(metric)[0]
-    return exact_change(metric.after - metric.before, metric.ratio, _show(metric))
+    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
+    return exact_change(metric.after - metric.before, metric.ratio, show)
 
 
 def _estimated(metric: MetricChange) -> tuple[str, str]:
     ratio = (metric.ratio, metric.low, metric.high)
-    return estimated_change(metric.before, metric.after, ratio, metric.unit, _show(metric))
-
-
-def _show(metric: MetricChange) -> Callable[[float], str]:
-    return _AMOUNTS.get(metric.unit, lambda value: f"{value:,.6g}")
+    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
+    return estimated_change(metric.before, metric.after, ratio, metric.unit, show)
 
 
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
