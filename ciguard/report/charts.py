@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ciguard.guard.verdict import Leg
-    from ciguard.model import Plan, Record
+    from ciguard.model import Plan, Record, SampleLine
 
 MAX_LEGS: Final = 60  # bars; of more shards, the longest
 MAX_CURVES: Final = 24
@@ -38,6 +38,8 @@ class Curve:
     """Memory of one leg over time.
 
     Attributes:
+        points: the samples.
+        peak_y: position of a peak between samples, known by a high-water mark; else None.
         limit_y: position of the limit; None if it is unknown or far above all values.
         limit_label: the limit in words, "" if it is unknown.
     """
@@ -45,6 +47,7 @@ class Curve:
     shard: str
     title: str
     points: str
+    peak_y: float | None
     limit_y: float | None
     limit_label: str
     wall_label: str
@@ -73,60 +76,61 @@ class Bars:
     omitted: int
 
 
-def memory_chart(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
-    """Draw the newest record of each shard, those nearest to their limit first.
+def memory_chart(
+    plan: Plan, legs: Sequence[Leg], records: Iterable[Record]
+) -> tuple[tuple[Curve, ...], int]:
+    """Draw the samples and the peak of each shard, those nearest to their limit first.
 
     Returns:
-        at most `MAX_CURVES` curves, and the number of further curves.
+        at most `MAX_CURVES` curves, empty without a record, and the number of further shards.
     """
     newest = newest_by_shard(
-        record
-        for record in records
-        if record.samples and record.header is not None and record.header.plan_id == plan.id
+        record for record in records if record.header and record.header.plan_id == plan.id
     )
+    samples = {shard: record.samples for shard, record in newest.items()}
     budgets = {shard.key: shard.budget_bytes for shard in plan.shards}
-    drawn = [
-        curve
-        for shard, record in newest.items()
-        if (curve := _curve(shard, record, budgets.get(shard))) is not None
-    ]
+    drawn = [_curve(leg, samples.get(leg.shard, ()), budgets.get(leg.shard)) for leg in legs]
     drawn.sort(key=lambda pair: (-pair[0], pair[1].shard))
     return tuple(curve for _, curve in drawn[:MAX_CURVES]), max(0, len(drawn) - MAX_CURVES)
 
 
-def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve] | None:
-    samples = sorted(
-        (line.at_s, line.tree_bytes) for line in record.samples if line.tree_bytes is not None
-    )
-    if not samples:
-        return None
-    runner = record.header.runner if record.header else None
-    limit = budget or (runner.memory_bytes if runner is not None else None)
+def _curve(leg: Leg, lines: Sequence[SampleLine], budget: int | None) -> tuple[float, Curve]:
+    samples = sorted((line.at_s, line.tree_bytes) for line in lines if line.tree_bytes is not None)
+    limit = budget or leg.memory_bytes
     word = "budget" if budget else "memory"
-    peak = max(value for _, value in samples)
+    peak = leg.peak_bytes or 0
+    sampled = max((value for _, value in samples), default=0)
     is_near = limit is not None and limit <= MAX_SCALE * peak
     top = max(peak, limit or 0, 1) * HEADROOM if is_near else max(peak, 1) * LABEL_ROOM
-    wall_s = max(record.wall_s or 0.0, samples[-1][0], 0.001)
+    wall_s = max(leg.wall_s or 0.0, samples[-1][0] if samples else 0.0, 0.001)
+
+    def y(value: float) -> float:
+        return round(CURVE_HEIGHT * (1 - value / top), 1)
+
+    # The first sample twice: a browser draws no line of one point.
     points = " ".join(
-        f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / top):.1f}"
-        for at_s, value in _downsample(samples)
+        f"{CURVE_WIDTH * at_s / wall_s:.1f},{y(value)}"
+        for at_s, value in (*samples[:1], *_downsample(samples))
     )
-    of_limit = f" of {size(limit)} {word}" if limit else ""
+    shown = size(leg.peak_bytes) if leg.recorded else "no record"
+    of_limit = f" of {size(limit)} {word}" if limit and peak else ""
+    of_samples = f"; samples up to {size(sampled)}" if sampled else "; no samples"
     curve = Curve(
-        shard,
-        f"shard {one_line(shard, 40)}: {size(peak)}{of_limit}",
+        leg.shard,
+        f"shard {one_line(leg.shard, 40)}: {shown}{of_limit}{of_samples * (sampled < peak)}",
         points,
-        round(CURVE_HEIGHT * (1 - limit / top), 1) if limit and is_near else None,
+        y(peak) if sampled < peak else None,
+        y(limit) if limit and is_near else None,
         f"{word} {size(limit)}" if limit else "",
-        duration(wall_s),
+        duration(wall_s) if leg.recorded else "",
         limit is not None and peak > limit,
     )
-    return peak / limit if limit else 0.0, curve
+    return (peak or leg.predicted_peak_bytes or 0) / limit if limit else 0.0, curve
 
 
 def _downsample(samples: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     """Return the highest sample of each interval, so that no peak near the limit is lost."""
-    each = math.ceil(len(samples) / POINTS)
+    each = math.ceil(len(samples) / POINTS) or 1
     return [
         max(samples[start : start + each], key=lambda pair: pair[1])
         for start in range(0, len(samples), each)
@@ -135,11 +139,10 @@ def _downsample(samples: Sequence[tuple[float, int]]) -> list[tuple[float, int]]
 
 def wall_chart(legs: Sequence[Leg]) -> Bars:
     """Draw actual and predicted wall times, the longest first; unknown times as empty bars."""
-    known = [leg for leg in legs if leg.wall_s is not None or leg.predicted_wall_s is not None]
-    longest_s = {leg.shard: max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known}
-    known.sort(key=lambda leg: (-longest_s[leg.shard], leg.shard))
+    longest_s = {leg.shard: max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in legs}
+    known = sorted(legs, key=lambda leg: (-longest_s[leg.shard], leg.shard))
     scale = BAR_ROOM / (max(longest_s.values(), default=0.0) or 1.0)
-    shown = known[:MAX_LEGS]
+    shown = known[:MAX_LEGS] if any(longest_s.values()) else []
     labels = distinct_lines([leg.shard for leg in shown], LABEL)
     bars = tuple(
         Bar(

@@ -119,8 +119,8 @@ def _charts(data: ReportData) -> tuple[Section, ...]:
     """Return the chart of wall times; on a page also that of memory over time."""
     legs = data.verdict.legs
     walls = Chart("walls", charts.wall_chart(legs), _mermaid(data))
-    curves, omitted = charts.memory_chart(data.plan, data.records)
-    memory = Chart("curves", (curves, omitted) if curves else None)
+    curves, omitted = charts.memory_chart(data.plan, legs, data.records)
+    memory = Chart("curves", (curves, omitted) if any(leg.peak_bytes for leg in legs) else None)
     return (
         Section("wall_chart", (walls,), drop=16),
         Section("memory_chart", (memory,), "Memory over time", formats=("html",)),
@@ -129,12 +129,12 @@ def _charts(data: ReportData) -> tuple[Section, ...]:
 
 def _mermaid(data: ReportData) -> str:
     """Draw the wall times of shards; with the predictions if there is one for each bar."""
-    known = [(leg, leg.wall_s) for leg in data.verdict.legs if leg.wall_s is not None]
-    if len(known) < 2:  # noqa: PLR2004  # a chart of one bar shows nothing
+    legs = data.verdict.legs
+    if sum(leg.wall_s is not None for leg in legs) < 2:  # noqa: PLR2004  # one bar shows nothing
         return ""
-    shards, walls_s = [leg.shard for leg, _ in known], [wall_s for _, wall_s in known]
-    predicted_s = [leg.predicted_wall_s for leg, _ in known if leg.predicted_wall_s is not None]
-    line_s = predicted_s if len(predicted_s) == len(known) else []
+    shards, walls_s = [leg.shard for leg in legs], [leg.wall_s or 0.0 for leg in legs]
+    predicted_s = [leg.predicted_wall_s for leg in legs if leg.predicted_wall_s is not None]
+    line_s = predicted_s if len(predicted_s) == len(legs) else []
     return bar_chart("Wall time by shard", "predicted", shards, walls_s, line_s)
 
 

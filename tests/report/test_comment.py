@@ -203,17 +203,17 @@ def test_worst_of_3000_changes_come_first_and_the_rest_is_counted() -> None:
     assert text.rstrip().endswith("</sub>"), "the footer is there"
 
 
-def test_chart_omits_unmeasured_and_unpredicted_shards() -> None:
+def test_chart_has_an_empty_bar_for_a_shard_without_a_record() -> None:
     world = World()
     del world.legs["02"]
     text = comment(world.plan, world.prove())
-    assert 'x-axis ["01", "03"]' in text
-    assert "    line [3.00, 3.00]\n" in text
+    assert 'x-axis ["01", "02", "03"]' in text
+    assert "    bar [3.10, 0.00, 3.10]\n    line [3.00, 2.00, 3.00]\n" in text
     blind = replace(
         world.prove(), legs=tuple(replace(leg, predicted_wall_s=None) for leg in world.prove().legs)
     )
     text = comment(world.plan, blind)
-    assert "    bar [3.10, 3.10]\n```" in text
+    assert "    bar [3.10, 0.00, 3.10]\n```" in text
     assert "predicted" not in text.partition("```mermaid")[2].partition("```")[0]
 
 

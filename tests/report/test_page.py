@@ -14,7 +14,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.guard.verdict import Leg, Policy
-from ciguard.model import SampleLine
+from ciguard.model import ProcessEndLine, SampleLine
 from ciguard.render.links import Links
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import charts
@@ -89,7 +89,9 @@ def test_memory_curves_are_ordered_by_distance_to_their_limit() -> None:
             SampleLine(at / 100, tree_bytes=peak * MIB if at == 77 else 50 * MIB)
             for at in range(1000)
         ]
-    found, left_out = charts.memory_chart(plan, read_records(world.files().items()))
+    found, left_out = charts.memory_chart(
+        plan, world.prove().legs, read_records(world.files().items())
+    )
     assert [one.shard for one in found] == ["03", "02", "01"]
     assert [one.exceeds_limit for one in found] == [True, False, False]
     assert left_out == 0
@@ -100,6 +102,33 @@ def test_memory_curves_are_ordered_by_distance_to_their_limit() -> None:
         assert (one.limit_y is None) == (one.shard == "01"), "a limit far above is no line"
         assert one.limit_y is None or (min(heights) < one.limit_y) == one.exceeds_limit
     assert found[1].title == "shard 02: 590 MiB of 600 MiB budget"
+
+
+def test_memory_chart_shows_the_peak_of_the_table_and_each_shard() -> None:
+    world = World()
+    world.legs["01"].own.insert(-1, ProcessEndLine(2, "completed", 0, 2.0, peak_bytes=700 * MIB))
+    del world.legs["02"]
+    leg = world.legs["03"]
+    leg.own = [line for line in leg.own if not isinstance(line, SampleLine)]
+    leg.own.insert(-1, ProcessEndLine(2, "completed", 0, 2.0, peak_bytes=300 * MIB))
+    verdict, records = world.prove(), tuple(read_records(world.files().items()))
+    found, left_out = charts.memory_chart(world.plan, verdict.legs, records)
+    assert [one.title for one in found] == [
+        "shard 01: 700 MiB; samples up to 480 MiB",
+        "shard 02: no record",
+        "shard 03: 300 MiB; no samples",
+    ]
+    assert left_out == 0
+    marked, lost, unsampled = found
+    assert marked.peak_y is not None
+    (first, again) = marked.points.split()
+    assert first == again, "one sample is a point"
+    assert marked.peak_y < float(first.partition(",")[2]), "the mark is above the sample"
+    assert (lost.points, lost.peak_y, lost.wall_label) == ("", None, "")
+    assert (unsampled.points, unsampled.peak_y) == ("", marked.peak_y)
+    page = Report(ReportData(world.plan, verdict, records=records), 0).page()
+    assert page.count('class="curve peak"') == 2
+    assert ">700 MiB</td>" in page
 
 
 def test_bars() -> None:
