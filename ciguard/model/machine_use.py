@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
 
+from ciguard.model.record import largest_by_gpu
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
@@ -98,14 +99,10 @@ def machine_use(
         measured = [(size, at_s) for size, at_s in sizes if size is not None]
         return moment(*min(measured)) if measured else None
 
-    by_device: dict[str, int] = {}
-    for sample in samples:
-        for device, size_bytes in sample.gpu_bytes.items():
-            by_device[device] = max(size_bytes, by_device.get(device, 0))
     gpu_samples = [sample for sample in samples if sample.gpu_bytes]
     sums = [(sum(sample.gpu_bytes.values()), sample.at_s) for sample in gpu_samples]
     return MachineUse(
-        gpu_bytes=dict(sorted(by_device.items())),
+        gpu_bytes=largest_by_gpu(sample.gpu_bytes for sample in samples),
         gpu_total=moment(*max(sums, key=lambda pair: pair[0])) if sums else None,
         least_available=least("available_bytes"),
         least_headroom=least("headroom_bytes"),

@@ -222,7 +222,7 @@ class SampleLine:
     Attributes:
         stalled_s, fully_stalled_s: time for which some, or all, programs of the machine waited for
             memory since the leg's start (pressure stall information).
-        gpu_bytes: of the tree, by GPU.
+        gpu_bytes: of the tree, largest since the last written sample, by GPU.
     """
 
     at_s: float
@@ -234,6 +234,15 @@ class SampleLine:
     stalled_s: float | None = None
     fully_stalled_s: float | None = None
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+def largest_by_gpu(values: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest memory on each GPU, sorted by GPU."""
+    largest: dict[str, int] = {}
+    for value in values:
+        for gpu, size_bytes in value.items():
+            largest[gpu] = max(size_bytes, largest.get(gpu, 0))
+    return dict(sorted(largest.items()))
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -334,6 +334,7 @@ class Supervisor:
         if sample is not None:
             self._sample = sample
             self._observe(sample)
+            self._report_limitations(now_s, self._instruments.limitation)
         for written in self._memory.due(now_s):
             self._record.append(written)
 

@@ -1,127 +1,111 @@
-"""Memory of the tested processes on each GPU, by queries of `nvidia-smi` that never wait.
+"""Memory of the tested processes on each GPU, as another process reads it from the driver.
 
-A query takes 0.1-2 s, and hangs with a broken driver: it is started, polled in the next rounds and
-killed after a timeout. Memory counts by pid, so a container that hides pids from the driver gives
-no values.
+That process (nvml.py) is killed if the driver hangs. Memory counts by pid, so a container that
+hides pids from the driver gives no values.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import pkgutil
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Collection, Final, Mapping, Sequence
+from typing import TYPE_CHECKING, Collection, Final, Iterable, Mapping, Sequence
 
 assert sys.platform != "win32"
 
+from ciguard.model.record import largest_by_gpu
 from ciguard.run.process.reaper import signal_quietly
-from ciguard.run.process.spawn import own_children
+from ciguard.run.process.spawn import own_children, start_source
 
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional
+    from typing import Dict, Optional, Set
+
+    from ciguard.run.memory.process_tree import TreeMemory
 
 PROGRAM: Final = "nvidia-smi"
-EVERY_S: Final = 5.0
+DEVICE: Final = "/dev/nvidiactl"  # of the kernel's module; `nvidia-smi` may not be installed
 TIMEOUT_S: Final = 20.0
 CLOSE_S: Final = 0.1
-FORMAT: Final = "--format=csv,noheader,nounits"  # memory is in MiB
-GPUS: Final = "--query-gpu=uuid,index"
-APPS: Final = "--query-compute-apps=gpu_uuid,pid,used_gpu_memory"
+PIECE_BYTES: Final = 1 << 16
 
 
-def parse_rows(content: bytes) -> tuple[tuple[str, ...], ...]:
-    """Parse lines of comma-separated values."""
-    lines = content.decode("utf-8", "replace").splitlines()
-    return tuple(tuple(word.strip() for word in line.split(",")) for line in lines if line.strip())
-
-
-def used_bytes(
-    apps: Sequence[Sequence[str]], index_of: Mapping[str, str], pids: Collection[int]
-) -> dict[str, int]:
-    """Return the memory of these processes by GPU; rows without a number ("[N/A]") do not count."""
+def used_bytes(rows: Iterable[Sequence[int]], pids: Collection[int]) -> Dict[str, int]:
+    """Return the memory of these processes by GPU."""
     used: Dict[str, int] = {}
-    for row in apps:
-        if len(row) == 3 and row[1].isdigit() and row[2].isdigit():  # noqa: PLR2004
-            uuid, pid, mib = row
-            if int(pid) in pids and uuid in index_of:
-                index = index_of[uuid]
-                used[index] = used.get(index, 0) + (int(mib) << 20)
+    for gpu, pid, size in rows:
+        if pid in pids:
+            used[str(gpu)] = used.get(str(gpu), 0) + size
     return used
 
 
 class Gpus:
-    """Queries of the program every few seconds; none if it does not exist or fails.
+    """Answers of the process that queries the driver; none without an NVIDIA driver.
 
     Args:
-        path: value of PATH to search for the program; None for that of this process.
+        environ: of that process; its PATH is searched for `nvidia-smi`.
     """
 
-    def __init__(self, path: Optional[str]) -> None:
-        self._program = shutil.which(PROGRAM, path=path)
-        self._index_of: Dict[str, str] = {}
-        self._query_process: Optional[subprocess.Popen[bytes]] = None
-        self._queried_s = float("-inf")
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        has_driver = shutil.which(PROGRAM, path=environ.get("PATH")) or os.path.exists(DEVICE)
+        # Read now: a test can remove the zip file that the leg runs from. None: nothing to start.
+        self._source = pkgutil.get_data(__package__, "nvml.py") if has_driver else None
+        self._environ = environ
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._buffer = b""
+        self._answered_s = 0.0
+        self.limitation = ""
 
-    def poll(self, now_s: float, pids: Collection[int]) -> Mapping[str, int]:
-        """Return the memory by GPU if an answer has just arrived, else nothing."""
-        used: Mapping[str, int] = {}
-        if self._query_process is not None:
-            if self._query_process.poll() is None:
-                if now_s - self._queried_s > TIMEOUT_S:
-                    self._program = None
-                    self.close()
-                return used
-            used = self._read_answer(self._query_process, pids)
-        if self._program is not None and now_s - self._queried_s >= EVERY_S:
-            self._queried_s = now_s
-            self._start_query(APPS if self._index_of else GPUS)
-        return used
-
-    def _start_query(self, query: str) -> None:
-        argv: List[str] = [str(self._program), query, FORMAT]
-        try:
-            self._query_process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError:
-            self._program = None
-        else:
-            own_children.add(self._query_process.pid)
-
-    def _read_answer(
-        self, process: subprocess.Popen[bytes], pids: Collection[int]
-    ) -> Mapping[str, int]:
-        self._query_process = None
-        own_children.discard(process.pid)
-        assert process.stdout is not None
-        with process.stdout as stream:
-            rows = parse_rows(stream.read())
-        if process.returncode != 0:
-            self._program = None  # there is no driver
+    def poll(self, now_s: float, trees: Sequence[TreeMemory]) -> Mapping[str, int]:
+        """Return the trees' largest memory by GPU in the answers that have just arrived."""
+        if self._source is not None:
+            self._start(self._source, now_s)
+        if self._process is None:
             return {}
-        if self._index_of:
-            return used_bytes(rows, self._index_of, pids)
-        self._index_of = {row[0]: row[1] for row in rows if len(row) == 2}  # noqa: PLR2004
-        if self._index_of:
-            self._queried_s = float("-inf")  # query the processes next
-        else:
-            self._program = None
-        return {}
+        assert self._process.stdout is not None
+        try:
+            piece = os.read(self._process.stdout.fileno(), PIECE_BYTES)
+        except BlockingIOError:
+            if now_s - self._answered_s > TIMEOUT_S:
+                self.limitation = f"GPU memory: no answer of the driver in {TIMEOUT_S:.0f} s"
+                self.close()
+            return {}
+        self._answered_s = now_s
+        if not piece:
+            ended = self._process
+            self.close()
+            if ended.returncode:
+                self.limitation = f"GPU memory: its query ended with exit code {ended.returncode}"
+            return {}
+        *lines, self._buffer = (self._buffer + piece).split(b"\n")
+        pids: Set[int] = set()
+        for tree in trees if lines else ():
+            tree.rescan()  # a process may be younger than the last scan
+            pids |= tree.pids()
+        return largest_by_gpu(used_bytes(json.loads(line), pids) for line in lines)
+
+    def _start(self, source: bytes, now_s: float) -> None:
+        self._source, self._answered_s = None, now_s
+        with suppress(OSError):
+            self._process = start_source(source, "gpus", self._environ)
+            own_children.add(self._process.pid)
+            assert self._process.stdout is not None
+            os.set_blocking(self._process.stdout.fileno(), False)
 
     def close(self) -> None:
-        """End a running query."""
-        if self._query_process is not None:
-            # The whole group: the program may be a script.
-            signal_quietly(-self._query_process.pid, signal.SIGKILL)
-            assert self._query_process.stdout is not None
-            self._query_process.stdout.close()
+        """End the process."""
+        if self._process is not None:
+            # The whole group: it may wait for a program.
+            signal_quietly(-self._process.pid, signal.SIGKILL)
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream is not None
+                stream.close()
             # A broken driver may hold a killed process for ever.
             with suppress(subprocess.TimeoutExpired):
-                self._query_process.wait(CLOSE_S)
-            self._query_process = None
+                self._process.wait(CLOSE_S)
+            own_children.discard(self._process.pid)
+            self._process = None

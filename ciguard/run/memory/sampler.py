@@ -7,9 +7,10 @@ samples are written once a second, or after a marked change.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Mapping
+from typing import TYPE_CHECKING, Dict, FrozenSet, List, Mapping
 
 from ciguard.model import SampleLine
+from ciguard.model.record import largest_by_gpu
 
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import Headroom, MemoryInstruments, Tree
@@ -38,8 +39,8 @@ class MemorySampler:
     ) -> None:
         self._guardrail = guardrail
         self._instruments = instruments
-        self._rare: Dict[str, Any] = {}  # fields of rare measurements, until they are written
-        self._pressure: Mapping[str, Any] = {}
+        self._gpu_bytes: Mapping[str, int] = {}  # largest by GPU since the last written sample
+        self._pressure: Mapping[str, float] = {}
         self._close_bytes = max(CLOSE_BYTES, CLOSE_RATIO * (guardrail.memory_bytes() or 0))
         self._guarded = guarded
         self.every_s = CALM_EVERY_S
@@ -50,6 +51,7 @@ class MemorySampler:
         self._sizes: Dict[str, int] = {}  # by process number
         self._trees: FrozenSet[int] = frozenset()
         self.peak_bytes: Dict[int, int] = {}
+        self.gpu_peak_bytes: Mapping[str, int] = {}
 
     def sample(
         self, now_s: float, trees: Mapping[int, Tree], *, awaited: bool = False
@@ -70,7 +72,7 @@ class MemorySampler:
             swap_used_bytes=machine.swap_used_bytes,
             process_bytes=self._sizes,
             **self._pressure,
-            **self._rare,
+            gpu_bytes=self._gpu_bytes,
         )
         headroom = sample.headroom_bytes
         is_close = self._guarded and headroom is not None and headroom < self._close_bytes
@@ -93,7 +95,10 @@ class MemorySampler:
         cost_s = time.thread_time() - start_s
         self._tree_every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
         self._pressure = self._instruments.pressure()
-        self._rare.update(self._instruments.poll(now_s, tuple(trees.values())))
+        used = self._instruments.gpu_bytes(now_s, tuple(trees.values()))
+        if used:
+            self._gpu_bytes = largest_by_gpu((self._gpu_bytes, used))
+            self.gpu_peak_bytes = largest_by_gpu((self.gpu_peak_bytes, used))
 
     def due(self, now_s: float) -> tuple[SampleLine, ...]:
         """Return the samples to write if a second has passed or memory has changed markedly."""
@@ -114,6 +119,6 @@ class MemorySampler:
         samples = tuple(self._unwritten)
         if samples:
             self._written, self._written_s = samples[-1], samples[-1].at_s
-            self._rare = {}
+            self._gpu_bytes = {}
         self._unwritten = []
         return samples

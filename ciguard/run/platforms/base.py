@@ -16,7 +16,7 @@ from ciguard.model import SLOTS, EventLine, PeakLine, Result, StartLine
 
 if TYPE_CHECKING:
     import signal
-    from typing import Any, ContextManager, Mapping, Protocol, Sequence, Union
+    from typing import ContextManager, Mapping, Protocol, Sequence, Union
 
     from ciguard.errors import ExitCode
 
@@ -70,6 +70,8 @@ class MemoryInstruments:
         environ: the leg's own environment.
     """
 
+    limitation = ""  # what can no longer be measured, and why
+
     def __init__(self, environ: Mapping[str, str]) -> None:
         pass
 
@@ -77,8 +79,8 @@ class MemoryInstruments:
         """Return a tracker for a tree; of child processes alone if it measures its own peaks."""
         return None
 
-    def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return fields of a sample that are measured rarely, as they arrive; never wait."""
+    def gpu_bytes(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, int]:  # noqa: ARG002
+        """Return the largest memory by GPU since the last call, if measured; never wait."""
         return {}
 
     def pressure(self) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple, cast
 
 assert sys.platform != "win32"
 
@@ -31,7 +31,7 @@ class LinuxInstruments(MemoryInstruments):
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         super().__init__(environ)
-        self._gpus = Gpus(environ.get("PATH"))
+        self._gpus = Gpus(environ)
         self._pressure = Pressure()
 
     def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> Optional[PeakTracker]:
@@ -40,11 +40,11 @@ class LinuxInstruments(MemoryInstruments):
             return ChildPeaks(cast("TreeMemory", tree))
         return peak_windows.PeakTracker(cast("TreeMemory", tree), str(os.getpid()))
 
-    def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
-        """Query the memory of GPUs when that is due; return it when the answer has come."""
-        pids: List[int] = [pid for tree in trees for pid in cast("TreeMemory", tree).pids()]
-        gpu_bytes = self._gpus.poll(now_s, pids)
-        return {"gpu_bytes": gpu_bytes} if gpu_bytes else {}
+    def gpu_bytes(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, int]:
+        """Return the largest memory by GPU since the last call, of those whose answer has come."""
+        used = self._gpus.poll(now_s, cast("Sequence[TreeMemory]", trees))
+        self.limitation = self._gpus.limitation
+        return used
 
     def pressure(self) -> Mapping[str, float]:
         """Return the seconds that programs waited for memory since the leg's start."""

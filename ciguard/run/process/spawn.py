@@ -8,6 +8,7 @@ children that their parent died.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pkgutil
@@ -36,15 +37,15 @@ REAPER_ITSELF = "the reaper itself"  # kill the reaper, not the tested process
 _REAPER_SOURCE: Final = pkgutil.get_data("ciguard.run.process", "reaper.py") or b""
 
 
-def start_reaper(
-    env: Mapping[str, str], cwd: str = ".", stdin: Optional[int] = None
+def start_source(
+    content: bytes, name: str, env: Mapping[str, str], cwd: str = ".", stdin: Optional[int] = None
 ) -> subprocess.Popen[bytes]:
-    """Start a reaper, which reads its program from a pipe.
+    """Start a Python program of the leg's, which is read from a pipe, with pipes to the leg.
 
-    `-I -S`: neither the tested project's variables nor its site-packages can change the reaper.
+    `-I -S`: neither the tested project's variables nor its site-packages can change the program.
 
     Args:
-        stdin: descriptor that the reaper inherits; None for none.
+        stdin: descriptor that the program inherits; None for none.
 
     Raises:
         OSError: no memory or process is left, or the folder or Python is gone.
@@ -52,7 +53,7 @@ def start_reaper(
     program, source = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", f"exec(open({program}, 'rb').read())", "reaper"],
+            [sys.executable, "-I", "-S", "-c", f"exec(open({program}, 'rb').read())", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -68,9 +69,11 @@ def start_reaper(
     finally:
         os.close(program)
     with open(source, "wb") as stream, contextlib.suppress(BrokenPipeError):
-        stream.write(_REAPER_SOURCE)
+        stream.write(content)
     return process
 
+
+start_reaper = functools.partial(start_source, _REAPER_SOURCE, "reaper")
 
 # Children of the leg that are no orphans of a reaper: live reapers, programs that the leg queries,
 # and older children (a shell that becomes the leg by `exec` leaves its background jobs to it).
