@@ -116,6 +116,7 @@ class ProcessExitHandler:
         """
         self.settings += live.report.settings
         peak = live.peak(info, self.memory.peak_bytes.get(live.batch.process))
+        self.memory.tree_peak_bytes = max(self.memory.tree_peak_bytes, peak.peak_bytes or 0)
         self._observe_command(live, info, peak, now_s)
         has_results = self._has_results(live, concurrent, now_s)
         end = self._classify(live, info, now_s, has_results=has_results)

@@ -34,6 +34,7 @@ from ciguard.run.output.view import (
     describe_action,
     describe_initial_event,
     describe_listing,
+    describe_memory,
     describe_progress,
     describe_reason,
     not_run_events,
@@ -540,5 +541,6 @@ class Supervisor:
             self._exit_handler.causes,
             self._job.suites,
             copied_files=self._files.copied if collects else None,
+            memory=describe_memory(self._memory.tree_peak_bytes, self._memory.gpu_peak_bytes),
         )
         return verdict

@@ -51,6 +51,7 @@ class MemorySampler:
         self._sizes: Dict[str, int] = {}  # by process number
         self._trees: FrozenSet[int] = frozenset()
         self.peak_bytes: Dict[int, int] = {}
+        self.tree_peak_bytes = 0  # of all processes together
         self.gpu_peak_bytes: Mapping[str, int] = {}
 
     def sample(
@@ -94,6 +95,7 @@ class MemorySampler:
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
         cost_s = time.thread_time() - start_s
         self._tree_every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
+        self.tree_peak_bytes = max(self.tree_peak_bytes, sum(self._sizes.values()))
         self._pressure = self._instruments.pressure()
         used = self._instruments.gpu_bytes(now_s, tuple(trees.values()))
         if used:

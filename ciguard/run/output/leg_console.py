@@ -141,6 +141,7 @@ class Console:
         suites: Mapping[str, Suite],
         *,
         copied_files: int | None = None,
+        memory: str = "",
     ) -> None:
         """Print the last lines of the leg: counts, then bad and missing units by name.
 
@@ -148,6 +149,7 @@ class Console:
             walls_s: wall time of this leg, and of it with all earlier legs; None without any.
             causes: unit that did not run -> why, if that is known.
             copied_files: number of copied result files of a command; None if it names none.
+            memory: end of the first line.
         """
         stopped = _stopped_results(verdict)
         bad = [result for result in verdict.bad if result not in stopped]
@@ -156,7 +158,7 @@ class Console:
         if total_s is not None:
             took += f" ({total_s:.1f} s with earlier steps)"
         notes = _notes(verdict, copied_files)
-        self.print_line(f"{name}: {_counts(verdict) or 'no results'} in {took}{notes}")
+        self.print_line(f"{name}: {_counts(verdict) or 'no results'} in {took}{notes}{memory}")
         for reason, settings in verdict.settings.items():
             self.print_reason(WORDS[reason], ", ".join(settings))
         for result in stopped[:MAX_NAMED]:

@@ -285,6 +285,12 @@ def describe_peak(peak: Peak) -> str:
     return f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
 
 
+def describe_memory(peak_bytes: int, gpu_bytes: Mapping[str, int]) -> str:
+    """Return "; peak memory 1.62 GiB; GPU 0 20.4 GiB, GPU 1 18.1 GiB"; "" without a GPU."""
+    gpus = ", ".join(f"GPU {gpu} {size(largest)}" for gpu, largest in gpu_bytes.items())
+    return f"; peak memory {size(peak_bytes)}; {gpus}" if gpus else ""
+
+
 def describe_culprit(
     culprit: Result,
     limit_s: float | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,8 @@ def test_short_bursts_of_children_are_in_the_record(
     assert {frozenset(one) for one in found} == {frozenset("1")}
     sizes = [size for size, _ in itertools.groupby(one["1"] / GIB for one in found)]
     assert [size for size in sizes if size > 1] == [13, 2, 21]
+    *_, last = leg.printed.splitlines()
+    assert re.fullmatch(r"command: 1 passed in .* s; peak memory [\d.]+ MiB; GPU 1 21.0 GiB", last)
     assert not (tmp_path / "called").exists()
     no_survivor(leg)
 
@@ -210,6 +213,7 @@ def test_guard_shows_the_memory_of_each_gpu(tmp_path: Path) -> None:
     (tmp_path / "test_gpu.py").write_text(f"def test_trains():\n    exec({CODE!r})\n")
     plan = plan_of(["test_gpu.py::test_trains"])
     leg = start_shard(tmp_path, plan, PATH=path).wait(0)
+    assert leg.said.endswith(" MiB; GPU 0 20.0 MiB, GPU 1 300 MiB")
     use = leg_machine_use(leg.record())
     assert dict(use.gpu_bytes) == {"0": 20 << 20, "1": 300 << 20}
     assert use.gpu_total is not None
