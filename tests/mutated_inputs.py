@@ -192,7 +192,7 @@ def _sealed_plan(content: bytes) -> bytes:
 
 
 def _sealed_history(rest: bytes) -> bytes:
-    return b"ciguard-history 1 %s\n%s" % (hashlib.sha256(rest).hexdigest().encode(), rest)
+    return b"ciguard-history 2 %s\n%s" % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
 
 def _zips() -> tuple[bytes, ...]:

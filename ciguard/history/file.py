@@ -1,6 +1,6 @@
 """The history file: results of past runs as columns of numbers, and their encoding in bytes.
 
-    ciguard-history 1 <sha256 of the rest, hex>\n
+    ciguard-history 2 <sha256 of the rest, hex>\n
     <one line of JSON: numbers of keys and values, and name, sizes and form of each section>\n
     <the sections>
 
@@ -9,6 +9,10 @@ values of a key are its series, and `series_starts` are the positions of the ser
 Times are stored in whole microseconds and sizes in whole bytes, so that decimals are read back
 unchanged. Equal histories give equal bytes, in any order in which their runs were added (with one
 build of zlib: another one may compress to other bytes). Pure.
+
+A reader skips what it does not know: sections, and keys of runs, of their legs and of metrics. A
+program that adds a run to such a file writes it without them. An unknown word of a code column
+becomes that of `UNKNOWN_WORD`; an unknown outcome is refused, because it may be a failure.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
-from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, SCHEMA, CaseKey
+from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, CaseKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.columns import Integers
 
+HISTORY_SCHEMA: Final = 2
 # Values of a key: enough for a baseline; older ones were measured on another program.
 VALUES_PER_KEY: Final = 20
 MAX_KEYS: Final = 5_000_000
@@ -50,7 +55,7 @@ CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
-UNKNOWN_CODE: Final = 255  # for a word in a file that `CODE_NAMES` lacks
+_REFUSED_CODE: Final = 255  # for a word in a file that may not be replaced
 _MAGIC: Final = b"ciguard-history "
 # The columns of `CODES` that stand for words: a code is the index of its word; "" is unknown, as is
 # the outcome of a test in a file of durations.
@@ -59,6 +64,8 @@ CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "ending": ("", *ENDINGS),
     "measured_by": ("", *MEASURED_BY),
 }
+# For a word that `CODE_NAMES` does not contain. An unknown ending may be one that cuts the value.
+UNKNOWN_WORD: Final = {"ending": "unknown", "measured_by": ""}
 
 
 class DamagedHistory(InputError):
@@ -233,7 +240,12 @@ def encode(history: History) -> bytes:
         "sections": writer.index,
     }
     rest = _json(head) + b"\n" + b"".join(writer.body)
-    return b"%s%d %s\n%s" % (_MAGIC, SCHEMA, hashlib.sha256(rest).hexdigest().encode(), rest)
+    return b"%s%d %s\n%s" % (
+        _MAGIC,
+        HISTORY_SCHEMA,
+        hashlib.sha256(rest).hexdigest().encode(),
+        rest,
+    )
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -315,18 +327,21 @@ def _codes(
 ) -> NDArray[np.uint8]:
     if name not in CODE_NAMES:
         return _read_numbers(reader, name, count, series_starts, 256, np.uint8)
+    if name in UNKNOWN_WORD and name not in reader.sections:
+        return np.broadcast_to(np.uint8(0), (count,))
     # Codes are indices into the file's own list of words: another version may insert a word.
     stored_words = head.get("words")
     words = stored_words.get(name) if isinstance(stored_words, dict) else None
     if not isinstance(words, list):
         raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
     code_of = {word: code for code, word in enumerate(CODE_NAMES[name])}
-    known = np.array([0, *(code_of.get(str(word), UNKNOWN_CODE) for word in words)], np.uint8)
+    unknown = code_of[UNKNOWN_WORD[name]] if name in UNKNOWN_WORD else _REFUSED_CODE
+    known = np.array([0, *(code_of.get(str(word), unknown) for word in words)], np.uint8)
 
     def own_codes(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
         codes: NDArray[np.uint8] = known[numbers]
-        if (codes == UNKNOWN_CODE).any():  # a word without a value may be unknown
+        if (codes == _REFUSED_CODE).any():  # a word without a value may be unknown
             raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
         return codes
 
@@ -410,10 +425,12 @@ def decode(content: bytes, source: str) -> History:
     if not content.startswith(_MAGIC) or len(words) != 3 or not words[1].isdigit():  # noqa: PLR2004
         what = "no history file" if content else "no history file: it is empty"
         raise NotAHistory(what, where=source, fix="name a file that ciguard wrote")
-    if words[1] != b"%d" % SCHEMA:
+    own = b"%d" % HISTORY_SCHEMA
+    if words[1] != own:
+        is_newer = (len(words[1]), words[1]) > (len(own), own)
         fix = "use the version of ciguard that wrote it, or a newer one"
-        newer = "a newer ciguard wrote it: " if words[1] > b"%d" % SCHEMA else ""
-        what = f"{newer}schema {words[1].decode()[:20]} is not {SCHEMA}"
+        newer = "a newer ciguard wrote it: " if is_newer else ""
+        what = f"{newer}schema {words[1].decode()[:20]} is not {HISTORY_SCHEMA}"
         raise InputError(what, where=source, fix=fix)
     damaged = "fetch it again, or start a new one: later runs fill it"
     rest = memoryview(content)[len(line) + 1 :]  # no copy: a file may have 100 MB

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
-from ciguard.model import Ending, Runner, UnitCount, UnitKey
+from ciguard.model import ENDINGS, Ending, Runner, UnitCount, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,8 +118,15 @@ def _unit_key(value: Any) -> UnitKey:
     return UnitKey(*map(CHECKS["str"], value))
 
 
+def _ending(value: Any) -> str:
+    """Return the ending; an unknown one, as another version may write it, is "unknown"."""
+    text: str = CHECKS["str"](value)
+    return text if text in ENDINGS else "unknown"
+
+
 _CHECKS: Final = {
     **CHECKS,
+    "Ending": _ending,
     "datetime": _at,
     "tuple[UnitKey, ...]": each(_unit_key),
 }

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from ciguard.codec.columns import BLOCK, LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.file import (
+    CODE_NAMES,
     MEASURES,
     SECONDS,
     History,
@@ -24,7 +26,8 @@ from ciguard.history.file import (
     encode,
     of_columns,
 )
-from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
+from ciguard.history.merge import merge
+from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead, runs_as_json
 from ciguard.model import CaseKey, Runner, UnitKey
 
 RUN = HistoryRun(
@@ -66,7 +69,7 @@ def small(**measures: list[float]) -> History:
 def signed(head: dict[str, Any], body: bytes) -> bytes:
     """A file with a right checksum, as a malicious writer would make it."""
     rest = json.dumps(head).encode() + b"\n" + body
-    return b"ciguard-history 1 " + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+    return b"ciguard-history 2 " + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
 def opened(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -136,16 +139,48 @@ def test_changed_file_with_valid_checksum_is_read_or_rejected(place: int, put: b
     rest[place : place + len(put)] = put
     signature = hashlib.sha256(rest).hexdigest().encode()
     try:
-        decode(b"ciguard-history 1 " + signature + b"\n" + rest, "x")
+        decode(b"ciguard-history 2 " + signature + b"\n" + rest, "x")
     except InputError:
         return
 
 
-def test_newer_schema_is_an_error_with_a_fix() -> None:
-    with pytest.raises(InputError, match="schema 2 is not 1") as caught:
-        decode(CONTENT.replace(b"ciguard-history 1", b"ciguard-history 2", 1), "h.ciguard")
+@pytest.mark.parametrize(("schema", "newer"), [(1, ""), (3, "a newer "), (10, "a newer ")])
+def test_another_schema_is_an_error_with_a_fix(schema: int, newer: str) -> None:
+    content = CONTENT.replace(b"ciguard-history 2", b"ciguard-history %d" % schema, 1)
+    with pytest.raises(InputError, match=f": {newer}.*schema {schema} is not 2") as caught:
+        decode(content, "h.ciguard")
     assert caught.value.where == "h.ciguard"
     assert "newer" in caught.value.fix
+
+
+def test_what_another_version_added_is_skipped_and_dropped_when_a_run_is_added() -> None:
+    plain = encode(merge(empty(), small(wall_s=[0.41, 2.0])))
+    head, body = opened(plain)
+    runs = runs_as_json((RUN,))
+    runs[0]["mood"] = {"of": "run"}
+    runs[0]["legs"][0].update(mood=[1], ending="exploded")
+    content = with_section("runs", runs, signed(head, body))
+    head, body = opened(content)
+    squeezed = zlib.compress(b"unknown")
+    unknown = {"name": "mood", "bytes": len(squeezed), "raw": 7, "width": 1, "divisor": 1}
+    constant = {"name": "mood.per_key", "all": 3}
+    head["sections"] = [unknown, *head["sections"], constant]
+    head |= {"mood": 1, "words": {**head["words"], "mood": ["good"]}}
+    read = decode(signed(head, squeezed + body), "x")
+    assert encode(read) == plain
+    later = small(wall_s=[0.5, 2.5])
+    later = replace(later, runs=(replace(RUN, run_id=102),))
+    assert encode(merge(read, later)) == encode(merge(decode(plain, "x"), later))
+
+
+@pytest.mark.parametrize(("name", "word"), [("ending", "unknown"), ("measured_by", "")])
+def test_unknown_word_of_another_version_becomes_a_harmless_one(name: str, word: str) -> None:
+    history = small()
+    head, body = opened(encode(history))
+    code = int(getattr(history.values, name)[1])
+    head["words"][name][code - 1] = "abacus"
+    read = decode(signed(head, body), "x").values
+    assert CODE_NAMES[name][getattr(read, name)[1]] == word
 
 
 @pytest.mark.parametrize(
@@ -317,9 +352,9 @@ def test_seconds_are_rounded_to_microseconds_once() -> None:
     assert encode(read) == once
 
 
-def with_section(name: str, content: Any) -> bytes:
+def with_section(name: str, content: Any, file: bytes = CONTENT) -> bytes:
     """The file with another JSON in one section, rightly compressed and signed."""
-    head, body = opened(CONTENT)
+    head, body = opened(file)
     parts, start = [], 0
     for section in head["sections"]:
         size = section.get("bytes", 0)
@@ -353,7 +388,7 @@ LEG = {"shard": "01", "ending": "completed"}
             "expected suite, variant and unit",
         ),
         ([{"run_id": 1, "legs": [{**LEG, "wall_s": -1}]}], "wall_s: expected a number >= 0"),
-        ([{"run_id": 1, "legs": [{**LEG, "ending": "bang"}]}], "ending: expected one of"),
+        ([{"run_id": 1, "legs": [{**LEG, "ending": 7}]}], "ending: expected text"),
         ([{"run_id": 1}], "section leg: a value is out of range"),
     ],
 )

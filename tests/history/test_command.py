@@ -236,7 +236,7 @@ def test_missing_or_newer_history_is_an_error(ciguard: Ciguard, tmp_path: Path) 
         assert "h: there is no history yet" in done.stderr
     (tmp_path / "h").write_bytes(b"ciguard-history 9 abc\n")
     done = ciguard("history", "show", "--history", "h", cwd=tmp_path, expect=3)
-    assert "schema 9 is not 1" in done.stderr
+    assert "schema 9 is not 2" in done.stderr
 
 
 def test_store_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_file_without_metrics_has_no_section_of_them() -> None:
 def test_unknown_section_is_skipped_as_a_version_without_metrics_skips_this_one() -> None:
     history = kept(measured(1, *step(1.0)))
     content = encode(history).partition(b"\n")[2].replace(b'"metrics"', b'"unknown"')
-    head = b"ciguard-history 1 " + hashlib.sha256(content).hexdigest().encode()
+    head = b"ciguard-history 2 " + hashlib.sha256(content).hexdigest().encode()
     found = decode(head + b"\n" + content, "x")
     assert found.metrics == ()
     assert found.keys == history.keys

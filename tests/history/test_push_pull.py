@@ -103,7 +103,7 @@ def test_job_of_a_pull_request_or_merge_group_cannot_push(
         (("push",), 3, "history.ciguard: cannot be read"),
         (("push", "file"), 3, "file: no history file"),
         (("push", "cut"), 3, "cut: the file was cut or changed"),
-        (("push", "newer"), 3, "newer: a newer ciguard wrote it: schema 9 is not 1"),
+        (("push", "newer"), 3, "newer: a newer ciguard wrote it: schema 9 is not 2"),
         (("push", "good", "cut"), 3, "cut: the file was cut or changed"),
     ],
 )
@@ -128,7 +128,7 @@ def test_push_and_pull_errors_change_nothing(
     [
         (encode(one(1))[:-1], "was cut or changed", "git push origin --delete ciguard-history"),
         (b"something else", "no history file", "git push origin --delete ciguard-history"),
-        (b"ciguard-history 2 abc\n", "schema 2 is not 1", "use the version of ciguard that"),
+        (b"ciguard-history 3 abc\n", "schema 3 is not 2", "use the version of ciguard that"),
     ],
 )
 def test_unreadable_branch_is_not_overwritten(

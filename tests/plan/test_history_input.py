@@ -68,7 +68,7 @@ CUT = encode(empty())[:-1]
         (CUT, "the file was cut or changed", "put it aside: mv past past.damaged"),
         (
             b"ciguard-history 99 0\n{}\n",
-            "a newer ciguard wrote it: schema 99 is not 1",
+            "a newer ciguard wrote it: schema 99 is not 2",
             "use the version",
         ),
         (None, "no file that can hold a history", "name a file, or branch:NAME"),
