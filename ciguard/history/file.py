@@ -32,7 +32,7 @@ from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
-from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, CaseKey
+from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,9 +49,12 @@ MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
 FILE_NAME: Final = "history.ciguard"
 
 SECONDS: Final = ("wall_s", "cpu_s", "setup_s")
-BYTES: Final = ("peak_delta_bytes", "peak_lower_bytes", "peak_upper_bytes", "retained_bytes")
+BYTES: Final = (
+    *("peak_delta_bytes", "peak_lower_bytes", "peak_upper_bytes", "retained_bytes"),
+    "gpu_peak_bytes",
+)
 MEASURES: Final = (*SECONDS, *BYTES)
-CODES: Final = ("outcome", "ending", "measured_by", "try_number")
+CODES: Final = ("outcome", "ending", "measured_by", "standing", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
@@ -63,9 +66,10 @@ CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("", *OUTCOMES),
     "ending": ("", *ENDINGS),
     "measured_by": ("", *MEASURED_BY),
+    "standing": ("", *STANDINGS),
 }
 # For a word that `CODE_NAMES` does not contain. An unknown ending may be one that cuts the value.
-UNKNOWN_WORD: Final = {"ending": "unknown", "measured_by": ""}
+UNKNOWN_WORD: Final = {"ending": "unknown", "measured_by": "", "standing": ""}
 
 
 class DamagedHistory(InputError):
@@ -81,8 +85,8 @@ class Values:
     """One row for each case in each run, as columns of equal length, sorted by (`key`, `run`).
 
     `key` and `run` are indices into the history's keys and runs, `leg` into the legs of that run.
-    Outcome, ending and `measured_by` are indices into `CODE_NAMES`. Measures are float64, NaN where
-    not measured (never 0); sizes are whole numbers.
+    Outcome, ending, `measured_by` and `standing` are indices into `CODE_NAMES`. Measures are
+    float64, NaN where not measured (never 0); sizes are whole numbers.
     """
 
     key: NDArray[np.int32]
@@ -91,6 +95,7 @@ class Values:
     outcome: NDArray[np.uint8]
     ending: NDArray[np.uint8]
     measured_by: NDArray[np.uint8]
+    standing: NDArray[np.uint8]
     try_number: NDArray[np.uint8]  # 255 stands for 255 and more
     wall_s: NDArray[np.float64]
     cpu_s: NDArray[np.float64]
@@ -99,6 +104,7 @@ class Values:
     peak_lower_bytes: NDArray[np.float64]
     peak_upper_bytes: NDArray[np.float64]
     retained_bytes: NDArray[np.float64]
+    gpu_peak_bytes: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.key)
@@ -155,9 +161,10 @@ def is_unmeasured(column: NDArray[Any]) -> bool:
 
 
 def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:
-    """Make rows of columns by name; a missing measure was not measured."""
+    """Make rows of columns by name; a missing measure or standing is not known."""
     count = len(columns["key"])
-    return Values(**{name: unmeasured(count) for name in MEASURES} | dict(columns))
+    unknown = {"standing": np.broadcast_to(np.uint8(0), (count,))}
+    return Values(**unknown | {name: unmeasured(count) for name in MEASURES} | dict(columns))
 
 
 def no_values() -> Values:

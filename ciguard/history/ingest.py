@@ -35,6 +35,7 @@ from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
+from ciguard.model.standing import standing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.results.durations import Duration
-    from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard
+    from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard, Standing
 
 T = TypeVar("T")
 
 MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
 MAX_TRIES: Final = 255
 BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
+_WORDS: Final = ("outcome", "ending", "measured_by")  # of a result
 _CODE: Final = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
@@ -156,13 +158,14 @@ def check_is_merged(event: str | None, subject: str, where: str) -> None:
 class _LegEntry:
     """A leg with its run and final results, which a shard without a record does not have.
 
-    `metrics`: of a leg that ended by itself.
+    `metrics`: of a leg that ended by itself. `standings`: of the final results.
     """
 
     run: HistoryRun
     leg: HistoryLeg
     metrics: tuple[MetricLine, ...] = ()
     finals: FinalResults = FinalResults((), {})  # noqa: RUF009  # frozen
+    standings: tuple[Standing | None, ...] = ()
 
 
 def _with_facts(record: Record, facts: RunMetadata) -> Record:
@@ -217,7 +220,8 @@ def history_of(
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
         finals = final_results(readable.results if record.was_executed else ())
         metrics = record.metrics if leg.complete else ()
-        entries.append(_LegEntry(replace(run, legs=(leg,)), leg, metrics, finals))
+        standings = tuple(map(standing_of(readable), finals.results))
+        entries.append(_LegEntry(replace(run, legs=(leg,)), leg, metrics, finals, standings))
     if plan is not None:
         entries.extend(_missing_entries(entries, plan, moved))
     return _merge_runs(entries, keep)
@@ -291,6 +295,7 @@ def _merge_runs(entries: Sequence[_LegEntry], keep: Sequence[str]) -> History:
 def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequence[str]) -> History:
     positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
     results: list[Result] = []
+    standings: list[Standing | None] = []
     legs: list[NDArray[np.int32]] = []
     lines: list[MetricLine] = []
     failed_attempts: dict[CaseKey, int] = {}
@@ -298,6 +303,7 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
         position = positions.get((entry.leg.identity, entry.leg.run_attempt))
         if position is not None:  # else a later attempt of the leg is among the entries
             results.extend(entry.finals.results)
+            standings.extend(entry.standings)
             legs.append(np.full(len(entry.finals.results), position, np.int32))
             failed_attempts.update(entry.finals.failed_attempts)
             lines.extend(entry.metrics)
@@ -308,7 +314,8 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
     case_keys = list(map(attrgetter("key"), results))
     columns: dict[str, NDArray[Any]] = {
         "leg": np.concatenate(legs),
-        **{name: _codes(name, map(attrgetter(name), results), len(results)) for name in _CODE},
+        **{name: _codes(name, map(attrgetter(name), results), len(results)) for name in _WORDS},
+        "standing": _codes("standing", standings, len(results)),
         "try_number": _try_numbers(case_keys, failed_attempts),
         **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }

@@ -21,6 +21,7 @@ import numpy as np
 from ciguard.errors import InputError
 from ciguard.history.file import (
     CODE_NAMES,
+    CODES,
     MEASURES,
     VALUES_PER_KEY,
     History,
@@ -294,7 +295,7 @@ def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
     pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)
     attempt = np.array([attempts[run][leg] for run, leg in pairs])
     measures = [np.nan_to_num(getattr(values, name), nan=-np.inf) for name in MEASURES]
-    codes = [values.leg, values.ending, values.measured_by, values.try_number]
+    codes = [values.leg, *(getattr(values, name) for name in CODES if name != "outcome")]
     rank = _RANK[values.outcome, values.ending]
     return np.lexsort((*measures, *codes, rank, attempt, _sort_key(values)))
 

@@ -56,6 +56,7 @@ from ciguard.model.types import (
     OUTCOMES,
     SCHEMA,
     SLOTS,
+    STANDINGS,
     CaseKey,
     EmptyPolicy,
     Ending,
@@ -63,6 +64,7 @@ from ciguard.model.types import (
     FailCondition,
     MeasuredBy,
     Outcome,
+    Standing,
     UnitKey,
 )
 
@@ -76,6 +78,7 @@ __all__ = [
     "OUTCOMES",
     "SCHEMA",
     "SLOTS",
+    "STANDINGS",
     "TIME_UNITS",
     "Block",
     "CaseKey",
@@ -113,6 +116,7 @@ __all__ = [
     "Shard",
     "ShardCountOption",
     "ShardLine",
+    "Standing",
     "StartLine",
     "Suite",
     "UnitCount",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import chain
-from typing import Final, Iterable, Iterator, Mapping, Union
+from typing import AbstractSet, Final, Iterable, Iterator, Mapping, Union
 
 from ciguard.model.types import (
     BAD_OUTCOMES,
@@ -131,6 +131,7 @@ class Result:
         peak_delta_bytes: high-water mark during the case minus resident memory at its start.
         retained_bytes: resident memory after the case minus that at its start; may be < 0.
         peak_lower_bytes, peak_upper_bytes: bounds of the peak, with children of the process.
+        gpu_peak_bytes: peak of the GPU allocator of the process during the case.
         measured_by: of the memory without these bounds.
         reruns: failed executions within this try that a plugin of the framework repeated.
         classname, name: spelling of the unit in a foreign file.
@@ -152,6 +153,7 @@ class Result:
     peak_lower_bytes: int | None = None
     peak_upper_bytes: int | None = None
     retained_bytes: int | None = None
+    gpu_peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
     concurrent: int | None = None
     try_number: int = 1  # "try" in the file, which is a keyword of Python
@@ -332,6 +334,7 @@ class Record:
         damage: each unreadable position ("process-001.jsonl:17: cut"); lines before it are kept.
         empty_files: files without a byte, which are damage too.
         copies: the files with a shard line, if several: the record was uploaded more than once.
+        first_units: by process, the units that began it; see `standing.py`.
     """
 
     source: str
@@ -348,6 +351,7 @@ class Record:
     empty_files: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     partial_header: ShardLine | None = None
+    first_units: Mapping[int, AbstractSet[str]] = field(default_factory=dict)
 
     @property
     def identity(self) -> ShardLine:

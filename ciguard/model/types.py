@@ -125,6 +125,11 @@ EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite with only 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 
+# A unit began its suite's first process in the leg, or a process that followed another one of the
+# suite (recycled, or after a death), or ran after another unit in its process.
+Standing = Literal["first", "restarted", "later"]
+STANDINGS: Final[tuple[Standing, ...]] = get_args(Standing)
+
 
 class UnitKey(NamedTuple):
     """Key of a unit, which is planned and proved: unique over all suites and variants."""

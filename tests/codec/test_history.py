@@ -54,6 +54,7 @@ def small(**measures: list[float]) -> History:
         "outcome": [1, 5],
         "ending": [1, 3],
         "measured_by": [0, 1],
+        "standing": [1, 2],
         "try_number": [1, 2],
     }
     columns: dict[str, Any] = {
@@ -173,7 +174,9 @@ def test_what_another_version_added_is_skipped_and_dropped_when_a_run_is_added()
     assert encode(merge(read, later)) == encode(merge(decode(plain, "x"), later))
 
 
-@pytest.mark.parametrize(("name", "word"), [("ending", "unknown"), ("measured_by", "")])
+@pytest.mark.parametrize(
+    ("name", "word"), [("ending", "unknown"), ("measured_by", ""), ("standing", "")]
+)
 def test_unknown_word_of_another_version_becomes_a_harmless_one(name: str, word: str) -> None:
     history = small()
     head, body = opened(encode(history))

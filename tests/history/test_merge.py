@@ -14,7 +14,16 @@ from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import MAX_RUNS, merge
 from ciguard.history.runs import UNDATED
 from ciguard.history.view import json_lines
-from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
+from ciguard.model import (
+    OUTCOMES,
+    EndLine,
+    ProcessLine,
+    Record,
+    Result,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
 
 if TYPE_CHECKING:
     from ciguard.history.file import History
@@ -41,7 +50,15 @@ def record(
         **more,
     )
     ending = EndLine("completed" if end == "completed" else "timeout") if end else None
-    return Record(f"{run_id}/{shard}", header, starts=starts, results=results, end=ending)
+    return Record(
+        f"{run_id}/{shard}",
+        header,
+        processes=(ProcessLine(1, 1), ProcessLine(2, 1)),
+        starts=starts,
+        results=results,
+        end=ending,
+        first_units={1: frozenset(UNITS[:2]), 2: frozenset(UNITS[2:4])},
+    )
 
 
 def one(run_id: int, wall_s: float = 1.0, **more: Any) -> History:
@@ -69,6 +86,8 @@ results = st.builds(
     peak_delta_bytes=sizes,
     retained_bytes=st.none() | st.integers(-(1 << 50), 1 << 50),
     try_number=st.integers(1, 3),
+    gpu_peak_bytes=sizes,
+    process=st.sampled_from([None, 1, 2]),
     measured_by=st.sampled_from([None, "mark", "window"]),
     classname=st.sampled_from([None, "C"]),
 )

@@ -41,6 +41,7 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
+from ciguard.model.standing import find_first_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -294,6 +295,7 @@ class _LegLines:
             empty_files=tuple(self.empty_files),
             copies=tuple(copies) if len(copies) > 1 else (),
             partial_header=None if headers else self.partial_header,
+            first_units=find_first_units(self.parts.values()),
         )
         files: dict[str, bytes] = {}
         for folder in {source.rpartition("/")[0]: None for source in self.parts}:

@@ -1,0 +1,66 @@
+"""The standing of a unit in the operating-system process that ran it, by its leg's record. Pure.
+
+What a process pays once (imports, caches, the first connection) falls to the unit that begins it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from operator import attrgetter
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
+
+from ciguard.model.record import Result, StartLine
+
+if TYPE_CHECKING:
+    from ciguard.model.record import Line, Record
+    from ciguard.model.types import Standing
+
+    StandingOf = Callable[[Result], Optional[Standing]]
+
+
+def find_first_units(files: Iterable[Sequence[Line]]) -> Mapping[int, frozenset[str]]:
+    """Return by process the units that began before another unit of their file was executed.
+
+    A file has the lines of one operating-system process that runs tests; several workers of a
+    process have a file each. Units that begin together are all first. The leg's own file repeats
+    starts (`received`) and adds deaths, whose order means nothing. O(lines).
+    """
+    first: dict[int, set[str]] = defaultdict(set)
+    for lines in files:
+        started: set[int | None] = set()  # processes
+        over: set[int | None] = {None}
+        for line in lines:
+            kind = type(line)  # faster than isinstance for each of a million lines
+            if (kind is not Result and kind is not StartLine) or line.process in over:  # type: ignore[union-attr]
+                continue
+            if isinstance(line, StartLine) and line.process is not None and not line.received:
+                first[line.process].add(line.unit)
+                started.add(line.process)
+            elif isinstance(line, Result) and line.process is not None:
+                if line.process not in started and line.outcome != "died":
+                    first[line.process].add(line.unit)
+                # A skipped unit pays nothing: the next one does.
+                if line.outcome != "skipped":
+                    over.add(line.process)
+    return {process: frozenset(units) for process, units in first.items()}
+
+
+def standing_of(record: Record) -> StandingOf:
+    """Return a function that gives the standing of a result of the record; None if not known."""
+    ends = {line.process: line.at_s for line in record.process_ends}
+    first_end_s: dict[tuple[str, str], float] = {}  # of the suite's processes with lower numbers
+    words: dict[int | None, Standing] = {}
+    for line in sorted(record.processes, key=attrgetter("process")):
+        suite_key, end_s = (line.suite, line.variant), ends.get(line.process)
+        earlier_s = first_end_s.get(suite_key, math.inf)
+        words[line.process] = "first" if (line.at_s or 0.0) < earlier_s else "restarted"
+        first_end_s[suite_key] = min(earlier_s, math.inf if end_s is None else end_s)
+
+    def standing(result: Result) -> Standing | None:
+        units = record.first_units.get(result.process or 0)
+        if units is None:
+            return None
+        return words.get(result.process) if result.unit in units else "later"
+
+    return standing
