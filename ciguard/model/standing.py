@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence
 
 from ciguard.model.record import Result, StartLine
 
@@ -23,26 +23,22 @@ def find_first_units(files: Iterable[Sequence[Line]]) -> Mapping[int, frozenset[
     """Return by process the units that began before another unit of their file was executed.
 
     A file has the lines of one operating-system process that runs tests; several workers of a
-    process have a file each. Units that begin together are all first. The leg's own file repeats
-    starts (`received`) and adds deaths, whose order means nothing. O(lines).
+    process have a file each. Units that begin together are all first. O(lines).
     """
     first: dict[int, set[str]] = defaultdict(set)
+    line: Any
     for lines in files:
-        started: set[int | None] = set()  # processes
-        over: set[int | None] = {None}
+        over = {None}  # also the processes in which a unit was executed
         for line in lines:
             kind = type(line)  # faster than isinstance for each of a million lines
-            if (kind is not Result and kind is not StartLine) or line.process in over:  # type: ignore[union-attr]
+            if (kind is not Result and kind is not StartLine) or line.process in over:
                 continue
-            if isinstance(line, StartLine) and line.process is not None and not line.received:
+            # The leg's own file repeats starts and adds deaths, whose order means nothing.
+            if not (line.received if kind is StartLine else line.outcome == "died"):
                 first[line.process].add(line.unit)
-                started.add(line.process)
-            elif isinstance(line, Result) and line.process is not None:
-                if line.process not in started and line.outcome != "died":
-                    first[line.process].add(line.unit)
-                # A skipped unit pays nothing: the next one does.
-                if line.outcome != "skipped":
-                    over.add(line.process)
+            # A skipped unit pays nothing: the next one does.
+            if kind is Result and line.outcome != "skipped":
+                over.add(line.process)
     return {process: frozenset(units) for process, units in first.items()}
 
 
