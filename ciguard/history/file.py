@@ -56,10 +56,18 @@ BYTES: Final = (
 MEASURES: Final = (*SECONDS, *BYTES)
 CODES: Final = ("outcome", "ending", "measured_by", "standing", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
+# What remains of the values before the last `VALUES_PER_KEY` of a key: their number, how many of
+# them did not execute or failed, the time of the first run, and time and id of the last run in
+# which the case passed. Times are whole seconds since the epoch. 0 is none, or not known.
+OLDER: Final = (
+    *("older_values", "older_skipped", "older_failures"),
+    *("older_first_at", "older_passed_at", "older_passed_run"),
+)
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
 _REFUSED_CODE: Final = 255  # for a word in a file that may not be replaced
 _MAGIC: Final = b"ciguard-history "
+_ONE_SERIES: Final = np.zeros(1, np.int64)  # a column whose neighbours are alike
 # The columns of `CODES` that stand for words: a code is the index of its word; "" is unknown, as is
 # the outcome of a test in a file of durations.
 CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -124,7 +132,8 @@ class History:
 
     `runs` are sorted by `HistoryRun.order`, `keys` as tuples; every key has a value.
     `external_names` contains only keys that came from files of other programs. `metrics` are sorted
-    by `MetricSeries.identity`.
+    by `MetricSeries.identity`. `older` has a row for each of `OLDER` and a column for each key; it
+    is None if no key lost a value.
     """
 
     values: Values
@@ -132,6 +141,7 @@ class History:
     keys: tuple[CaseKey, ...] = ()
     external_names: Mapping[CaseKey, ExternalName] = field(default_factory=dict)
     metrics: tuple[MetricSeries, ...] = ()
+    older: Integers | None = None
 
     @property
     def run_positions(self) -> dict[int, int]:
@@ -240,6 +250,9 @@ def encode(history: History) -> bytes:
         writer.integers(name, getattr(values, name).astype(np.int64), series_starts)
     for name in MEASURES:
         _put_measure(writer, name, getattr(values, name), series_starts)
+    if history.older is not None:
+        for name, numbers in zip(OLDER, history.older, strict=True):
+            writer.integers(name, numbers, _ONE_SERIES)
     head = {
         "keys": len(history.keys),
         "values": len(values),
@@ -416,6 +429,10 @@ def _decode(body: memoryview) -> History:
     if not keys:
         return history
     values = _values(reader, head, value_count, key_count, history.runs)
+    if OLDER[0] in reader.sections:
+        older = np.array([reader.integers(name, key_count, _ONE_SERIES) for name in OLDER])
+        _check_range(OLDER[0], older[:-1], 0, LARGEST + 1)
+        history = replace(history, older=older)
     return replace(history, values=values, keys=keys, external_names=_external_names(reader, keys))
 
 

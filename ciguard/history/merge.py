@@ -2,8 +2,14 @@
 
 Each rule selects by value, not by order: the newest attempt of a leg, the worst result of a key in
 a run, the last 20 runs of a key. Therefore adding a run twice changes nothing, and whole runs give
-the same bytes in any order. Old runs are the exception:
+the same bytes in any order.
 
+The values of a key before its last 20 are counted (`file.OLDER`). From then on the oldest value
+that is there is the key's frontier: a value before it was counted, or comes later than 20 newer
+ones. Of two histories the newer frontier counts; each counts its values before it, and the larger
+counts remain. Old runs are the exception:
+
+- A run that comes later than 20 newer ones may not be counted: counts are a lower bound then.
 - Of more than `MAX_RUNS` runs with values the oldest are dropped, with the tests that no later run
   has.
 - A re-run leg replaces the values of its earlier attempt. If more than 20 newer runs are there, an
@@ -23,6 +29,7 @@ from ciguard.history.file import (
     CODE_NAMES,
     CODES,
     MEASURES,
+    OLDER,
     VALUES_PER_KEY,
     History,
     Values,
@@ -31,6 +38,7 @@ from ciguard.history.file import (
     of_columns,
 )
 from ciguard.history.metric_series import merge_series
+from ciguard.history.query import count_values, join_counts
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
@@ -135,17 +143,28 @@ def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Side:
+    """A history with merged indices; `frontier`: by key, its oldest run, 0 without older values."""
+
+    values: Values
+    older: Positions
+    frontier: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
 class _MergedPositions:
     """The merged runs and keys, to whose indices the rows of both histories are changed."""
 
     runs: tuple[HistoryRun, ...]
     keys: tuple[CaseKey, ...]
 
-    def remap(self, history: History) -> Values:
-        """Return a history's rows with merged indices, without those of superseded attempts."""
+    def remap(self, history: History) -> _Side:
+        """Return a history with merged indices, without the rows of superseded attempts."""
         values = history.values
+        older = np.zeros((len(OLDER), len(self.keys)), np.int64)
+        frontier = np.zeros(len(self.keys), np.int32)
         if not len(values):
-            return no_values()
+            return _Side(no_values(), older, frontier)
         run_at = {run.run_id: position for position, run in enumerate(self.runs)}
         runs = np.array([run_at[run.run_id] for run in history.runs], np.int32)
         widest = max(len(run.legs) for run in history.runs)
@@ -158,7 +177,14 @@ class _MergedPositions:
             run=runs[values.run],
             leg=table[values.run, values.leg],
         )
-        return moved if (moved.leg >= 0).all() else rows(moved, moved.leg >= 0)
+        if history.older is not None:
+            starts = np.flatnonzero(np.diff(moved.key, prepend=-1))
+            older[:, moved.key[starts]] = history.older
+            # Of all rows: the attempt that replaces the oldest one is not before it.
+            oldest = np.minimum.reduceat(moved.run, starts)
+            frontier[moved.key[starts]] = oldest * (history.older[0] > 0)
+        current = moved if (moved.leg >= 0).all() else rows(moved, moved.leg >= 0)
+        return _Side(current, older, frontier)
 
     def _legs(self, run: HistoryRun, position: int) -> list[int]:
         """Return the merged indices of a run's legs; -1 for a leg that a newer attempt replaced."""
@@ -176,7 +202,17 @@ class _MergedPositions:
         return np.fromiter((position[key] for key in history.keys), np.int32, len(history.keys))
 
 
-def _drop_unused(history: History) -> History:
+def _count_rows(
+    values: Values, before: Flags, older: Positions, runs: Sequence[HistoryRun]
+) -> tuple[Values, Positions]:
+    """Drop rows that are before all other rows of their keys, and add them to the counts."""
+    if not before.any():
+        return values, older
+    counts = count_values(rows(values, before), runs, older.shape[1])
+    return rows(values, ~before), join_counts(older, counts, np.add)
+
+
+def _drop_unused(history: History, older: Positions) -> History:
     """Drop old runs without values, runs beyond `MAX_RUNS`, and keys without values."""
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
@@ -186,7 +222,7 @@ def _drop_unused(history: History) -> History:
     oldest = np.flatnonzero(used)[:-MAX_RUNS]
     if oldest.size:
         used[oldest] = False
-        values = rows(values, used[values.run])
+        values, older = _count_rows(values, ~used[values.run], older, runs)
     if not used.all():
         values = replace(values, run=(np.cumsum(used, dtype=np.int32) - 1)[values.run])
         runs = tuple(run for run, is_used in zip(runs, used.tolist(), strict=True) if is_used)
@@ -194,10 +230,12 @@ def _drop_unused(history: History) -> History:
     if not valued.all():
         values = replace(values, key=(np.cumsum(valued, dtype=np.int32) - 1)[values.key])
         keys = tuple(key for key, is_used in zip(keys, valued.tolist(), strict=True) if is_used)
+        older = older[:, valued]
     spellings = history.external_names
     if len(keys) != len(history.keys):
         spellings = {key: spellings[key] for key in keys if key in spellings}
-    remaining = History(values, runs, keys, spellings)
+    older_or_none = older if older.any() else None
+    remaining = History(values, runs, keys, spellings, older=older_or_none)
     return replace(remaining, metrics=merge_series(history.metrics, (), remaining.run_positions))
 
 
@@ -229,8 +267,16 @@ def merge(a: History, b: History) -> History:
         InputError: the two contradict each other about a run.
     """
     positions = _MergedPositions(_all_runs(a, b), _all_keys(a, b))
-    rows_of_both = concatenate(positions.remap(a), positions.remap(b))
-    values = deduplicate(rows_of_both, positions.runs)
+    sides = [positions.remap(history) for history in (a, b)]
+    frontier = np.maximum(*(side.frontier for side in sides))
+    (values_a, older_a), (values_b, older_b) = (
+        _count_rows(
+            one.values, one.values.run < frontier[one.values.key], one.older, positions.runs
+        )
+        for one in sides
+    )
+    older = join_counts(older_a, older_b, np.maximum)
+    values = deduplicate(concatenate(values_a, values_b), positions.runs)
     # Where both spell a key, the smaller spelling counts: a rule independent of the order.
     spellings = {**a.external_names, **b.external_names}
     for key, names in a.external_names.items():
@@ -239,7 +285,8 @@ def merge(a: History, b: History) -> History:
     merged = History(values, positions.runs, positions.keys, spellings)
     merged = _drop_recovered_units(merged)
     merged = replace(merged, metrics=merge_series(a.metrics, b.metrics, merged.run_positions))
-    return _drop_unused(replace(merged, values=newest_per_key(values, len(merged.keys))))
+    values, older = _count_rows(values, _is_old(values, len(merged.keys)), older, merged.runs)
+    return _drop_unused(replace(merged, values=values), older)
 
 
 def rows(values: Values, chosen: Positions | Flags) -> Values:
@@ -300,10 +347,11 @@ def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
     return np.lexsort((*measures, *codes, rank, attempt, _sort_key(values)))
 
 
-def newest_per_key(values: Values, keys: int) -> Values:
-    """Return the last `VALUES_PER_KEY` rows of each key."""
+def _is_old(values: Values, keys: int) -> Flags:
+    """Return for each row whether it is before the last `VALUES_PER_KEY` rows of its key."""
     counts = np.bincount(values.key, minlength=keys)
     if not counts.size or int(counts.max()) <= VALUES_PER_KEY:
-        return values
+        return np.zeros(len(values), np.bool_)
     age = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(values))
-    return rows(values, age < VALUES_PER_KEY)
+    old: Flags = age >= VALUES_PER_KEY
+    return old

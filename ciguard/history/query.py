@@ -14,8 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY, History, Values
-from ciguard.model import BAD_OUTCOMES, CaseKey, Outcome, Suite, UnitCount, UnitKey
+from ciguard.codec.columns import LARGEST
+from ciguard.history.file import CODE_NAMES, OLDER, VALUES_PER_KEY, History, Values
+from ciguard.model import (
+    BAD_OUTCOMES,
+    ENDINGS,
+    OUTCOMES,
+    CaseKey,
+    Outcome,
+    Result,
+    Suite,
+    UnitCount,
+    UnitKey,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +43,12 @@ COMPLETED: Final = CODE_NAMES["ending"].index("completed")
 DIED: Final = CODE_NAMES["outcome"].index("died")
 _RAN: Final = tuple(map(CODE_NAMES["outcome"].index, ("passed", "failed", "skipped")))
 STABLE_RUNS: Final = 3  # after only one, a case with a random name would be missing in the next run
+_PASSED, _SKIPPED = map(CODE_NAMES["outcome"].index, ("passed", "skipped"))
+# By outcome and ending; an unknown ending stands for the first one, "completed".
+_ALL: Final = [[Result("", word, ending=ending) for ending in ENDINGS] for word in OUTCOMES]
+_FAILED: Final = np.pad(
+    [[one.is_failure for one in row[:1] + row] for row in _ALL], ((1, 0), (0, 0))
+)
 _BAD: Final = tuple(CODE_NAMES["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
 # A shorter duration depends more on the machine's timer and caches than on its speed.
 STEADY_S: Final = 0.05
@@ -164,6 +181,62 @@ def _medians(table: Floats) -> Floats:
     middle = np.maximum(counts - 1, 0) // 2
     medians: Floats = (ordered[rows, middle] + ordered[rows, counts // 2]) / 2
     return medians
+
+
+def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Positions:
+    """Return the rows of `file.OLDER` for these values, which are in any order. O(values)."""
+    at = np.array([max(0, int(run.at.timestamp())) for run in runs], np.int64)
+    ids = np.array([run.run_id * (abs(run.run_id) <= LARGEST) for run in runs], np.int64)
+    counts = np.zeros((len(OLDER), keys), np.int64)
+    skipped = values.outcome == _SKIPPED
+    failed = _FAILED[values.outcome, values.ending]
+    for row, chosen in enumerate((slice(None), skipped, failed)):
+        counts[row] = np.bincount(values.key[chosen], minlength=keys)
+    dated, first = at[values.run] > 0, np.full(keys, len(runs))
+    np.minimum.at(first, values.key[dated], values.run[dated])
+    passed = (values.outcome == _PASSED) & (values.ending <= COMPLETED)
+    last = np.full(keys, -1)
+    np.maximum.at(last, values.key[passed], values.run[passed])
+    counts[3] = np.append(at, 0)[first]
+    counts[4], counts[5] = np.append(at, 0)[last], np.append(ids, 0)[last]
+    return counts
+
+
+def join_counts(a: Positions, b: Positions, join: np.ufunc) -> Positions:
+    """Join two tables of `count_values`: `join` is `add` for different values, else `maximum`."""
+    joined: Positions = join(a, b)
+    joined[3] = np.where((a[3] > 0) & (b[3] > 0), np.minimum(a[3], b[3]), np.maximum(a[3], b[3]))
+    is_later = (b[4] > a[4]) | ((b[4] == a[4]) & (b[5] > a[5]))
+    joined[4:] = np.where(is_later, b[4:], a[4:])
+    return joined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyFacts:
+    """Facts of each key over all runs that were added, as columns with a row for each key.
+
+    `runs` are executions: a skipped case did not run. Times are whole seconds since the epoch. A
+    time or the id of a run that is not known is 0.
+    """
+
+    first_seen_at: Positions
+    last_run: Positions
+    last_passed_at: Positions
+    last_passed_run: Positions
+    runs: Positions
+    failures: Positions
+
+
+def key_facts(history: History) -> KeyFacts:
+    """Return the facts of each key, from its values and the counts of its older ones."""
+    values, keys = history.values, len(history.keys)
+    counts = count_values(values, history.runs, keys)
+    if history.older is not None:
+        counts = join_counts(history.older, counts, np.add)
+    ids = np.array([run.run_id for run in history.runs], np.int64)
+    last_run = ids[values.run[group_bounds(values.key, keys)[1:] - 1]]  # every key has a value
+    number, skipped, failures, first_at, passed_at, passed_run = counts
+    return KeyFacts(first_at, last_run, passed_at, passed_run, number - skipped, failures)
 
 
 @dataclass(frozen=True, slots=True)
