@@ -33,6 +33,7 @@ from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRu
 from ciguard.model import CaseKey, Record, Result, ShardLine, UnitKey, count_units
 from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
+from ciguard.model.machine_use import machine_use
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.model.standing import standing_of
@@ -445,6 +446,8 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
     planned: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
+    predicted = shard.predicted if shard is not None else None
+    machine = machine_use(record.samples)
     return HistoryLeg(
         shard=header.shard,
         job=header.job,
@@ -458,6 +461,11 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
         peak_bytes=record.peak_bytes,
         process_peak_bytes=max((line.peak_bytes or 0 for line in record.process_ends), default=0)
         or None,
+        gpu_bytes=machine.gpu_bytes or None,
+        swap_growth_bytes=machine.swap_growth.size_bytes if machine.swap_growth else None,
+        stalled_s=round(machine.stalls.stalled_s, 6) if machine.stalls else None,
+        simulated_peak_bytes=predicted.simulated_peak_bytes if predicted else None,
+        simulated_wall_s=predicted.simulated_wall_s if predicted else None,
         plan_id=header.plan_id,
         planned=count_units(planned) if shard is not None else None,
         overheads=suite_overheads(record),

@@ -44,7 +44,7 @@ from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,6 +53,13 @@ if TYPE_CHECKING:
 # Runs with values: the last 20 of each suite and variant, and those of removed tests. Without this
 # limit, ids that change from run to run would keep every run.
 MAX_RUNS: Final = 500
+
+
+# Of two parts of one attempt of a leg.
+_LARGEST_OF_PARTS: Final = (
+    *("wall_s", "peak_bytes", "process_peak_bytes", "swap_growth_bytes", "stalled_s"),
+    *("simulated_peak_bytes", "simulated_wall_s", "planned"),
+)
 
 
 def _ranks() -> Positions:
@@ -86,6 +93,10 @@ def _max_known(a: Any, b: Any) -> Any:
     return max((item for item in (a, b) if item is not None), default=None)
 
 
+def _max_by_device(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {device: max(a.get(device, 0), b.get(device, 0)) for device in sorted({*a, *b})}
+
+
 def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     """Return the leg of the newer attempt; join two parts of one attempt."""
     if a.run_attempt != b.run_attempt:
@@ -96,10 +107,8 @@ def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
     return replace(
         base,
-        wall_s=_max_known(a.wall_s, b.wall_s),
-        peak_bytes=_max_known(a.peak_bytes, b.peak_bytes),
-        process_peak_bytes=_max_known(a.process_peak_bytes, b.process_peak_bytes),
-        planned=_max_known(a.planned, b.planned),
+        **{name: _max_known(getattr(a, name), getattr(b, name)) for name in _LARGEST_OF_PARTS},
+        gpu_bytes=_max_by_device(a.gpu_bytes or {}, b.gpu_bytes or {}) or None,
         overheads=base.overheads or other.overheads,
         lost_units=() if base.complete else tuple(sorted({*a.lost_units, *b.lost_units})),
     )

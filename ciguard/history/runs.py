@@ -41,6 +41,8 @@ class SuiteOverhead:
 class HistoryLeg:
     """One leg of a run, in the newest attempt that executed it.
 
+    `gpu_bytes` by device, `swap_growth_bytes` and `stalled_s`: as in `machine_use.py`.
+    `simulated_peak_bytes`, `simulated_wall_s`: of the plan, for `peak_bytes` and `wall_s`.
     `complete`: the leg ended by itself. `lost_units`: units without a result that an incomplete leg
     started or, if its plan is known, was to run. `planned` is None if the plan is not known.
     `suite` and `variant` are "" except for a file of another program, which has one of each.
@@ -59,6 +61,11 @@ class HistoryLeg:
     end_s: float | None = None  # after the end of its last process
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
+    gpu_bytes: Mapping[str, int] | None = None
+    swap_growth_bytes: int | None = None
+    stalled_s: float | None = None
+    simulated_peak_bytes: int | None = None
+    simulated_wall_s: float | None = None
     plan_id: str = ""
     planned: tuple[UnitCount, ...] | None = None
     overheads: tuple[SuiteOverhead, ...] = ()

@@ -15,7 +15,7 @@ from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.document import Table
 from ciguard.errors import InputError
-from ciguard.history.file import encode
+from ciguard.history.file import decode, encode
 from ciguard.history.ingest import (
     RunMetadata,
     check_is_merged,
@@ -67,6 +67,12 @@ HEADER = ShardLine(
     started_at="2026-11-21T12:00:00+02:00",
     runner=Runner(pool="linux", cpus=4),
 )
+MACHINE = (
+    SampleLine(1.0, swap_used_bytes=5, stalled_s=0.0, gpu_bytes={"0": 70}),
+    SampleLine(2.0, swap_used_bytes=5, stalled_s=0.25, gpu_bytes={"1": 50, "0": 10}),
+    SampleLine(3.0, swap_used_bytes=30, stalled_s=0.5, gpu_bytes={"0": 10}),
+)
+SIMULATED = Prediction(1.0, 1.0, 1000, 900, 1.25)
 DONE = EndLine("completed", at_s=9.8)
 RESULT = Result(
     "a.py::t1",
@@ -150,6 +156,26 @@ def test_history_leg_has_overheads_runner_and_lost_units() -> None:
     assert (leg.start_s, leg.end_s) == (0.5, None)
     assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
     assert leg.lost_units == ()
+
+
+def test_history_leg_has_what_its_machine_used() -> None:
+    record = Record("r", HEADER, samples=MACHINE)
+    (leg,) = history_of([record]).runs[0].legs
+    assert leg.gpu_bytes == {"0": 70, "1": 50}
+    assert (leg.swap_growth_bytes, leg.stalled_s) == (25, 0.5)
+    (bare,) = history_of([replace(record, samples=())]).runs[0].legs
+    assert (bare.gpu_bytes, bare.swap_growth_bytes, bare.stalled_s) == (None, None, None)
+
+
+def test_two_parts_of_a_leg_have_the_larger_use_of_the_machine() -> None:
+    parts = (
+        Record("r", HEADER, samples=MACHINE[:2]),
+        Record("s", HEADER, samples=MACHINE[1:], results=(RESULT,), end=DONE),
+    )
+    both = history_of(parts)
+    assert encode(both) == encode(history_of(reversed(parts)))
+    (leg,) = decode(encode(both), "x").runs[0].legs
+    assert (leg.gpu_bytes, leg.swap_growth_bytes, leg.stalled_s) == ({"0": 70, "1": 50}, 25, 0.5)
 
 
 def test_zero_sample_gives_no_peak() -> None:
@@ -321,7 +347,7 @@ def test_impossible_value_is_an_error_that_names_the_test(field: str) -> None:
 
 
 def planned(*units: str, key: str) -> Shard:
-    return Shard(key, "linux", tuple(PlannedUnit(unit) for unit in units), Prediction(1.0, 1.0))
+    return Shard(key, "linux", tuple(PlannedUnit(unit) for unit in units), SIMULATED)
 
 
 def test_units_that_never_started_are_lost_given_the_plan() -> None:
@@ -339,6 +365,7 @@ def test_units_that_never_started_are_lost_given_the_plan() -> None:
     third, fourth = history_of([dead], plan=plan).runs[0].legs
     assert third.lost_units == (UnitKey("", "", "b"), UnitKey("", "", "c"))
     assert (third.plan_id, third.planned) == ("9f2c", (UnitCount(3),))
+    assert (third.simulated_peak_bytes, third.simulated_wall_s) == (900, 1.25)
     assert (fourth.plan_id, fourth.planned) == ("9f2c", (UnitCount(2),))
     assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
     assert fourth.lost_units == (UnitKey("", "", "d"), UnitKey("", "", "e"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from ciguard.model import (
     ProcessLine,
     Record,
     Result,
+    SampleLine,
     ShardLine,
     StartLine,
     UnitKey,
@@ -93,6 +95,15 @@ results = st.builds(
 )
 
 
+samples = st.builds(
+    SampleLine,
+    at_s=st.floats(0, 9),
+    swap_used_bytes=sizes,
+    stalled_s=seconds,
+    gpu_bytes=st.dictionaries(st.sampled_from(["0", "1"]), st.integers(0, 1 << 40)),
+)
+
+
 @st.composite
 def additions(draw: st.DrawFn, most: int, entire: bool) -> list[History]:
     """Up to `most` runs, whole or leg by leg; a unit is in one leg of a run, as plans have it."""
@@ -101,7 +112,12 @@ def additions(draw: st.DrawFn, most: int, entire: bool) -> list[History]:
     for run_id in ids:
         drawn = draw(st.lists(results, max_size=4))
         legs = [
-            record(run_id, *(item for item in drawn if len(item.unit) % 2 == side), shard=shard)
+            replace(
+                record(
+                    run_id, *(item for item in drawn if len(item.unit) % 2 == side), shard=shard
+                ),
+                samples=draw(st.lists(samples, max_size=3).map(tuple)),
+            )
             for side, shard in enumerate(("01", "02"))
         ]
         found.extend([history_of(legs)] if entire else [history_of([leg]) for leg in legs])
