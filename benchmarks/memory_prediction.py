@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ciguard.model.record import newest_by_shard
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def call(checkout: Path, *words: str | Path, expect: Sequence[int] = (0,)) -> No
         [CIGUARD, *map(str, words)], cwd=checkout, capture_output=True, text=True, check=False
     )
     if done.returncode not in expect:
-        print(done.stdout, done.stderr)
+        print(done.stdout[-2000:], done.stderr[-2000:])
         sys.exit(f"{words[0]}: exit code {done.returncode}")
 
 
@@ -93,19 +94,13 @@ def read_plan(work: Path, run: int) -> Plan:
 
 def rows(work: Path, run: int) -> Iterator[Row]:
     """Compare a run with its plan."""
-    plan, records = read_plan(work, run), {}
-    for record in local.read_record_tree(work / f"run-{run}"):
-        records[record.identity.shard] = record
+    plan = read_plan(work, run)
+    records = newest_by_shard(local.read_record_tree(work / f"run-{run}"))
     for shard in plan.shards:
-        record = records.get(shard.key)
+        record, predicted = records[shard.key], shard.predicted
         yield Row(
-            run,
-            shard.key,
-            shard.predicted.peak_bytes,
-            record.peak_bytes if record else None,
-            shard.predicted.wall_s,
-            record.wall_s if record else None,
-            parts(plan, shard, record) if record else {},
+            *(run, shard.key, predicted.peak_bytes, record.peak_bytes),
+            *(predicted.wall_s, record.wall_s, parts(plan, shard, record)),
         )
 
 

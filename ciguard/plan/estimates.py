@@ -184,10 +184,13 @@ def _memory_spread(
 
 
 def largest_peaks(observations: Observations) -> Floats:
-    """Return the largest possible peak delta of each row."""
-    if observations.upper_bound_bytes is None:
-        return observations.peak_delta_bytes
-    return upper_or_measured(observations.peak_delta_bytes, observations.upper_bound_bytes)
+    """Return the largest possible peak delta of each row, with the children of its process."""
+    peaks = observations.peak_delta_bytes
+    if observations.upper_bound_bytes is not None:
+        peaks = upper_or_measured(peaks, observations.upper_bound_bytes)
+    if observations.lower_bound_bytes is None:
+        return peaks
+    return np.where(np.isnan(peaks), peaks, np.fmax(peaks, observations.lower_bound_bytes))
 
 
 def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:

@@ -32,7 +32,8 @@ from ciguard.plan.base_count import with_base_counts
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
-from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability, plan_memory_risk
+from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability
+from ciguard.plan.shard_memory import predict_memory
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
@@ -79,10 +80,15 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     builder = ProblemBuilder(basis, units, options)
     pools = assign_pools(basis, units, options)
     works, allocations, bound_s = allocate_together_or_apart(builder, pools, options)
-    shards = _number_shards(allocations)
+    shards, memory_risk = predict_memory(
+        _number_shards(allocations),
+        basis.suites,
+        basis.inventory.keys,
+        basis.estimates,
+        basis.corrections,
+    )
     spreads = [spread for allocation in allocations for spread in allocation.spreads]
     draft = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
-    memory_risk = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
     draft = replace(
         draft,
         alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),

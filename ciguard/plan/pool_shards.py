@@ -260,17 +260,12 @@ def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTim
             Block(len(block.members), round(block.wall_s, DIGITS)) for block in cut.blocks
         ),
     )
-    simulated_s, peak_bytes = simulate_shard(
+    simulated_s = simulate_shard(
         shard, work.suites, lambda indices: work.load_s(ordered[index] for index in indices)
     )
     spread = work.spread(members, processes)
     wall_s = round(work.leg.total_s + simulated_s, DIGITS)
-    measured = any(unit.peak_delta_bytes is not None for unit in units)
-    prediction = Prediction(
-        wall_s=wall_s,
-        wall_p95_s=round(spread.p95_s(wall_s), DIGITS),
-        peak_bytes=peak_bytes if measured else None,
-    )
+    prediction = Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS))
     return replace(shard, predicted=prediction), spread
 
 
@@ -297,28 +292,19 @@ def _pieces(work: PackingProblem, group: Group, limit_s: float) -> Iterator[Piec
 
 def simulate_shard(
     shard: Shard, suites: Mapping[str, Suite], load_s: Callable[[Sequence[int]], float]
-) -> tuple[float, int]:
-    """Simulate a shard: a process takes the start and end of its suite, and its units' load.
+) -> float:
+    """Return the end of a shard whose processes take the start and end of their suites, and loads.
 
     Args:
-        load_s: time of units of the shard, by index, together in one process.
-
-    Returns:
-        The end, and the largest memory of all processes, with the policy's default for a unit
-        without memory history. O(processes x units).
+        load_s: time of units of the shard, by index, together in one process. O(processes x units).
     """
     state = State(shard, suites, _UNSTOPPED)
-    wall_s, peak_bytes = 0.0, 0
 
     def length_s(start: Start) -> float:
         suite = suites[start.suite]
         return suite.setup_s + load_s(start.units) + suite.teardown_s
 
-    for _, end_s in simulate(state, length_s):
-        wall_s = max(wall_s, end_s)
-        held_bytes = sum(run.start.predicted_peak_bytes for run in state.running.values())
-        peak_bytes = max(peak_bytes, held_bytes)
-    return wall_s, peak_bytes
+    return max((end_s for _, end_s in simulate(state, length_s)), default=0.0)
 
 
 def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:

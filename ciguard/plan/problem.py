@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Final, Literal
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.packing import Group, GroupKey
+    from ciguard.plan.shard_memory import Correction, Kind
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less
@@ -289,6 +290,7 @@ class PlanInputs:
         pools: the preferred one first.
         ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty if no unit has a limit.
+        corrections: of the simulated memory of shards.
     """
 
     inventory: Inventory
@@ -300,6 +302,7 @@ class PlanInputs:
     candidate_sets: Sequence[CandidateSet] = ()
     limits_s: Sequence[float | None] = ()
     declared: DeclaredNeeds = NO_NEEDS
+    corrections: Mapping[Kind, Correction] = field(default_factory=dict)
 
     @property
     def has_timings(self) -> bool:

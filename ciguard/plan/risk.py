@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ciguard.model import LegPolicy, Shard, Suite, UnitKey
+from ciguard.model import LegPolicy, Shard, Suite
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, State
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.model import PlannedUnit, Pool
-    from ciguard.plan.estimates import Estimates
     from ciguard.run.policy.actions import Start
 
     Floats = NDArray[np.float64]
@@ -185,11 +184,13 @@ class Moments:
         held_bytes: expected.
         variance: of the peaks and of the memory retained before.
         largest: number of the unit with the most memory.
+        spread: of the whole leg, beside the variance, as a ratio of its memory.
     """
 
     held_bytes: Floats
     variance: Floats
     largest: NDArray[np.int64]
+    spread: float = 0.0
 
 
 class _Step(NamedTuple):
@@ -260,8 +261,11 @@ def _concurrent_moments(steps: Iterable[_Step]) -> Moments:
 
 
 def _concatenate(parts: Sequence[Moments]) -> Moments:
-    names = ("held_bytes", "variance", "largest")
-    return Moments(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    held, variance, largest = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("held_bytes", "variance", "largest")
+    )
+    return Moments(held, variance, largest)
 
 
 def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
@@ -273,41 +277,13 @@ def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
     if not leg.held_bytes.size:
         return 0.0
     scale = np.hypot(
-        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance), MIN_MEMORY_RATIO * leg.held_bytes
+        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance),
+        max(MIN_MEMORY_RATIO, leg.spread) * leg.held_bytes,
     )
     over = 1 - student_t3((budget_bytes - leg.held_bytes) / np.maximum(scale, 1.0))
     worst = np.zeros(int(leg.largest.max()) + 1)
     np.maximum.at(worst, leg.largest, over)
     return float(1 - np.prod(1 - worst))
-
-
-def plan_memory_risk(
-    shards: Sequence[Shard],
-    suites: Mapping[str, Suite],
-    keys: Sequence[UnitKey],
-    estimates: Estimates,
-) -> float | None:
-    """Return P(any shard holds more than its budget); None if no memory or budget is known.
-
-    Args:
-        keys: of the units of the inventory, in the order of `estimates`.
-    """
-    spread = estimates.memory_spread
-    limited = [
-        shard for shard in shards if shard.budget_bytes and shard.predicted.peak_bytes is not None
-    ]
-    if spread is None or not limited:
-        return None
-    position = {key: index for index, key in enumerate(keys)}
-    memory = UnitMemory(
-        *(spread.peak_bytes, spread.peak_variance),
-        *(estimates.retained_bytes, spread.retained_variance),
-    )
-    legs = (
-        moments_of_leg(shard, suites, memory.take([position[unit.key] for unit in shard.units]))
-        for shard in limited
-    )
-    return any_overrun_probability((shard.budget_bytes or math.inf for shard in limited), legs)
 
 
 def any_overrun_probability(budgets: Iterable[float], legs: Iterable[Moments]) -> float:

@@ -9,11 +9,12 @@ import numpy as np
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.declared_needs import NO_NEEDS
-from ciguard.plan.estimates import Estimates
+from ciguard.plan.estimates import Estimates, MemorySpread
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import NO_OVERHEADS, PlanInputs, PlanOptions
 from ciguard.plan.time_limits import time_limits
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,6 +90,11 @@ def planned(
                 retained_bytes=column(retained),
                 has_history=np.full(count, known),
                 speed_spread=spread,
+                memory_spread=MemorySpread(
+                    np.where(np.isnan(column(peaks)), UNKNOWN_DELTA_BYTES, column(peaks)),
+                    np.zeros(count),
+                    np.zeros(count),
+                ),
             ),
             suites=suites,
             pools=POOLS if pools is None else pools,

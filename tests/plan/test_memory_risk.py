@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from plan.plan_factories import suite
 
-from ciguard.model import PlannedUnit, Prediction, Shard, UnitKey
-from ciguard.plan.estimates import Observations, estimate_units, no_observations
+from ciguard.model import PlannedUnit, Prediction, Shard
+from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.risk import (
     MEMORY_RESIDUAL_RATIO,
     MIN_MEMORY_RATIO,
@@ -19,7 +19,6 @@ from ciguard.plan.risk import (
     any_overrun_probability,
     leg_overrun_probability,
     moments_of_leg,
-    plan_memory_risk,
 )
 
 if TYPE_CHECKING:
@@ -150,17 +149,3 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
         assert fmean(found_over) <= limit, (risk, fmean(found_over))
     assert fmean(over[0.5]) > 0.5 / 3
     assert fmean(over[0.2]) > 0.2 / 3
-
-
-def test_plan_states_no_risk_without_budget_or_memory() -> None:
-    keys = [UnitKey("", "", "u000")]
-    estimates = estimate_units(no_observations(), 1, lambda _: ["all"])
-    shard = shard_of([60 * MIB], budget=200 * MIB)
-    known = plan_memory_risk([shard], SUITES, keys, estimates)
-    # Nobody measured it: 50 MiB, give or take 50, and 100 MiB are left.
-    one = leg([100.0 * MIB], 50.0 * MIB, [0])
-    assert known == pytest.approx(leg_overrun_probability(200 * MIB, one))
-    assert plan_memory_risk([replace(shard, budget_bytes=None)], SUITES, keys, estimates) is None
-    unmeasured = replace(shard, predicted=Prediction(1.0, 1.0))
-    assert plan_memory_risk([unmeasured], SUITES, keys, estimates) is None
-    assert plan_memory_risk([shard], SUITES, keys, replace(estimates, memory_spread=None)) is None
