@@ -9,7 +9,7 @@ short. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +37,9 @@ DEFAULT_S: Final = 1.0  # every unit's time without any measurement
 MIN_S: Final = 0.001  # of a unit without history: with 0 s one shard could get all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan depends on the last bit of a sum
 
+MAX_STARTS: Final = 20  # newest processes of a suite whose start counts
+MIN_ONCE_S: Final = 0.05  # less is noise of the first test
+
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, if no unit was measured twice
 NEW_SPREAD_RATIO: Final = 1.0  # of an unmeasured unit: siblings differ by as much as their size
 SPREAD_FROM_S: Final = 0.05  # shorter times vary with timers and caches
@@ -54,6 +57,7 @@ class Observations:
     Attributes:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
+        begins_process: the unit paid what its process pays once, as imports; None if none did.
         speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
         lower_bound_bytes, upper_bound_bytes: bounds of a peak delta without an exact value; None
             if no unit has any.
@@ -67,6 +71,13 @@ class Observations:
     speed_spread: float | None = None
     lower_bound_bytes: Floats | None = None
     upper_bound_bytes: Floats | None = None
+    begins_process: Flags | None = None
+
+    def take(self, rows: Flags) -> Observations:
+        """Select rows."""
+        columns = ((field.name, getattr(self, field.name)) for field in fields(self))
+        selected = {name: column[rows] for name, column in columns if np.ndim(column)}
+        return replace(self, **selected)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +178,46 @@ def estimate_units(
         else observations.speed_spread,
         memory_spread=_memory_spread(observations, peak_bytes, retained_variance),
     )
+
+
+def split_process_starts(
+    observations: Observations, suite_of: NDArray[np.int64]
+) -> tuple[Observations, Floats]:
+    """Separate what a process pays once (imports, caches, transforms) from its first unit's time.
+
+    Args:
+        suite_of: the number of the suite of each unit, from 0.
+
+    Returns:
+        The observations without the values of first units that have others, and with less time
+        where a unit was always the first; and the seconds of each suite. They are the median excess
+        of first values over the same unit's others. Where no unit has both, they are the least
+        excess of several first units over the suite's median, because a first unit can be slow.
+    """
+    once_s = np.zeros(int(suite_of.max(initial=-1)) + 1)
+    begins, unit = observations.begins_process, observations.unit
+    if begins is None or not begins.any():
+        return observations, once_s
+    known = _usable(observations.wall_s) & ~observations.is_lower_bound
+    later = known & ~begins
+    count = np.bincount(unit[later], minlength=len(suite_of))
+    sums_s = np.bincount(unit[later], observations.wall_s[later], minlength=len(suite_of))
+    later_s = sums_s / np.where(count, count, np.nan)
+    first = np.flatnonzero(known & begins)
+    excess_s = observations.wall_s[first] - later_s[unit[first]]
+    for suite in np.unique(suite_of[unit[first]]).tolist():
+        of_suite = suite_of[unit[first]] == suite
+        paired = excess_s[of_suite & ~np.isnan(excess_s)]
+        others = observations.wall_s[later & (suite_of[unit] == suite)]
+        if paired.size:
+            once_s[suite] = np.median(paired[-MAX_STARTS:])
+        elif others.size and len(np.unique(unit[first[of_suite]])) > 1:
+            once_s[suite] = observations.wall_s[first[of_suite]].min() - np.median(others)
+    once_s[once_s < MIN_ONCE_S] = 0.0
+    has_others = begins & (count[unit] > 0)
+    wall_s = observations.wall_s - np.where(begins, once_s[suite_of[unit]], 0.0)
+    kept = replace(observations, wall_s=np.maximum(wall_s, np.minimum(MIN_S, observations.wall_s)))
+    return kept.take(~has_others), once_s
 
 
 def _memory_spread(

@@ -17,7 +17,7 @@ import numpy as np
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.matching import match_units
-from ciguard.history.file import History, is_unmeasured
+from ciguard.history.file import CODE_NAMES, History, is_unmeasured
 from ciguard.history.query import (
     BaseQuery,
     BaseUnitCount,
@@ -46,6 +46,7 @@ from ciguard.plan.estimates import (
     Observations,
     estimate_units,
     no_observations,
+    split_process_starts,
     upper_or_measured,
 )
 from ciguard.plan.inventory import Inventory, group_by_suite_key
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 PRIOR_LEGS: Final = 8  # weight, in legs, of the speed spread of other recordings
 MAX_LEGS: Final = 20  # newest legs, whose median is the cost of a suite's process
+_BEGINS: Final = [CODE_NAMES["standing"].index(word) for word in ("first", "restarted")]
 MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacity
 
 
@@ -132,6 +134,7 @@ def join_history(
         speed_spread=_speed_spread(speed),
         lower_bound_bytes=_bounds(values.peak_lower_bytes, row, divisor),
         upper_bound_bytes=_bounds(values.peak_upper_bytes, row, divisor),
+        begins_process=np.isin(values.standing[row], _BEGINS),
     )
     coverage = JoinCoverage(int((unit_of_key >= 0).sum()) + len(totals), len(history.keys))
     return _sum_cases_per_run(rows, values.run[row]), coverage
@@ -229,6 +232,9 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
         lower_bound_bytes=None
         if rows.lower_bound_bytes is None
         else np.fmax.reduceat(rows.lower_bound_bytes[order], begins),
+        begins_process=None
+        if rows.begins_process is None
+        else np.logical_or.reduceat(rows.begins_process[order], begins),
         # A unit has an upper bound only if all its cases have one.
         upper_bound_bytes=None
         if rows.upper_bound_bytes is None
@@ -254,10 +260,15 @@ def _speed_spread(speed: Floats) -> float | None:
     return math.sqrt(variance)
 
 
-def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
+def with_process_costs(
+    suites: Mapping[str, Suite], history: History, once_s: Mapping[str, float] | None = None
+) -> dict[str, Suite]:
     """Add to suites the costs of their processes besides units: the medians of recent legs.
 
     The most expensive variant counts: the plan keeps one number for a suite.
+
+    Args:
+        once_s: by suite, what a process pays once during its first unit.
     """
     by_suite: dict[str, dict[str, list[SuiteOverhead]]] = {}
     for leg in reversed(all_legs(history)):
@@ -273,7 +284,7 @@ def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[st
         costed_suites[name] = replace(
             suite,
             base_bytes=None if base_bytes is None else int(base_bytes),
-            setup_s=round(setup_s or 0.0, DIGITS),
+            setup_s=round((setup_s or 0.0) + (once_s or {}).get(name, 0.0), DIGITS),
             teardown_s=round(teardown_s or 0.0, DIGITS),
         )
     return costed_suites
@@ -363,7 +374,11 @@ def read_past(
     else:
         mapping = map_keys(history, inventory)
         rows, coverage = join_history(history, inventory, mapping)
-        estimates = estimate_units(rows, len(inventory.units), names, members)
+        suite_names = sorted(suites)
+        numbers = {name: number for number, name in enumerate(suite_names)}
+        suite_of = np.array([numbers[key.suite] for key in inventory.keys], np.int64)
+        own_rows, once_s = split_process_starts(rows, suite_of)
+        estimates = estimate_units(own_rows, len(inventory.units), names, members)
         history_json = {
             "source": loaded.location,
             "runs": len(history.runs),
@@ -378,7 +393,9 @@ def read_past(
         inputs = PlanInputs(
             inventory,
             estimates,
-            with_process_costs(suites, history),
+            with_process_costs(
+                suites, history, dict(zip(suite_names, once_s.tolist(), strict=True))
+            ),
             with_observed_capacity(pools, history),
             ancestors,
             observe_overheads(history, inventory, mapping.unit_of_key),

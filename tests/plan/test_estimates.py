@@ -20,6 +20,7 @@ from ciguard.plan.estimates import (
     Observations,
     estimate_units,
     no_observations,
+    split_process_starts,
 )
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
@@ -307,3 +308,47 @@ def test_lower_bound_of_a_death_raises_the_peak_if_large() -> None:
     assert bounded((6 * GIB, NAN, NAN)) == 6 * GIB
     assert np.isnan(bounded((1e6, NAN, NAN)))
     assert np.isnan(bounded((float(UNKNOWN_DELTA_BYTES), NAN, NAN))), "no more than any unknown one"
+
+
+def starts(*rows: tuple[int, float, bool]) -> Observations:
+    """Rows of unit, time, and whether the unit began its process."""
+    unit, wall_s, begins = zip(*rows, strict=True)
+    none = np.full(len(rows), np.nan)
+    return Observations(
+        np.array(unit, np.int32), np.array(wall_s), none, none, np.zeros(len(rows), np.bool_),
+        begins_process=np.array(begins),
+    )  # fmt: skip
+
+
+def estimated_starts(observations: Observations, units: int) -> tuple[list[float], list[float]]:
+    own, once_s = split_process_starts(observations, np.zeros(units, np.int64))
+    return estimate_units(own, units, lambda _: ["all"]).wall_s.tolist(), once_s.tolist()
+
+
+def test_what_a_process_pays_once_is_no_time_of_its_first_unit() -> None:
+    rows = starts((0, 6.0, True), (0, 1.0, False), (1, 2.0, False), (1, 7.5, True))
+    assert estimated_starts(rows, 2) == ([1.0, 2.0], [5.25])
+    # Unit 2 was always the first: the rest of its time is its own.
+    more = starts(
+        (0, 6.0, True), (0, 1.0, False), (1, 2.0, False), (1, 7.0, True), (2, 5.5, True)
+    )  # fmt: skip
+    assert estimated_starts(more, 3) == ([1.0, 2.0, 0.5], [5.0])
+
+
+def test_after_one_run_the_least_excess_of_several_processes_counts() -> None:
+    """Four shards of a suite whose first file transforms everything: one first file is slow too."""
+    firsts = [(unit, 5.0 + 3.0 * (unit == 3), True) for unit in range(4)]
+    others = [(unit, 0.1, False) for unit in range(4, 20)]
+    walls_s, once_s = estimated_starts(starts(*firsts, *others), 20)
+    assert once_s == [pytest.approx(4.9)]
+    assert walls_s == pytest.approx([0.1, 0.1, 0.1, 3.1, *[0.1] * 16])
+
+
+def test_one_slow_first_unit_keeps_its_time() -> None:
+    rows = starts((0, 60.0, True), (1, 0.1, False), (2, 0.1, False))
+    assert estimated_starts(rows, 3) == ([60.0, 0.1, 0.1], [0.0])
+
+
+def test_small_excess_of_first_units_is_noise() -> None:
+    rows = starts((0, 1.04, True), (0, 1.0, False))
+    assert estimated_starts(rows, 1) == ([1.0], [0.0])
