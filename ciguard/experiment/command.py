@@ -115,9 +115,9 @@ def command(
 
     The last line is the verdict on the second arm compared with the first: faster, slower, no
     significant difference, not enough data, too noisy or mixed; of tests also less memory or more
-    memory. With more arms, each has a line. The command ends with 0 for every verdict. If a command
-    fails, the verdict is "not enough data", and the exit code is 10. If the experiment is
-    interrupted, the exit code is 130 or 143.
+    memory. It also names other measures that changed: "time: faster; peak memory -43 %". With more
+    arms, each has a line. The exit code is 0 for every verdict, 10 if a command fails (not enough
+    data), 130 or 143 if interrupted.
     """
     of_commits = compares_commits(
         (a, b, *arm_texts), (base, head, units), comparison, conditions_text

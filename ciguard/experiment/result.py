@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.experiment.measurement import CPU, WALL, Measurement, Metric
+from ciguard.experiment.measurement import CPU, GPU, WALL, Measurement, Metric
 from ciguard.experiment.paired_test import MIN_PAIRS, Row, Series, evaluate_rows
 from ciguard.experiment.schedule import Design, Step, final_alpha, interim_analyses, steps
 
@@ -110,6 +110,14 @@ class Experiment:
     def verdict(self) -> Verdict | None:
         """Return the verdict on the second of two arms; None with more arms."""
         return next(iter(self.verdicts.values())) if len(self.verdicts) == 1 else None
+
+    def changes(self, arm: str) -> tuple[Row, ...]:
+        """Return the other rows of a command that differ: no time of it, and no single GPU."""
+        if not self.measurements or self.failed is not None:
+            return ()
+        rows = (row for row in self.rows if row.arm == arm and row.differs)
+        others = (row for row in rows if row.metric not in (WALL, CPU))
+        return tuple(row for row in others if row.metric.name != GPU.name or row.metric == GPU)
 
     def row_verdict(self, row: Row) -> RowVerdict:
         """Return the verdict on a row; wall time that CPU time replaces is too noisy."""

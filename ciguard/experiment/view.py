@@ -26,7 +26,7 @@ from ciguard.experiment.result import external_cpu_ratio
 from ciguard.experiment.schedule import ALPHA, Design, Step
 from ciguard.model.machine_use import SWAPPED_BYTES
 from ciguard.render.changes import estimated_change
-from ciguard.text import case_name, count_of, duration, one_line, size
+from ciguard.text import case_name, count_of, duration, name_some, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
 
-MAX_NAMED: Final = 3  # named metrics that only one arm has
+MAX_NAMED: Final = 3  # named metrics that only one arm has, or that changed
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, during the experiment
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
@@ -89,19 +89,28 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
 
 def headline_text(experiment: Experiment) -> str:
     """Return "b compared with a: faster", "compared with a: b faster, c mixed"."""
-    (first, *_), verdicts = experiment.design.arms, experiment.verdicts
-    if len(verdicts) == 1:
-        ((arm, verdict),) = verdicts.items()
-        return f"{arm} compared with {first}: {verdict}"
-    listed = ", ".join(f"{arm} {verdict}" for arm, verdict in verdicts.items())
+    first, *others = experiment.design.arms
+    if len(others) == 1:
+        return f"{others[0]} compared with {first}: {verdict_text(experiment, others[0])}"
+    listed = ", ".join(f"{arm} {experiment.verdicts[arm]}" for arm in others)
     return f"compared with {first}: {listed}"
 
 
 def verdict_lines(experiment: Experiment) -> tuple[str, ...]:
     """Return the verdict; with more than two arms a line "NAME: VERDICT" each."""
-    if experiment.verdict is not None:
-        return (experiment.verdict,)
-    return tuple(f"{arm}: {verdict}" for arm, verdict in experiment.verdicts.items())
+    lines = {arm: verdict_text(experiment, arm) for arm in experiment.verdicts}
+    return tuple(lines.values() if len(lines) == 1 else map(": ".join, lines.items()))
+
+
+def verdict_text(experiment: Experiment, arm: str) -> str:
+    """Return "faster", or "time: faster; peak memory -43 %" if other measures changed."""
+
+    def name_change(row: Row) -> str:
+        suffix = _condition_suffix(experiment.design, row.condition)
+        return f"{one_line(metric_text(row.metric), 60)} {change_text(row)[0]}{suffix}"
+
+    verdict, changes = experiment.verdicts[arm], experiment.changes(arm)
+    return f"time: {verdict}; {name_some(changes, name_change, MAX_NAMED)}" if changes else verdict
 
 
 def commit_document(result: Experiment) -> tuple[Block, ...]:

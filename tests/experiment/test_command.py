@@ -57,7 +57,8 @@ def answer(ciguard: Ciguard, folder: Path, *options: str, expect: int = 0) -> di
         "experiment", *options, "--format", "json", "-o", "x.json", cwd=folder, expect=expect
     )
     found: dict[str, Any] = json.loads((folder / "x.json").read_text("utf-8"))
-    assert done.stdout == f"{found['verdict']}\n"
+    verdict, _, changes = done.stdout.rstrip().partition("; ")
+    assert verdict == ("time: " if changes else "") + found["verdict"]
     assert found["verdict"] in VERDICTS
     SCHEMA.validate(found)
     return found
@@ -99,7 +100,7 @@ def test_gpu_memory_is_judged_by_device_and_in_total(tmp_path: Path, ciguard: Ci
     program.chmod(0o755)
     holds = "echo {mib} > mib; echo $$ > pid; sleep 1; rm pid"
     reported = ("--a", holds.format(mib=300), "--b", holds.format(mib=500))
-    ciguard(
+    done = ciguard(
         *("experiment", *reported, "--runs", "2", "--warmup", "0"),
         *("--format", "json", "-o", "x.json"),
         cwd=tmp_path,
@@ -117,6 +118,7 @@ def test_gpu_memory_is_judged_by_device_and_in_total(tmp_path: Path, ciguard: Ci
     }  # fmt: skip
     assert rows[None][2] == rows["0"][2] == "more memory"
     assert rows["1"][2] == found["verdict"] == "no significant difference"
+    assert done.stdout == "time: no significant difference; GPU memory +50 %\n"
 
 
 @pytest.mark.soak

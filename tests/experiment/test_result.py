@@ -11,7 +11,7 @@ from compare.test_calibration import at_most
 from experiment.simulated_programs import Program
 
 from ciguard.experiment.json import as_json
-from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineLoad, Measurement, Metric
+from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, MachineLoad, Measurement, Metric
 from ciguard.experiment.result import (
     Unpaired,
     conclude,
@@ -98,6 +98,41 @@ def test_other_rows_have_verdicts_of_their_own() -> None:
         *("no significant difference", "slower", "less memory", "faster", "lower")
     ]
     assert found.verdict == "no significant difference"
+
+
+GPU_0 = GPU._replace(key=(("gpu", "0"),))
+GPU_SIDES: Sides = ([100.0 * MIB] * 8, [2800.0 * MIB] * 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({WALL: SAME, PEAK: scaled(LESS, 20 * MIB)}, "peak memory -17 %"),
+        (
+            {WALL: SAME, PEAK: scaled(LESS, 20 * MIB), GPU: GPU_SIDES, GPU_0: GPU_SIDES},
+            "peak memory -17 %, GPU memory 28 times",
+        ),
+        ({WALL: SAME, CPU: MORE}, ""),
+        ({WALL: SAME, SCORE: ([-1.0, -1.1] * 4, [-2.0, -2.1] * 4)}, "score -1"),
+        ({WALL: SAME, PEAK: scaled(MORE, MIB), SCORE: MORE, COLD: MORE, WARM: MORE},
+         "peak memory +2.07 MiB, score +21 %, step (cold) +21 % and 1 more"),
+    ],
+)  # fmt: skip
+def test_last_line_names_the_measures_that_changed_beside_time(
+    rows: Mapping[Metric, Sides], expected: str
+) -> None:
+    found = experiment(rows)
+    line = f"time: {found.verdict}; {expected}" if expected else found.verdict
+    assert found.verdict == "no significant difference"
+    lines = as_text(document(found), columns=200).splitlines()
+    assert (lines[0], lines[-1]) == (f"b compared with a: {line}", line)
+
+
+def test_a_failed_experiment_names_no_change() -> None:
+    found = experiment({WALL: SAME, PEAK: scaled(LESS, 20 * MIB)})
+    runs = [*found.measurements, Measurement(Step(0, "a", 8, 0), failure="exit code 3")]
+    failed = conclude(found.design, runs, "failed", commands=COMMANDS)
+    assert verdict_lines(failed) == ("not enough data",)
 
 
 def test_texts_name_their_condition() -> None:
