@@ -23,7 +23,7 @@ from ciguard.run.process.reaper import signal_quietly
 from ciguard.run.process.spawn import own_children, start_source
 
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Set
+    from typing import Dict, Optional
 
     from ciguard.run.memory.process_tree import TreeMemory
 
@@ -82,10 +82,7 @@ class Gpus:
                 self.limitation = f"GPU memory: its query ended with exit code {ended.returncode}"
             return {}
         *lines, self._buffer = (self._buffer + piece).split(b"\n")
-        pids: Set[int] = set()
-        for tree in trees if lines else ():
-            tree.rescan()  # a process may be younger than the last scan
-            pids |= tree.pids()
+        pids = frozenset(pid for tree in trees for pid in tree.pids())
         return largest_by_gpu(used_bytes(json.loads(line), pids) for line in lines)
 
     def _start(self, source: bytes, now_s: float) -> None:
