@@ -271,19 +271,21 @@ def _concatenate(parts: Sequence[Moments]) -> Moments:
 def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
     """Return P(the leg holds more than the budget at any moment).
 
-    Of moments with the same largest unit only the worst counts; moments with different largest
-    units are taken as independent. 0..1, falling with the budget. O(moments).
+    The leg's `spread` is common to its moments (log-normal), apart from it they deviate by their
+    own variances. Of moments with the same largest unit only the worst counts; moments with
+    different largest units are taken as independent. 0..1, falling with the budget. O(moments).
     """
     if not leg.held_bytes.size:
         return 0.0
     scale = np.hypot(
-        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance),
-        max(MIN_MEMORY_RATIO, leg.spread) * leg.held_bytes,
+        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance), MIN_MEMORY_RATIO * leg.held_bytes
     )
-    over = 1 - student_t3((budget_bytes - leg.held_bytes) / np.maximum(scale, 1.0))
-    worst = np.zeros(int(leg.largest.max()) + 1)
-    np.maximum.at(worst, leg.largest, over)
-    return float(1 - np.prod(1 - worst))
+    room = (budget_bytes - leg.held_bytes) / np.maximum(scale, 1.0)
+    order = np.lexsort((room, leg.largest))
+    worst = order[np.flatnonzero(np.diff(leg.largest[order], prepend=-1))]
+    sizes = np.multiply.outer(np.exp(leg.spread * _SPEEDS), leg.held_bytes[worst])
+    within = student_t3((budget_bytes - sizes) / np.maximum(scale[worst], 1.0))
+    return float(_WEIGHTS @ (1 - np.prod(within, axis=1)))
 
 
 def any_overrun_probability(budgets: Iterable[float], legs: Iterable[Moments]) -> float:

@@ -41,6 +41,12 @@ class Correction:
     ratio: float = 1.0
     spread: float = PRIOR_SPREAD
 
+    def apply(self, moments: Moments) -> Moments:
+        """Return the corrected moments of a shard."""
+        held_bytes = self.ratio * moments.held_bytes
+        variance = np.square(self.ratio) * moments.variance
+        return replace(moments, held_bytes=held_bytes, variance=variance, spread=self.spread)
+
 
 UNCORRECTED: Final = Correction()
 
@@ -54,10 +60,11 @@ def learn_corrections(history: History) -> dict[Kind, Correction]:
             logs[leg.runner.pool, suite_keys].append(
                 math.log(leg.peak_bytes / leg.simulated_peak_bytes)
             )
-    return {kind: _correction(values[:MAX_LEGS]) for kind, values in logs.items()}
+    return {kind: correction_of(values[:MAX_LEGS]) for kind, values in logs.items()}
 
 
-def _correction(logs: Sequence[float]) -> Correction:
+def correction_of(logs: Sequence[float]) -> Correction:
+    """Return the correction by logarithms of measured over simulated peaks, at least one."""
     middle = median(logs)
     squares = math.fsum((value - middle) ** 2 for value in logs)
     variance = (PRIOR_LEGS * PRIOR_SPREAD**2 + squares) / (PRIOR_LEGS + len(logs))
@@ -107,11 +114,5 @@ def predict_memory(
         predicted.append(replace(shard, predicted=prediction))
         if shard.budget_bytes:
             budgets.append(shard.budget_bytes)
-            legs.append(_corrected(moments, correction))
+            legs.append(correction.apply(moments))
     return tuple(predicted), any_overrun_probability(budgets, legs) if legs else None
-
-
-def _corrected(moments: Moments, correction: Correction) -> Moments:
-    held_bytes = correction.ratio * moments.held_bytes
-    variance = np.square(correction.ratio) * moments.variance
-    return replace(moments, held_bytes=held_bytes, variance=variance, spread=correction.spread)
