@@ -1,12 +1,18 @@
 """What the pytest plugin costs a test, and how true its peak delta is.
 
     .venv/bin/python benchmarks/plugin_overhead.py [--tests 2000] [--rounds 11] [--heaps 0 1000]
+    .venv/bin/python benchmarks/plugin_overhead.py --suite CHECKOUT [--python PYTHON] \
+        [--plugins FOLDER ...] [--rounds 5] [-- PYTEST ARGUMENTS]
 
 Cost: the same suite of empty tests with and without the plugin, in pairs whose order alternates,
 once per heap size (MB of ballast full of holes beside pytest's own ~45 MB); the time is that of
 pytest's run loop alone. Truth: tests that allocate known sizes, as one block and as blocks of 1 KiB
 which the heap would reuse without malloc_trim, in an order that makes that visible. There the
 ballast has no holes: small blocks that fit into holes need no memory, and a true peak says so.
+
+`--suite` takes a real suite instead, and CPU seconds of pytest's run loop, because others may use
+the machine: without the plugin and with that of each folder, in turn, each time beginning with the
+next one.
 """
 
 from __future__ import annotations
@@ -42,6 +48,17 @@ def pytest_runtestloop(session):
     yield
     with open(os.environ["LOOP_FILE"], "w") as stream:
         stream.write(repr(time.perf_counter() - start_s))
+"""
+LOOP_CPU: Final = """
+import os, time
+import pytest
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtestloop(session):
+    start_s = time.process_time()
+    yield
+    with open(os.environ["LOOP_FILE"], "w") as stream:
+        stream.write(f"{time.process_time() - start_s} {len(session.items)}")
 """
 SIZES: Final = """
 import pytest
@@ -147,13 +164,75 @@ def truth(folder: Path, ballast_mb: int) -> None:
         print(f"  {name:24}{statistics.median(found):16.3f}{worst:16.3f}{len(found):4}")
 
 
+def loop_cpu(suite: Path, arguments: list[str], python: str, plugins: Path | None) -> list[float]:
+    """Run a real suite once; the CPU seconds of its loop, and how many tests it has."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "loop_cpu.py").write_text(LOOP_CPU)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([folder, str(suite / "src"), str(plugins or folder)]),
+            "LOOP_FILE": f"{folder}/loop_cpu",
+        }
+        options = ["-q", "-p", "no:cacheprovider", "-p", "loop_cpu"]
+        if plugins is not None:
+            environment["CIGUARD_RECORD_FILE"] = f"{folder}/process-001.jsonl"
+            environment["CIGUARD_STOP_FILE"] = f"{folder}/stop"
+            options += ["-p", "ciguard_pytest"]
+        subprocess.run(
+            [python, "-m", "pytest", *options, *arguments],
+            env=environment,
+            cwd=suite,
+            check=False,  # a test may fail here
+            stdout=subprocess.DEVNULL,
+        )
+        return [float(word) for word in Path(folder, "loop_cpu").read_text("ascii").split()]
+
+
+def suite_cost(
+    suite: Path, arguments: list[str], python: str, folders: list[Path], rounds: int
+) -> None:
+    """Print what the plugin of each folder costs a real suite."""
+    variants: list[Path | None] = [None, *folders]
+    cpu_s: dict[Path | None, list[float]] = {variant: [] for variant in variants}
+    tests = 1.0
+    for turn in range(rounds):
+        first = turn % len(variants)
+        for variant in variants[first:] + variants[:first]:
+            taken_s, tests = loop_cpu(suite, arguments, python, variant)
+            cpu_s[variant].append(taken_s)
+    plain_us = statistics.median(cpu_s[None]) / tests * 1e6
+    print(f"{suite.name}: {rounds} rounds of {tests:.0f} tests of {plain_us:.0f} us CPU")
+    for folder in folders:
+        pairs = list(zip(cpu_s[folder], cpu_s[None], strict=True))
+        each_us = [(plugin_s - plain_s) / tests * 1e6 for plugin_s, plain_s in pairs]
+        ratios = [plugin_s / plain_s for plugin_s, plain_s in pairs]
+        low, high, coverage = interval(each_us)
+        low_ratio, high_ratio, _ = interval(ratios)
+        best = min(cpu_s[folder]) / min(cpu_s[None])
+        print(
+            f"  {folder}: {statistics.median(each_us):.0f} us a test ({coverage:.0%} interval "
+            f"{low:.0f}..{high:.0f}), ratio {statistics.median(ratios):.3f} "
+            f"({low_ratio:.3f}..{high_ratio:.3f}), of the fastest runs {best:.3f}"
+        )
+
+
 def main() -> None:
-    """Run both measurements at every heap size asked for."""
+    """Run both measurements at every heap size asked for, or a real suite."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--heaps", type=int, nargs="+", default=[0, 1000], metavar="MB")
+    parser.add_argument("--suite", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--python", default=sys.executable, help="that can run the suite")
+    parser.add_argument("--plugins", type=Path, nargs="+", default=[PLUGINS], metavar="FOLDER")
+    parser.add_argument("arguments", nargs="*", help="of pytest, for the suite")
     options = parser.parse_args()
+    if options.suite:
+        folders = [folder.resolve() for folder in options.plugins]
+        suite_cost(
+            options.suite.resolve(), options.arguments, options.python, folders, options.rounds
+        )
+        return
     with tempfile.TemporaryDirectory() as root:
         empty, sizes = Path(root, "empty"), Path(root, "sizes")
         for folder in (empty, sizes):

@@ -48,7 +48,6 @@ else:
     from ciguard_messages import LAST, crash_line, top_folder, truncated
     from ciguard_xdist import Workers, end_session
 
-Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
 
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
@@ -117,6 +116,12 @@ def _origin_s(environ: Mapping[str, str]) -> float:
     return float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
 
 
+def _members(**fields: Any) -> str:
+    """Return the members of a JSON object; what is None was not measured, and is left out."""
+    members: str = REAL.encode({name: one for name, one in fields.items() if one is not None})
+    return members[1:-1]
+
+
 class _RecordFile(ReopeningFile):
     """Lines appended so that a killed process loses none, and a full disk breaks no test."""
 
@@ -125,9 +130,9 @@ class _RecordFile(ReopeningFile):
         self._synced_s = REAL.monotonic()
         self.dropped = 0
 
-    def append(self, line: Line) -> None:
+    def append(self, line: str) -> None:
         """Write one line whole, or drop and count it."""
-        content = (REAL.encode(line) + "\n").encode("ascii")
+        content = f"{line}\n".encode("ascii")
         try:
             descriptor = self.descriptor()
             written = REAL.write(descriptor, content)
@@ -172,8 +177,10 @@ class _Threads:
 
     def end_test(self, unit: Optional[str]) -> None:
         """Note what lives now, and did not before."""
-        alive = threading.enumerate() if threading.active_count() > 1 else []
         before = self._began
+        if not before and REAL.count_threads() == 0:  # besides the main one; active_count is slow
+            return
+        alive = threading.enumerate()
         self._began = {one.native_id: before.get(one.native_id, unit) for one in alive}
 
     def left(self) -> List[Tuple[str, Optional[str]]]:
@@ -284,19 +291,18 @@ class _Recorder:
         self._collected: Dict[int, str] = {}
         self._imports = False  # a file was begun to be collected
         self._threads = _Threads()
+        self._head = _members(suite=leg.suite, variant=leg.variant, process=leg.process)
 
     def _now_s(self) -> float:
         return round(max(0.0, REAL.monotonic() - self._leg.origin_s), 6)
 
-    def _write(self, line_type: str, **fields: Any) -> None:
-        """One line; what is None was not measured, and is left out."""
+    def _write(self, line_type: str, members: str) -> None:
         if REAL.getpid() == self._pid:  # a child that a test forked must not write our lines
-            leg = {"suite": self._leg.suite, "variant": self._leg.variant}
-            line = {"type": line_type, **leg, "process": self._leg.process, **fields}
-            self._record.append({key: value for key, value in line.items() if value is not None})
+            self._record.append(f'{{"type":"{line_type}",{self._head},{members}}}')
 
-    def _event(self, kind: str, detail: str, unit: Optional[str] = None) -> None:
-        self._write("event", at_s=self._now_s(), kind=kind, unit=unit, detail=detail)
+    def _event(self, kind: str, detail: str, **fields: Any) -> None:
+        fields = {"at_s": self._now_s(), "kind": kind, **fields, "detail": detail}
+        self._write("event", _members(**fields))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -306,7 +312,7 @@ class _Recorder:
             self._event("unavailable", detail)
         self._threads.end_test(None)  # those of imports
         if self._is_recording:
-            self._write("event", at_s=self._now_s(), kind="execution", reason="executed", detail="")
+            self._event("execution", "", reason="executed")
             seed = self._config.getoption("randomly_seed", None)
             if seed is not None:
                 self._event("seed", f"--randomly-seed={seed}")
@@ -320,7 +326,9 @@ class _Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and self._is_recording:
             # A long traceback names its error at the end.
-            self._event("collection_error", truncated(report.longreprtext, LAST), report.nodeid)
+            self._event(
+                "collection_error", truncated(report.longreprtext, LAST), unit=report.nodeid
+            )
 
     # A wrapper, and the first of them, so that what follows the yield is the last word: pytest
     # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
@@ -351,7 +359,7 @@ class _Recorder:
         for unit in wanted if self._is_recording else ():
             if unit not in found:
                 detail = f"collected, then deselected by {by}" if unit in known else ""
-                self._event("not_collected", detail, unit)
+                self._event("not_collected", detail, unit=unit)
 
     def _write_listing(self, items: List[pytest.Item]) -> None:
         """Write what exists, whole at once: the leg waits for it."""
@@ -372,47 +380,54 @@ class _Recorder:
         file, row, _ = item.location
         if self._is_below:
             file = os.path.normpath(os.path.join(self._root, file))[len(self._top) + 1 :]
-        place = {"file": file.replace(os.sep, "/"), "line": None if row is None else row + 1}
-        rss_bytes = self._memory.resident_bytes()
-        self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes, **place)
+        name, quoted = REAL.quote(unit), REAL.quote(file.replace(os.sep, "/"))
+        place = f'"unit":{name},"file":{quoted}' + ("" if row is None else f',"line":{row + 1}')
+        rss_bytes = self._memory.begin()
+        resident = "" if rss_bytes is None else f',"rss_before_bytes":{rss_bytes}'
+        origin_s = self._leg.origin_s
+        at_s = f"{max(0.0, REAL.monotonic() - origin_s):.6f}"
+        self._write("start", f'{place},"at_s":{at_s}{resident}')
         self._reports = _Reports()
         setups = self._setups = _FixtureTimer()
-        if REAL.getpid() == self._pid:  # a child would reset its parent's mark
-            self._memory.begin()
-        wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
+        self._is_called = False
+        start_s, start_cpu_s = REAL.monotonic(), REAL.process_time()
         ended = yield
-        wall_s = REAL.monotonic() - wall_s - setups.wall_s
-        cpu_s = REAL.process_time() - cpu_s - setups.cpu_s
-        at_s = self._now_s()
+        end_s = REAL.monotonic()
+        wall_s = end_s - start_s - setups.wall_s
+        cpu_s = REAL.process_time() - start_cpu_s - setups.cpu_s
         reports, self._reports, self._setups = self._reports, None, None
+        if REAL.getpid() != self._pid:
+            return  # a child that goes on as its parent would reset its parent's mark
         if ended.excinfo is not None:
             # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
-            self._event("interrupted", truncated(repr(ended.excinfo[1])), unit)
+            self._event("interrupted", truncated(repr(ended.excinfo[1])), unit=unit)
             return
         outcome, message = reports.verdict()
-        line: Line = {"unit": unit, "case": unit, "outcome": outcome, "ending": reports.ending}
-        line.update(at_s=at_s, wall_s=round(max(0.0, wall_s), 6), cpu_s=round(max(0.0, cpu_s), 6))
-        line.update(
-            self._memory.end(), setup_s=round(setups.wall_s, 6), concurrent=self._concurrent
+        rare = ""
+        if reports.reruns or message is not None:
+            rare = "," + _members(reruns=reports.reruns or None, message=message)
+        self._write(
+            "result",
+            f'{place},"case":{name},"outcome":{REAL.quote(outcome)},"ending":"{reports.ending}"'
+            f',"at_s":{max(0.0, end_s - origin_s):.6f},"wall_s":{max(0.0, wall_s):.6f}'
+            f',"cpu_s":{max(0.0, cpu_s):.6f}'
+            f',"setup_s":{setups.wall_s:.6f}{self._memory.end()},"concurrent":{self._concurrent}'
+            f',"try":{1 + self._leg.tries_before.get(unit, 0)}{rare}',
         )
-        line["try"] = 1 + self._leg.tries_before.get(unit, 0)
-        line.update(reruns=reports.reruns or None, message=message)
-        line.update(place)
-        self._write("result", **line)
         self._record.sync()
         self._threads.end_test(unit)
-        self._stop_if_requested(item.session)
+        if not self._is_called:
+            self._stop_if_requested(item.session)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        # Behind the test: its teardown then ends the wider fixtures as well (pytest 8).
+        # After the test: its teardown then ends the wider fixtures as well (pytest 8).
+        self._is_called = True
         self._stop_if_requested(item.session)
 
     def _stop_if_requested(self, session: pytest.Session) -> None:
-        if self._leg.stop_file and not session.shouldstop:
-            with contextlib.suppress(OSError):
-                REAL.stat(self._leg.stop_file)
-                session.shouldstop = STOP_REQUESTED
+        if self._leg.stop_file and REAL.access(self._leg.stop_file, os.F_OK):
+            session.shouldstop = session.shouldstop or STOP_REQUESTED
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # None in a xdist controller, which hears of tests that run elsewhere.
@@ -449,7 +464,8 @@ class _Recorder:
                 found["try"] = 1 + self._leg.tries_before.get(found["unit"], 0)
                 leg = {"suite": self._leg.suite, "variant": self._leg.variant}
                 file = _RecordFile(self._file_of(name))
-                file.append({"type": "result", **leg, "process": self._leg.process, **found})
+                line = {"type": "result", **leg, "process": self._leg.process, **found}
+                file.append(REAL.encode(line))
                 file.sync(every_s=0)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -476,7 +492,7 @@ class _Recorder:
         # xdist ends its workers, whatever their threads do.
         threads = [] if hasattr(self._config, "workerinput") else self._threads.left()
         for name, unit in threads[:MAX_THREADS]:
-            self._event("thread_left", name, unit)
+            self._event("thread_left", name, unit=unit)
         self._event("session_end", str(int(session.exitstatus)))
         self._record.sync(every_s=0)
 
@@ -499,7 +515,7 @@ def _refuse_second_session(leg: _Assignment) -> None:
         what = "the suite's command started pytest twice for one batch of tests"
         fix = "configure one suite for each call of pytest, and retries in the plan"
         event = {"type": "event", "kind": "second_session", "detail": what}
-        _RecordFile(leg.record_file).append(event)
+        _RecordFile(leg.record_file).append(REAL.encode(event))
         raise pytest.UsageError(f"ciguard: {what}: {fix}") from None
     except OSError:
         pass  # a full disk: the record loses more than this
@@ -516,7 +532,7 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
         written = (place + word for place, word in words if word in spellings)
         setting = next(written, spellings[0])  # code of the project can set it too
         event = {"type": "event", "kind": "execution", "reason": "not_executed"}
-        _RecordFile(leg.record_file).append({**event, "detail": setting})
+        _RecordFile(leg.record_file).append(REAL.encode({**event, "detail": setting}))
         what = f"with {setting} pytest executes no test"
         raise pytest.UsageError(f"ciguard: {what}: remove it from the settings of pytest")
 

@@ -79,6 +79,16 @@ def test_peak_delta_and_retained(project: Project) -> None:
         assert line["measured_by"] == "mark"
 
 
+def test_a_test_begins_with_the_memory_that_the_one_before_left(project: Project) -> None:
+    """So that one reading serves both, and what is retained sums up to what the process has."""
+    project.write("test_mem.py", SUITE)
+    results = project.run().of("result")
+    if "retained_bytes" not in results[0]:
+        pytest.skip("nothing is measured here")
+    left = [line["rss_before_bytes"] + line["retained_bytes"] for line in results]
+    assert [line["rss_before_bytes"] for line in results[1:]] == left[:-1]
+
+
 LEFT = """
 import socket
 import pytest
