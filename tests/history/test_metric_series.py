@@ -132,7 +132,9 @@ def test_merge_is_commutative_associative_and_idempotent(a: Any, b: Any, c: Any)
 def test_order_of_many_runs_does_not_change_the_bytes(order: list[int]) -> None:
     found = [kept(measured(run_id, *step(float(run_id)))) for run_id in order]
     ordered = [kept(measured(run_id, *step(float(run_id)))) for run_id in range(1, 41)]
-    assert encode(reduce(merge, found, empty())) == encode(reduce(merge, ordered, empty()))
+    # A run that comes after 20 newer ones may not be counted: see test_older_values.py.
+    one, other = (replace(reduce(merge, runs, empty()), older=None) for runs in (found, ordered))
+    assert encode(one) == encode(other)
 
 
 def test_file_without_metrics_has_no_section_of_them() -> None:
