@@ -41,11 +41,13 @@ if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.plugins.ciguard_listing import described
     from ciguard.run.plugins.ciguard_memory import REAL, Memory, ReopeningFile
     from ciguard.run.plugins.ciguard_messages import LAST, crash_line, top_folder, truncated
+    from ciguard.run.plugins.ciguard_torch import gpu_peak_bytes, reset_gpu_peak
     from ciguard.run.plugins.ciguard_xdist import Workers, end_session
 else:
     from ciguard_listing import described
     from ciguard_memory import REAL, Memory, ReopeningFile
     from ciguard_messages import LAST, crash_line, top_folder, truncated
+    from ciguard_torch import gpu_peak_bytes, reset_gpu_peak
     from ciguard_xdist import Workers, end_session
 
 Wrapper = Generator[None, Any, None]
@@ -390,6 +392,8 @@ class _Recorder:
         self._reports = _Reports()
         setups = self._setups = _FixtureTimer()
         self._is_called = False
+        if not self._leg.keeps_peak:
+            reset_gpu_peak()
         start_s, start_cpu_s = REAL.monotonic(), REAL.process_time()
         ended = yield
         end_s = REAL.monotonic()
@@ -403,9 +407,11 @@ class _Recorder:
             self._event("interrupted", truncated(repr(ended.excinfo[1])), unit=unit)
             return
         outcome, message = reports.verdict()
+        gpu_bytes = None if self._leg.keeps_peak else gpu_peak_bytes()
         rare = ""
-        if reports.reruns or message is not None:
-            rare = "," + _members(reruns=reports.reruns or None, message=message)
+        if reports.reruns or message is not None or gpu_bytes is not None:
+            reruns = reports.reruns or None
+            rare = "," + _members(gpu_peak_bytes=gpu_bytes, reruns=reruns, message=message)
         self._write(
             "result",
             f'{place},"case":{name},"outcome":{REAL.quote(outcome)},"ending":"{reports.ending}"'
