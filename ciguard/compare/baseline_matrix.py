@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info
+from ciguard.history.file import BOUNDS
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
     from ciguard.compare.run_columns import Codes, Floats, Run
+    from ciguard.compare.statistics import Flags
     from ciguard.history.file import History
 
     Integers = NDArray[np.int64]
 
 _NO_GROUP: Final = -1
+_NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes")
 # JUnit XML rounds to it. A value of 0 was measured, but has no logarithm.
 _SHORTEST_S: Final = 0.001
 
@@ -72,6 +75,8 @@ class BaselineMatrix:
             itself, or their test did not pass.
         other_method: by case, number of memory values left out, as measured in another way.
         value_counts: by run, number of the candidate's cases with a value.
+        peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
+            candidate has no such peak.
         retained_bytes: as `wall_s`; None if the candidate has none.
         is_used, probe_s: by group, whether it has a value, and the CPU probe of its runner or NaN.
     """
@@ -81,6 +86,7 @@ class BaselineMatrix:
     wall_group: Integers
     run_of_group: Integers
     value_counts: Integers
+    peak_bounds: tuple[Floats, Floats] | None
     retained_bytes: Floats | None
     is_used: NDArray[np.bool_]
     probe_s: Floats
@@ -95,10 +101,8 @@ class _Rows:
 
     key: NDArray[np.int32]
     group: Integers
-    wall_s: Floats
-    peak_delta_bytes: Floats
-    retained_bytes: Floats
     measured_by: Codes
+    numbers: Mapping[str, Floats]
     from_incomplete_legs: int = 0
     not_passed: int = 0
 
@@ -127,10 +131,8 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     return _Rows(
         key=target[values.key[rows]],
         group=leg_positions(history, values)[rows].astype(np.int64),
-        wall_s=values.wall_s[rows],
-        peak_delta_bytes=values.peak_delta_bytes[rows],
-        retained_bytes=values.retained_bytes[rows],
         measured_by=values.measured_by[rows],
+        numbers={name: getattr(values, name)[rows] for name in _NUMBERS},
         from_incomplete_legs=int((good & ~complete).sum()),
         not_passed=int((is_shared & ~good).sum()),
     )
@@ -141,16 +143,11 @@ def _of_run(run: Run, candidate: Run, origin: int) -> _Rows:
     complete = np.array([leg.complete for leg in run.legs], np.bool_)
     good = (target >= 0) & usable(run)
     rows = np.flatnonzero(good & complete[run.leg])
-    retained_bytes = run.retained_bytes
     return _Rows(
         key=target[rows],
         group=run.leg[rows].astype(np.int64) + origin,
-        wall_s=run.wall_s[rows],
-        peak_delta_bytes=run.peak_delta_bytes[rows],
-        retained_bytes=np.full(len(rows), np.nan)
-        if retained_bytes is None
-        else retained_bytes[rows],
         measured_by=run.measured_by[rows],
+        numbers={name: run.measured(name)[rows] for name in _NUMBERS},
         from_incomplete_legs=int(good.sum()) - len(rows),
         not_passed=int(((target >= 0) & ~good).sum()),
     )
@@ -188,16 +185,19 @@ def baseline_matrix(
 def _concatenated(parts: Sequence[_Rows]) -> _Rows:
     if len(parts) == 1:
         return parts[0]
-    columns = ("key", "group", "wall_s", "peak_delta_bytes", "retained_bytes", "measured_by")
     if not parts:
-        return _Rows(
-            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0),
-            np.zeros(0, np.uint8),
-        )  # fmt: skip
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-    order = np.argsort(joined["key"], kind="stable")
+        nothing = dict.fromkeys(_NUMBERS, np.zeros(0))
+        return _Rows(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8), nothing)
+    order = np.argsort(np.concatenate([part.key for part in parts]), kind="stable")
+
+    def join(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(list(columns))[order]
+
     return _Rows(
-        **{name: column[order] for name, column in joined.items()},
+        key=join(part.key for part in parts),
+        group=join(part.group for part in parts),
+        measured_by=join(part.measured_by for part in parts),
+        numbers={name: join(part.numbers[name] for part in parts) for name in _NUMBERS},
         from_incomplete_legs=sum(part.from_incomplete_legs for part in parts),
         not_passed=sum(part.not_passed for part in parts),
     )
@@ -207,18 +207,20 @@ def _to_matrix(
     rows: _Rows, candidate: Run, run_of_group: Integers, probe_s: Floats
 ) -> BaselineMatrix:
     count = len(candidate.keys)
-    timed = np.flatnonzero(rows.wall_s >= 0)
-    has_peak = ~np.isnan(rows.peak_delta_bytes)
+    wall_s, peaks = rows.numbers["wall_s"], rows.numbers["peak_delta_bytes"]
+    timed = np.flatnonzero(wall_s >= 0)
+    has_peak = ~np.isnan(peaks)
     alike = rows.measured_by == candidate.measured_by[rows.key]
     weighed = np.flatnonzero(has_peak & alike)
     runs = int(run_of_group.max(initial=-1)) + 1
-    given = (rows.wall_s >= 0) | (has_peak & alike)
+    given = (wall_s >= 0) | (has_peak & alike)
     group = newest_values(rows.group[timed], rows.key[timed], count)
     return BaselineMatrix(
-        wall_s=newest_values(np.maximum(rows.wall_s[timed], _SHORTEST_S), rows.key[timed], count),
-        peak_delta_bytes=newest_values(rows.peak_delta_bytes[weighed], rows.key[weighed], count),
+        wall_s=newest_values(np.maximum(wall_s[timed], _SHORTEST_S), rows.key[timed], count),
+        peak_delta_bytes=newest_values(peaks[weighed], rows.key[weighed], count),
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,
+        peak_bounds=_bounds(rows, candidate, ~has_peak & alike),
         retained_bytes=_retained(rows, candidate),
         is_used=np.bincount(rows.group, minlength=len(run_of_group)) > 0,
         probe_s=probe_s,
@@ -231,14 +233,22 @@ def _to_matrix(
     )
 
 
+def _bounds(rows: _Rows, candidate: Run, comparable: Flags) -> tuple[Floats, Floats] | None:
+    if not candidate.has_bounds.any():
+        return None
+    lower, upper = (rows.numbers[name] for name in BOUNDS)
+    chosen = np.flatnonzero(comparable & ~(np.isnan(lower) & np.isnan(upper)))
+    key, count = rows.key[chosen], len(candidate.keys)
+    return newest_values(lower[chosen], key, count), newest_values(upper[chosen], key, count)
+
+
 def _retained(rows: _Rows, candidate: Run) -> Floats | None:
     candidate_bytes = candidate.retained_bytes
     if candidate_bytes is None or not (np.nan_to_num(candidate_bytes) > 0).any():
         return None
-    rows_with_retained = np.flatnonzero(~np.isnan(rows.retained_bytes))
-    return newest_values(
-        rows.retained_bytes[rows_with_retained], rows.key[rows_with_retained], len(candidate.keys)
-    )
+    retained = rows.numbers["retained_bytes"]
+    measured = np.flatnonzero(~np.isnan(retained))
+    return newest_values(retained[measured], rows.key[measured], len(candidate.keys))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,7 +259,7 @@ class Aligned:
     """
 
     wall_s: Floats
-    peak_delta_bytes: Floats
+    memory: Mapping[str, Floats]
     leg: NDArray[np.int32]
 
 
@@ -260,12 +270,16 @@ def align(run: Run, other: Run) -> Aligned:
     index = index[rows]
     good = usable(other)[index]
     alike = good & (other.measured_by[index] == run.measured_by[rows])
-    wall_s, peaks = np.full(len(run.keys), np.nan), np.full(len(run.keys), np.nan)
+
+    def place(name: str, chosen: Flags) -> Floats:
+        column = np.full(len(run.keys), np.nan)
+        column[rows] = np.where(chosen, other.measured(name)[index], np.nan)
+        return column
+
     leg = np.zeros(len(run.keys), np.int32)
-    wall_s[rows] = np.where(good, other.wall_s[index], np.nan)
-    peaks[rows] = np.where(alike, other.peak_delta_bytes[index], np.nan)
     leg[rows] = other.leg[index]
-    return Aligned(wall_s, peaks, leg)
+    memory = {name: place(name, alike) for name in ("peak_delta_bytes", *BOUNDS)}
+    return Aligned(place("wall_s", good), memory, leg)
 
 
 def baseline_info(

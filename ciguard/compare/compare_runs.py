@@ -206,15 +206,17 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
     speeds = normalize_run(wall_s, candidate.leg, len(candidate.legs), baseline)
     probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
     probe_s = float(np.median(probes)) if len(probes) else None
-    logs = peaks = None
+    logs = earlier = None
     previous_speed = None
     if previous is not None:
         earlier = align(candidate, previous)
         repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
-        logs, peaks = confirmable_logs(repeated, baseline), earlier.peak_delta_bytes
+        logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
     durations = judge_durations(candidate, speeds, baseline, logs)
-    memory = judge_memory(candidate, comparable, table, peaks)
+    memory = judge_memory(
+        candidate, comparable, table, earlier.memory if earlier is not None else None
+    )
     if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves
         durations, memory = _replace_state(
             (durations, memory), "not measured", "baseline incomplete"

@@ -12,7 +12,7 @@ modes, so a change must exceed both the median and the extreme of the baseline.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ciguard.compare.statistics import (
 from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 
+TIERS: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "unjudged")  # the surest first
 MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 
 Measure = Literal["wall_s", "peak_delta_bytes"]
@@ -80,6 +81,8 @@ class CaseChange:
         n: number of baseline values.
         z: change divided by its standard error; None if the change was not judged.
         low, high: 95 % interval of `ratio`; None if the change was not judged, or has no `ratio`.
+        is_bound: `before` and `after` are the nearer bounds of disjoint intervals: the real change
+            is at least as large.
         is_large: the wall time is at least 3 times as long and 1 s longer. Such a change is
             reported even if it is not confirmed.
         measured: uncorrected wall time in seconds; None for memory.
@@ -98,6 +101,7 @@ class CaseChange:
     high: float | None = None
     is_large: bool = False
     measured: float | None = None
+    is_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,8 @@ class CaseInput:
         baseline_extremes: values that a change must exceed; None: the median suffices.
         large: losses that are listed even if they may be noise; None for none.
         measured: uncorrected value of a loss that is large only uncorrected; else NaN.
+        signs: the judged directions, 1 for the worse and -1 for the better.
+        is_bound: the effects are between the nearer bounds of intervals.
     """
 
     run: Run
@@ -221,6 +227,8 @@ class CaseInput:
     noise_ratio: float | None = None
     large: Flags | None = None
     measured: Floats | None = None
+    signs: tuple[int, ...] = (1, -1)
+    is_bound: bool = False
 
     def is_large(self, sign: int) -> Flags:
         """Select the large losses."""
@@ -248,6 +256,8 @@ class CaseInput:
 
     def changes(self, sign: int) -> tuple[CaseChange, ...]:
         """Return confirmed and large changes, and the largest others, by tier, then amount."""
+        if sign not in self.signs:
+            return ()
         listed: list[CaseChange] = []
         for tier, flags in self.tiers(sign).items():
             rows = self.largest_first(flags, sign)
@@ -274,7 +284,8 @@ class CaseInput:
                 float(self.measured[row]),
                 False,
             )  # noise of uncorrected times is unknown
-        low, high = numbers.interval_of(row) if is_judged and before > 0 else (None, None)
+        has_interval = is_judged and before > 0 and not self.is_bound
+        low, high = numbers.interval_of(row) if has_interval else (None, None)
         return CaseChange(
             key=run.keys[row],
             shard=run.legs[run.leg[row]].name,
@@ -289,29 +300,42 @@ class CaseInput:
             high=high,
             is_large=bool(self.is_large(sign)[row]),
             measured=float(run.wall_s[row]) if self.measure == "wall_s" else None,
+            is_bound=self.is_bound,
         )
 
 
-def classify(inputs: CaseInput) -> MeasureVerdict:
-    """Return the verdict on a measure, with the changes in both directions."""
-    numbers = inputs.numbers
-    measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
-    judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
+def classify(*inputs: CaseInput) -> MeasureVerdict:
+    """Return the verdict on a measure, with the changes in both directions.
+
+    Args:
+        inputs: those of an exact measure, and of its bounds in each direction.
+    """
+    numbers = [one.numbers for one in inputs]
+    n = np.max([np.where(np.isnan(one.after + one.before), 0, one.n) for one in numbers], axis=0)
+    measured, judged_tests = n[n > 0], int((n >= MIN_BASELINE_RUNS).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
-        losses, gains = inputs.changes(1), inputs.changes(-1)
-        suspects = int(inputs.tiers(1)["suspect"].sum())
-    state = classify_measure(int(measured.sum()), judged_tests, losses, gains)
-    typical = int(np.median(numbers.n[measured])) if measured.any() else 0
+        losses, gains = (_merged([one.changes(sign) for one in inputs]) for sign in (1, -1))
+        suspects = sum(int(one.tiers(1)["suspect"].sum()) for one in inputs if 1 in one.signs)
     return MeasureVerdict(
-        measure=inputs.measure,
-        verdict=state,
+        measure=inputs[0].measure,
+        verdict=classify_measure(len(measured), judged_tests, losses, gains),
         judged_tests=judged_tests,
-        n=typical,
+        n=int(np.median(measured)) if len(measured) else 0,
         suspects=suspects,
         losses=losses,
         gains=gains,
-        noise_ratio=inputs.noise_ratio,
+        noise_ratio=inputs[0].noise_ratio,
     )
+
+
+def _merged(parts: Sequence[tuple[CaseChange, ...]]) -> tuple[CaseChange, ...]:
+    """Return the changes of all parts by tier, then amount, as each part has them."""
+    known = [part for part in parts if part]
+    if len(known) <= 1:
+        return known[0] if known else ()
+    changes = [change for part in known for change in part]
+    changes.sort(key=lambda change: -abs(change.after - change.before))
+    return tuple(sorted(changes, key=lambda change: TIERS.index(change.tier)))
 
 
 def classify_measure(
@@ -421,41 +445,68 @@ def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Flo
 
 
 def judge_memory(
-    run: Run, comparable: Flags, table: BaselineMatrix, previous_effects: Floats | None = None
+    run: Run,
+    comparable: Flags,
+    table: BaselineMatrix,
+    previous: Mapping[str, Floats] | None = None,
 ) -> MeasureVerdict:
     """Compare a run's peak deltas with the baseline.
 
+    A peak between bounds is compared by the nearer bounds: its lower one with the largest upper one
+    of the baseline for a loss, and the reverse for a gain.
+
     Args:
         comparable: cases that passed in this run.
-        previous_effects: peak deltas of an earlier run of the same change, by case.
+        previous: peak deltas and bounds of an earlier run of the same change, by case.
     """
     peaks = table.peak_delta_bytes
     number = count_values(peaks)
-    logs = np.log(np.maximum(peaks, 0) + OFFSET_BYTES)
-    reference = medians(logs)
-    before = np.exp(reference) - OFFSET_BYTES
-    finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
-    scale = np.maximum(moderated_scale(logs, reference), finest)
+    reference = medians(np.log(np.maximum(peaks, 0) + OFFSET_BYTES))
 
-    def numbers(after: Floats) -> Effects:
-        difference = np.log(np.maximum(after, 0) + OFFSET_BYTES) - reference
-        return Effects(
-            before, after, difference, prediction_error(scale, number), number, OFFSET_BYTES
-        )
-
-    after = np.where(comparable & (number > 0), run.peak_delta_bytes, np.nan)
-    repeated = None if previous_effects is None else numbers(previous_effects)
-    verdict = classify(
-        CaseInput(
+    def inputs(
+        name: str, past: Floats, reference: Floats, comparable: Flags, **more: Any
+    ) -> CaseInput:
+        after = np.where(comparable, run.measured(name), np.nan)
+        repeated = None if previous is None else _memory_effects(past, reference, previous[name])
+        return CaseInput(
             run,
             "peak_delta_bytes",
-            numbers(after),
+            _memory_effects(past, reference, after),
             repeated,
             MEMORY_THRESHOLDS,
             MEMORY_THRESHOLDS,
-            baseline_extremes=peaks,
+            **more,
         )
+
+    exact = inputs(
+        "peak_delta_bytes", peaks, reference, comparable & (number > 0), baseline_extremes=peaks
     )
+    all_inputs = [exact]
+    if table.peak_bounds is not None:
+        lower, upper = table.peak_bounds
+        bounded = comparable & run.has_bounds
+        for sign, name, past, other, extreme in (
+            (1, "peak_lower_bytes", upper, lower, np.fmax),
+            (-1, "peak_upper_bytes", lower, upper, np.fmin),
+        ):
+            # Of a peak with only the other bound, that one must be exceeded: it is beyond.
+            nearest = extreme.reduce(extreme(past, other), axis=1)
+            logs = np.log(
+                np.where(count_values(past) > 0, np.maximum(nearest, 0), np.nan) + OFFSET_BYTES
+            )
+            all_inputs.append(inputs(name, past, logs, bounded, signs=(sign,), is_bound=True))
+    verdict = classify(*all_inputs)
     measured = comparable & ~np.isnan(run.peak_delta_bytes)
     otherwise = int((measured & (number < MIN_BASELINE_RUNS) & (table.other_method > 0)).sum())
     return replace(verdict, measured_otherwise=otherwise)
+
+
+def _memory_effects(past: Floats, reference: Floats, after: Floats) -> Effects:
+    """Return the effects of memory against logarithms of the baseline."""
+    number = count_values(past)
+    logs = np.log(np.maximum(past, 0) + OFFSET_BYTES)
+    before = np.exp(reference) - OFFSET_BYTES
+    finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
+    scale = np.maximum(moderated_scale(logs, reference), finest)
+    difference = np.log(np.maximum(after, 0) + OFFSET_BYTES) - reference
+    return Effects(before, after, difference, prediction_error(scale, number), number, OFFSET_BYTES)

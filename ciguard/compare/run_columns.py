@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.compare.series import SeriesSummary, summarize_series
-from ciguard.history.file import CODE_NAMES, History
+from ciguard.history.file import BOUNDS, CODE_NAMES, History, numbers_of, unmeasured
 from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
 from ciguard.logs.process_logs import LogMetric
@@ -73,6 +73,7 @@ class Run:
         leg: position in `legs`.
         in_history: the history has this run.
         retained_bytes: growth of resident memory over each case; None if it is not needed.
+        peak_lower_bytes, peak_upper_bytes: bounds of the peak delta, as in a history.
         process: number of the process of each case, -1 if unknown.
         sha, parents: the tested commit and its parents; `head_sha` is the proposed commit.
         flaky: cases that failed in a try and passed in the last one.
@@ -111,6 +112,8 @@ class Run:
     series: tuple[SeriesSummary, ...] = ()
     conditions: Conditions = field(default_factory=dict)
     retained_bytes: Floats | None = None
+    peak_lower_bytes: Floats | None = None
+    peak_upper_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
 
     @property
@@ -122,6 +125,18 @@ class Run:
     def is_pull_request(self) -> bool:
         """Return whether the run tested a proposal, and so is no baseline run."""
         return self.event in UNMERGED_EVENTS
+
+    @property
+    def has_bounds(self) -> NDArray[np.bool_]:
+        """Select the cases of whose peak delta only bounds are known."""
+        lower, upper = map(self.measured, BOUNDS)
+        bounded: NDArray[np.bool_] = ~(np.isnan(lower) & np.isnan(upper))
+        return bounded & np.isnan(self.peak_delta_bytes)
+
+    def measured(self, name: str) -> Floats:
+        """Return a column of numbers; NaN if the run has none."""
+        column: Floats | None = getattr(self, name)
+        return unmeasured(len(self.keys)) if column is None else column
 
     def is_same_as(self, other: Run) -> bool:
         """Return whether both are the same measurement, which cannot be compared with itself."""
@@ -204,7 +219,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
         column: getattr(values, column)[rows]
         for column in (
             *("outcome", "ending", "measured_by", "leg"),
-            *("wall_s", "peak_delta_bytes", "retained_bytes"),
+            *("wall_s", "peak_delta_bytes", "retained_bytes", *BOUNDS),
         )
     }
     return Run(
@@ -356,8 +371,10 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
             for name in ("outcome", "ending", "measured_by")
         },
         "leg": np.array([position for position, _ in ordered], np.int32),
-        "wall_s": np.array([result.wall_s for result in results], np.float64),
-        "peak_delta_bytes": np.array([result.peak_delta_bytes for result in results], np.float64),
+        **{
+            name: np.array(numbers_of(name, results), np.float64)
+            for name in ("wall_s", "peak_delta_bytes", *BOUNDS)
+        },
         "retained_bytes": np.array(retained, np.float64),
         "process": np.array(processes, np.int32),
     }

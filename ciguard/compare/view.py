@@ -332,13 +332,12 @@ def _change(group: Sequence[CaseChange], links: Links) -> Row:
     name = _name([change.key for change in group], links)
     if others:
         name = (*name, f"; numbers of {first.key.variant}")
-    show = duration if first.measure == "wall_s" else size
-    after = first.after if first.measured is None else first.measured
+    before, after = words.value_texts(first)
     return (
         name,
         words.change_verdict(first),
-        Cell(show(first.before), first.before),
-        Cell(show(after), after),
+        Cell(before, first.before),
+        Cell(after, first.after if first.measured is None else first.measured),
         Cell(words.change_text(first), first.after - first.before),
         Link(first.shard, links.job(first.shard)),
     )

@@ -18,7 +18,7 @@ from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
-from ciguard.render.changes import estimated_change, relative_change
+from ciguard.render.changes import estimated_change, exact_change, relative_change
 from ciguard.render.machine_view import slowdown_text
 from ciguard.render.notes import name_shards
 from ciguard.text import case_name, count_of, duration, one_line, price, size
@@ -225,11 +225,24 @@ def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
 
 
 def change_text(change: CaseChange) -> str:
-    """Return "+25 % (n=12, 95 % CI +21..+28)"; "+99.9 MiB (n=2)" without an interval."""
+    """Return "+25 % (n=12, 95 % CI +21..+28)", "+99.9 MiB (n=2)", "at least +108 MiB (n=5)"."""
+    if change.is_bound:
+        amount = exact_change(change.after - change.before, None, size)
+        return f"at least {amount} (n={change.n})"
     unit, show = ("s", duration) if change.measure == "wall_s" else ("bytes", size)
     ratio = (change.ratio, change.low, change.high)
     text, interval = estimated_change(change.before, change.after, ratio, unit, show)
     return f"{text} (n={change.n}{f', 95 % CI {interval}' * bool(interval)})"
+
+
+def value_texts(change: CaseChange) -> tuple[str, str]:
+    """Return the values before and after, "12.2 MiB" or the bound "<= 12.2 MiB", uncorrected."""
+    show = duration if change.measure == "wall_s" else size
+    after = change.after if change.measured is None else change.measured
+    if not change.is_bound:
+        return show(change.before), show(after)
+    signs = ("<=", ">=") if after > change.before else (">=", "<=")
+    return f"{signs[0]} {show(change.before)}", f"{signs[1]} {show(after)}"
 
 
 def change_verdict(change: CaseChange) -> str:

@@ -21,7 +21,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from operator import lt
+from operator import attrgetter, lt
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.columns import Integers
+    from ciguard.model import Result
 
 HISTORY_SCHEMA: Final = 2
 # Values of a key: enough for a baseline; older ones were measured on another program.
@@ -49,10 +50,8 @@ MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
 FILE_NAME: Final = "history.ciguard"
 
 SECONDS: Final = ("wall_s", "cpu_s", "setup_s")
-BYTES: Final = (
-    *("peak_delta_bytes", "peak_lower_bytes", "peak_upper_bytes", "retained_bytes"),
-    "gpu_peak_bytes",
-)
+BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
+BYTES: Final = ("peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")
 MEASURES: Final = (*SECONDS, *BYTES)
 CODES: Final = ("outcome", "ending", "measured_by", "standing", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
@@ -168,6 +167,26 @@ def is_unmeasured(column: NDArray[Any]) -> bool:
     The stride alone does not decide: other columns of one repeated value are stored alike.
     """
     return column.strides == (0,) and bool(np.isnan(column[:1]).all())
+
+
+def numbers_of(name: str, results: Sequence[Result]) -> list[float | None]:
+    """Return the values of an attribute; bounds of a peak as bounds of the peak delta, if known."""
+    numbers = list(map(attrgetter(name), results))
+    if name not in BOUNDS or not has_any(numbers):
+        return numbers
+    return [_bound(name, result) for result in results]
+
+
+def has_any(numbers: list[float | None]) -> bool:
+    """Return whether a number is measured."""
+    return numbers.count(None) < len(numbers)
+
+
+def _bound(name: str, result: Result) -> float | None:
+    size, before = getattr(result, name), result.rss_before_bytes
+    # A lower bound that concurrent units share is no bound of one unit.
+    is_shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1
+    return None if size is None or before is None or is_shared else max(0, size - before)
 
 
 def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:

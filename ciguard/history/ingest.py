@@ -24,6 +24,8 @@ from ciguard.history.file import (
     SECONDS,
     History,
     empty,
+    has_any,
+    numbers_of,
     of_columns,
     unmeasured,
 )
@@ -50,7 +52,6 @@ T = TypeVar("T")
 
 MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
 MAX_TRIES: Final = 255
-BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
 _WORDS: Final = ("outcome", "ending", "measured_by")  # of a result
 _CODE: Final = {
     name: {word or None: code for code, word in enumerate(words)}
@@ -318,7 +319,7 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
         **{name: _codes(name, map(attrgetter(name), results), len(results)) for name in _WORDS},
         "standing": _codes("standing", standings, len(results)),
         "try_number": _try_numbers(case_keys, failed_attempts),
-        **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
+        **{name: _measure(name, numbers_of(name, results), case_keys) for name in MEASURES},
     }
     external = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
     spellings = {
@@ -366,30 +367,11 @@ def _try_numbers(
     return np.array([min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in keys], np.uint8)
 
 
-def _numbers(name: str, results: Sequence[Result]) -> list[float | None]:
-    """Return the values of an attribute; bounds of a peak as bounds of the peak delta, if known."""
-    numbers = list(map(attrgetter(name), results))
-    if name not in BOUNDS or not _has_any(numbers):
-        return numbers
-    return [_bound(name, result) for result in results]
-
-
-def _has_any(numbers: list[float | None]) -> bool:
-    return numbers.count(None) < len(numbers)
-
-
-def _bound(name: str, result: Result) -> float | None:
-    size, before = getattr(result, name), result.rss_before_bytes
-    # A lower bound that concurrent units share is no bound of one unit.
-    is_shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1
-    return None if size is None or before is None or is_shared else max(0, size - before)
-
-
 def _measure(
     name: str, numbers: list[float | None], keys: Sequence[CaseKey]
 ) -> NDArray[np.float64]:
     """Return a column, NaN for None."""
-    if not _has_any(numbers):
+    if not has_any(numbers):
         return unmeasured(len(numbers))
     column = np.array(numbers, np.float64)
     out_of_range = np.flatnonzero(np.abs(column) > (MAX_S if name in SECONDS else LARGEST))

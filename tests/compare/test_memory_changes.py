@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from compare.compare_factories import MIB, case, files_of, run_of
 from compare.past_runs import TESTS, Past, factor, names
 
+from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.run_columns import CODE
-from ciguard.compare.wording import change_text, headline
+from ciguard.compare.wording import change_text, headline, value_texts
+from ciguard.history.ingest import history_of
+
+if TYPE_CHECKING:
+    from ciguard.compare.run_columns import Run
 
 
 def test_memory_with_one_base_run_is_shown_without_a_verdict() -> None:
@@ -102,3 +110,86 @@ def test_headline_counts_tests_whose_memory_was_not_judged() -> None:
     assert (found.memory.judged_tests, found.memory.measured_otherwise) == (15, 45)
     share = "45 of 60 not judged: their baseline was measured in another way"
     assert f"memory (15 tests judged, n=12), {share}" in headline(found).text
+
+
+def bounded(before: float | None, after: float | None) -> dict[str, Any]:
+    """A memory measured from outside, in MiB above 50 MiB before the test."""
+    sizes = [None if mib is None else round((50 + mib) * MIB) for mib in (before, after)]
+    names_ = ("rss_before_bytes", "peak_lower_bytes", "peak_upper_bytes")
+    return dict(zip(names_, (50 * MIB, *sizes), strict=True))
+
+
+def interval_run(
+    run_id: int, lower: float | None = 10.0, upper: float | None = 12.2, **more: Any
+) -> Run:
+    """Tests of a framework whose memory is measured from outside; "a" has the bounds."""
+    results = [case("a", mib=None, **bounded(lower, upper), **more)]
+    results += [case(f"b{n}", mib=None, **bounded(4.0 + n, 5.0 + n)) for n in range(30)]
+    return run_of({"01": results}, run_id=run_id)
+
+
+def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
+    bases = [interval_run(n, upper=12.2 - n / 10) for n in range(10)]
+    once = compare_run(interval_run(20, 120.6, 130), None, bases)
+    assert names(once.memory.losses) == ["suspect a"]
+    (change,) = once.memory.losses
+    assert (change.is_bound, change.low, change.n) == (True, None, 10)
+    assert change_text(change) == "at least +108 MiB (n=10)"
+    assert value_texts(change) == ("<= 12.2 MiB", ">= 121 MiB")
+    assert "1 suspect (31 tests judged, n=10)" in headline(once).text
+    # The upper bound is not known where a child process ended during the test.
+    first = interval_run(19, 121, None)
+    twice = compare_run(interval_run(20, 120.6, None), None, bases, previous=first)
+    assert names(twice.memory.losses) == ["confirmed a"]
+    assert read_comparison(json_text(twice).encode(), "") == twice
+
+
+def test_disjoint_intervals_are_a_gain() -> None:
+    bases = [interval_run(n, 119 + n, 130) for n in range(10)]
+    found = compare_run(interval_run(20), None, bases, previous=interval_run(19))
+    assert names(found.memory.gains) == ["confirmed a"]
+    (change,) = found.memory.gains
+    assert change_text(change) == "at least -107 MiB (n=10)"
+    assert value_texts(change) == (">= 119 MiB", "<= 12.2 MiB")
+
+
+@pytest.mark.parametrize(
+    ("upper", "candidate"),
+    [
+        ([12.2, 12.2, 118, 12.2], (120.6, 130.0)),  # overlaps one by less than 4 MiB
+        ([12.2] * 3 + [None], (11.0, 300.0)),
+        ([None] * 4, (120.6, 130.0)),  # each may have been as large
+        ([12.2] * 4, (None, 130.0)),  # several at once: no lower bound
+        ([12.2] * 2, (15.0, 130.0)),  # less than 4 MiB more
+    ],
+)
+def test_intervals_that_may_overlap_are_no_change(
+    upper: list[float | None], candidate: tuple[float | None, float]
+) -> None:
+    bases = [interval_run(n, upper=value) for n, value in enumerate(upper)]
+    assert not compare_run(interval_run(20, *candidate), None, bases).memory.losses
+
+
+def test_interval_is_shown_without_a_verdict_from_two_runs() -> None:
+    bases = [interval_run(n) for n in range(2)]
+    found = compare_run(interval_run(20, 120.6, 130), None, bases)
+    assert names(found.memory.losses) == ["unjudged a"]
+
+
+def test_peak_of_child_processes_beside_an_exact_one_is_no_interval() -> None:
+    def exact(run_id: int, lower: float | None) -> Run:
+        return interval_run(run_id, lower, None, peak_delta_bytes=20 * MIB, measured_by="mark")
+
+    bases = [exact(n, 60) for n in range(12)]
+    found = compare_run(exact(20, 300), None, bases, previous=exact(19, 300))
+    assert not found.memory.losses
+
+
+def test_history_has_the_intervals_of_its_runs() -> None:
+    results = [case("a", mib=None, **bounded(10, 12.2))]
+    files: dict[str, bytes] = {}
+    for n in range(1, 11):
+        files |= files_of({"01": results}, run_id=n, head_sha="5" * 40)
+    kept = history_of(read_records(files.items()))
+    found = compare_run(interval_run(20, 120.6, None), kept)
+    assert [change_text(change) for change in found.memory.losses] == ["at least +108 MiB (n=10)"]
