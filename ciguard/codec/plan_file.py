@@ -50,15 +50,13 @@ from ciguard.model import (
 
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
-_OPTIONAL: Final = (("simulated_peak_bytes", None), ("simulated_wall_s", None))  # left out
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of the model as JSON; but for `_OPTIONAL`, an unknown value is null."""
+    """Return a value of the model as JSON; every key is written, null if not known."""
     if is_dataclass(value):
-        content = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: _plain(item) for name, item in content if (name, item) not in _OPTIONAL}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -447,7 +447,6 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
         swap_growth_bytes=machine.swap_growth.size_bytes if machine.swap_growth else None,
         stalled_s=round(machine.stalls.stalled_s, 6) if machine.stalls else None,
         simulated_peak_bytes=predicted.simulated_peak_bytes if predicted else None,
-        simulated_wall_s=predicted.simulated_wall_s if predicted else None,
         plan_id=header.plan_id,
         planned=count_units(planned) if shard is not None else None,
         overheads=suite_overheads(record),

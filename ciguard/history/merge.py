@@ -58,7 +58,7 @@ MAX_RUNS: Final = 500
 # Of two parts of one attempt of a leg.
 _LARGEST_OF_PARTS: Final = (
     *("wall_s", "peak_bytes", "process_peak_bytes", "swap_growth_bytes", "stalled_s"),
-    *("simulated_peak_bytes", "simulated_wall_s", "planned"),
+    *("simulated_peak_bytes", "planned"),
 )
 
 

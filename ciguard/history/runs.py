@@ -42,7 +42,7 @@ class HistoryLeg:
     """One leg of a run, in the newest attempt that executed it.
 
     `gpu_bytes` by device, `swap_growth_bytes` and `stalled_s`: as in `machine_use.py`.
-    `simulated_peak_bytes`, `simulated_wall_s`: of the plan, for `peak_bytes` and `wall_s`.
+    `simulated_peak_bytes`: of the plan, for `peak_bytes`.
     `complete`: the leg ended by itself. `lost_units`: units without a result that an incomplete leg
     started or, if its plan is known, was to run. `planned` is None if the plan is not known.
     `suite` and `variant` are "" except for a file of another program, which has one of each.
@@ -65,7 +65,6 @@ class HistoryLeg:
     swap_growth_bytes: int | None = None
     stalled_s: float | None = None
     simulated_peak_bytes: int | None = None
-    simulated_wall_s: float | None = None
     plan_id: str = ""
     planned: tuple[UnitCount, ...] | None = None
     overheads: tuple[SuiteOverhead, ...] = ()

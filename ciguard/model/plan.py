@@ -151,14 +151,13 @@ class PlannedUnit:
 class Prediction:
     """Time and memory of a simulated shard; `peak_bytes` is None without memory history.
 
-    `simulated_peak_bytes`, `simulated_wall_s`: before the corrections that were learned at shards.
+    `simulated_peak_bytes`: before the correction by what past shards really took.
     """
 
     wall_s: float
     wall_p95_s: float
     peak_bytes: int | None = None
     simulated_peak_bytes: int | None = None
-    simulated_wall_s: float | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -64,7 +64,7 @@ def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
         pools={"linux": Pool(["self-hosted", {"any": [1, None]}], 4, 1 << 34, 1, {"C": "3"})},
         policy=LegPolicy("observe", 2, 2610.0),
         shards=(
-            Shard("01", "linux", units, Prediction(1.5, 2.0, 1005, 900, 1.25), 2, 45, 1 << 33),
+            Shard("01", "linux", units, Prediction(1.5, 2.0, 1005, 900), 2, 45, 1 << 33),
             Shard("02", "linux", (), Prediction(0.0, 0.0), job="Tests - 02 / B"),
         ),
         lower_bound_s=1.5,
@@ -113,12 +113,6 @@ def test_plan_survives_encode_and_decode(made: Any) -> None:
     assert replace(found, id="") == made()
     assert encode(found) == content
     assert json.loads(sealed(json.loads(content)))["id"] == found.id
-
-
-def test_simulation_of_a_shard_is_left_out_if_not_known() -> None:
-    first, second = (shard["predicted"] for shard in content_of(plan())["shards"])
-    assert (first["simulated_peak_bytes"], first["simulated_wall_s"]) == (900, 1.25)
-    assert second == {"wall_s": 0.0, "wall_p95_s": 0.0, "peak_bytes": None}
 
 
 def test_only_a_large_plan_uses_columns() -> None:

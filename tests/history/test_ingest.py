@@ -72,7 +72,7 @@ MACHINE = (
     SampleLine(2.0, swap_used_bytes=5, stalled_s=0.25, gpu_bytes={"1": 50, "0": 10}),
     SampleLine(3.0, swap_used_bytes=30, stalled_s=0.5, gpu_bytes={"0": 10}),
 )
-SIMULATED = Prediction(1.0, 1.0, 1000, 900, 1.25)
+SIMULATED = Prediction(1.0, 1.0, 1000, 900)
 DONE = EndLine("completed", at_s=9.8)
 RESULT = Result(
     "a.py::t1",
@@ -365,7 +365,7 @@ def test_units_that_never_started_are_lost_given_the_plan() -> None:
     third, fourth = history_of([dead], plan=plan).runs[0].legs
     assert third.lost_units == (UnitKey("", "", "b"), UnitKey("", "", "c"))
     assert (third.plan_id, third.planned) == ("9f2c", (UnitCount(3),))
-    assert (third.simulated_peak_bytes, third.simulated_wall_s) == (900, 1.25)
+    assert third.simulated_peak_bytes == 900
     assert (fourth.plan_id, fourth.planned) == ("9f2c", (UnitCount(2),))
     assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
     assert fourth.lost_units == (UnitKey("", "", "d"), UnitKey("", "", "e"))
