@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/plugin_overhead.py [--tests 2000] [--rounds 11] [--heaps 0 1000]
     .venv/bin/python benchmarks/plugin_overhead.py --suite CHECKOUT [--python PYTHON] \
-        [--plugins FOLDER ...] [--rounds 5] [-- PYTEST ARGUMENTS]
+        [--rounds 3] [-- PYTEST ARGUMENTS]
 
 Cost: the same suite of empty tests with and without the plugin, in pairs whose order alternates,
 once per heap size (MB of ballast full of holes beside pytest's own ~45 MB); the time is that of
@@ -10,9 +10,8 @@ pytest's run loop alone. Truth: tests that allocate known sizes, as one block an
 which the heap would reuse without malloc_trim, in an order that makes that visible. There the
 ballast has no holes: small blocks that fit into holes need no memory, and a true peak says so.
 
-`--suite` takes a real suite instead, and CPU seconds of pytest's run loop, because others may use
-the machine: without the plugin and with that of each folder, in turn, each time beginning with the
-next one.
+`--suite` takes a real suite instead, and CPU seconds, because others may use the machine: in one
+process the plugin is off and on for blocks of 20 tests in turn, in random order.
 """
 
 from __future__ import annotations
@@ -49,16 +48,36 @@ def pytest_runtestloop(session):
     with open(os.environ["LOOP_FILE"], "w") as stream:
         stream.write(repr(time.perf_counter() - start_s))
 """
-LOOP_CPU: Final = """
-import os, time
+BLOCKS: Final = """
+import json, os, random, time
 import pytest
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+BLOCK = 20  # tests
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    start_s = time.process_time()
-    yield
+    manager, items = session.config.pluginmanager, session.items
+    recorder = manager.unregister(name="ciguard-recorder")
+    shuffle = random.Random(int(os.environ["BLOCKS_SEED"]))
+    pairs = []
+    for start in range(0, len(items) - 2 * BLOCK + 1, 2 * BLOCK):
+        first = shuffle.random() < 0.5
+        spent_s = {}
+        for with_plugin, begin in ((first, start), (not first, start + BLOCK)):
+            if with_plugin:
+                manager.register(recorder, "ciguard-recorder")
+            began_s = time.process_time()
+            for number in range(begin, begin + BLOCK):
+                following = items[number + 1] if number + 1 < len(items) else None
+                hook = items[number].config.hook
+                hook.pytest_runtest_protocol(item=items[number], nextitem=following)
+            spent_s[with_plugin] = (time.process_time() - began_s) / BLOCK
+            if with_plugin:
+                manager.unregister(recorder)
+        pairs.append([spent_s[False], spent_s[True]])
     with open(os.environ["LOOP_FILE"], "w") as stream:
-        stream.write(f"{time.process_time() - start_s} {len(session.items)}")
+        json.dump(pairs, stream)
+    return True
 """
 SIZES: Final = """
 import pytest
@@ -164,20 +183,19 @@ def truth(folder: Path, ballast_mb: int) -> None:
         print(f"  {name:24}{statistics.median(found):16.3f}{worst:16.3f}{len(found):4}")
 
 
-def loop_cpu(suite: Path, arguments: list[str], python: str, plugins: Path | None) -> list[float]:
-    """Run a real suite once; the CPU seconds of its loop, and how many tests it has."""
+def block_pairs(suite: Path, arguments: list[str], python: str, seed: int) -> list[Pair]:
+    """Run a real suite once; CPU seconds a test of each pair of blocks."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "loop_cpu.py").write_text(LOOP_CPU)
+        Path(folder, "blocks.py").write_text(BLOCKS)
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([folder, str(suite / "src"), str(plugins or folder)]),
-            "LOOP_FILE": f"{folder}/loop_cpu",
+            "PYTHONPATH": os.pathsep.join([folder, str(suite / "src"), str(PLUGINS)]),
+            "LOOP_FILE": f"{folder}/pairs",
+            "BLOCKS_SEED": str(seed),
+            "CIGUARD_RECORD_FILE": f"{folder}/process-001.jsonl",
+            "CIGUARD_STOP_FILE": f"{folder}/stop",
         }
-        options = ["-q", "-p", "no:cacheprovider", "-p", "loop_cpu"]
-        if plugins is not None:
-            environment["CIGUARD_RECORD_FILE"] = f"{folder}/process-001.jsonl"
-            environment["CIGUARD_STOP_FILE"] = f"{folder}/stop"
-            options += ["-p", "ciguard_pytest"]
+        options = ["-q", "-p", "no:cacheprovider", "-p", "ciguard_pytest", "-p", "blocks"]
         subprocess.run(
             [python, "-m", "pytest", *options, *arguments],
             env=environment,
@@ -185,35 +203,20 @@ def loop_cpu(suite: Path, arguments: list[str], python: str, plugins: Path | Non
             check=False,  # a test may fail here
             stdout=subprocess.DEVNULL,
         )
-        return [float(word) for word in Path(folder, "loop_cpu").read_text("ascii").split()]
+        return [Pair(*pair) for pair in json.loads(Path(folder, "pairs").read_text("ascii"))]
 
 
-def suite_cost(
-    suite: Path, arguments: list[str], python: str, folders: list[Path], rounds: int
-) -> None:
-    """Print what the plugin of each folder costs a real suite."""
-    variants: list[Path | None] = [None, *folders]
-    cpu_s: dict[Path | None, list[float]] = {variant: [] for variant in variants}
-    tests = 1.0
-    for turn in range(rounds):
-        first = turn % len(variants)
-        for variant in variants[first:] + variants[:first]:
-            taken_s, tests = loop_cpu(suite, arguments, python, variant)
-            cpu_s[variant].append(taken_s)
-    plain_us = statistics.median(cpu_s[None]) / tests * 1e6
-    print(f"{suite.name}: {rounds} rounds of {tests:.0f} tests of {plain_us:.0f} us CPU")
-    for folder in folders:
-        pairs = list(zip(cpu_s[folder], cpu_s[None], strict=True))
-        each_us = [(plugin_s - plain_s) / tests * 1e6 for plugin_s, plain_s in pairs]
-        ratios = [plugin_s / plain_s for plugin_s, plain_s in pairs]
-        low, high, coverage = interval(each_us)
-        low_ratio, high_ratio, _ = interval(ratios)
-        best = min(cpu_s[folder]) / min(cpu_s[None])
-        print(
-            f"  {folder}: {statistics.median(each_us):.0f} us a test ({coverage:.0%} interval "
-            f"{low:.0f}..{high:.0f}), ratio {statistics.median(ratios):.3f} "
-            f"({low_ratio:.3f}..{high_ratio:.3f}), of the fastest runs {best:.3f}"
-        )
+def suite_cost(suite: Path, arguments: list[str], python: str, rounds: int) -> None:
+    """Print what the plugin costs a test of a real suite."""
+    pairs = [pair for seed in range(rounds) for pair in block_pairs(suite, arguments, python, seed)]
+    each_us = [(pair.plugin_s - pair.plain_s) * 1e6 for pair in pairs]
+    low, high, coverage = interval(each_us)
+    plain_us = statistics.median(pair.plain_s for pair in pairs) * 1e6
+    added_us = statistics.median(each_us)
+    print(
+        f"{suite.name}: {added_us:.0f} us a test ({coverage:.0%} interval {low:.0f}..{high:.0f}), "
+        f"{added_us / plain_us:+.1%} of {plain_us:.0f} us CPU, {len(pairs)} pairs of blocks"
+    )
 
 
 def main() -> None:
@@ -224,14 +227,10 @@ def main() -> None:
     parser.add_argument("--heaps", type=int, nargs="+", default=[0, 1000], metavar="MB")
     parser.add_argument("--suite", type=Path, metavar="CHECKOUT")
     parser.add_argument("--python", default=sys.executable, help="that can run the suite")
-    parser.add_argument("--plugins", type=Path, nargs="+", default=[PLUGINS], metavar="FOLDER")
     parser.add_argument("arguments", nargs="*", help="of pytest, for the suite")
     options = parser.parse_args()
     if options.suite:
-        folders = [folder.resolve() for folder in options.plugins]
-        suite_cost(
-            options.suite.resolve(), options.arguments, options.python, folders, options.rounds
-        )
+        suite_cost(options.suite.resolve(), options.arguments, options.python, options.rounds)
         return
     with tempfile.TemporaryDirectory() as root:
         empty, sizes = Path(root, "empty"), Path(root, "sizes")
