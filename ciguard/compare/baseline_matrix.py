@@ -74,6 +74,8 @@ class BaselineMatrix:
         from_incomplete_legs, not_passed: numbers of values left out, as their leg did not end by
             itself, or their test did not pass.
         other_method: by case, number of memory values left out, as measured in another way.
+        other_standing: by case, number of values left out, as their test had another standing in
+            its process: what a process pays once falls to the test that begins it.
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
             candidate has no such peak.
@@ -93,6 +95,7 @@ class BaselineMatrix:
     from_incomplete_legs: int
     not_passed: int
     other_method: Integers
+    other_standing: Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +105,7 @@ class _Rows:
     key: NDArray[np.int32]
     group: Integers
     measured_by: Codes
+    standing: Codes
     numbers: Mapping[str, Floats]
     from_incomplete_legs: int = 0
     not_passed: int = 0
@@ -119,6 +123,16 @@ def usable(run: Run) -> NDArray[np.bool_]:
     return _usable(run.outcome, run.ending)
 
 
+def standings(run: Run) -> Codes:
+    """Return the standing of each case of a run in its process; 0 is unknown."""
+    return np.zeros(len(run.keys), np.uint8) if run.standing is None else run.standing
+
+
+def have_same_standing(one: Codes, other: Codes) -> Flags:
+    """Select the pairs whose standing is the same, or not known."""
+    return np.asarray((one == other) | (one == 0) | (other == 0))
+
+
 def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     values = history.values
     chosen = np.zeros(len(history.runs), np.bool_)
@@ -132,6 +146,7 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
         key=target[values.key[rows]],
         group=leg_positions(history, values)[rows].astype(np.int64),
         measured_by=values.measured_by[rows],
+        standing=values.standing[rows],
         numbers={name: getattr(values, name)[rows] for name in _NUMBERS},
         from_incomplete_legs=int((good & ~complete).sum()),
         not_passed=int((is_shared & ~good).sum()),
@@ -147,6 +162,7 @@ def _of_run(run: Run, candidate: Run, origin: int) -> _Rows:
         key=target[rows],
         group=run.leg[rows].astype(np.int64) + origin,
         measured_by=run.measured_by[rows],
+        standing=standings(run)[rows],
         numbers={name: run.measured(name)[rows] for name in _NUMBERS},
         from_incomplete_legs=int(good.sum()) - len(rows),
         not_passed=int(((target >= 0) & ~good).sum()),
@@ -187,7 +203,8 @@ def _concatenated(parts: Sequence[_Rows]) -> _Rows:
         return parts[0]
     if not parts:
         nothing = dict.fromkeys(_NUMBERS, np.zeros(0))
-        return _Rows(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8), nothing)
+        codes = np.zeros(0, np.uint8)
+        return _Rows(np.zeros(0, np.int32), np.zeros(0, np.int64), codes, codes, nothing)
     order = np.argsort(np.concatenate([part.key for part in parts]), kind="stable")
 
     def join(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -197,6 +214,7 @@ def _concatenated(parts: Sequence[_Rows]) -> _Rows:
         key=join(part.key for part in parts),
         group=join(part.group for part in parts),
         measured_by=join(part.measured_by for part in parts),
+        standing=join(part.standing for part in parts),
         numbers={name: join(part.numbers[name] for part in parts) for name in _NUMBERS},
         from_incomplete_legs=sum(part.from_incomplete_legs for part in parts),
         not_passed=sum(part.not_passed for part in parts),
@@ -208,9 +226,10 @@ def _to_matrix(
 ) -> BaselineMatrix:
     count = len(candidate.keys)
     wall_s, peaks = rows.numbers["wall_s"], rows.numbers["peak_delta_bytes"]
-    timed = np.flatnonzero(wall_s >= 0)
+    similar = have_same_standing(rows.standing, standings(candidate)[rows.key])
+    timed = np.flatnonzero((wall_s >= 0) & similar)
     has_peak = ~np.isnan(peaks)
-    alike = rows.measured_by == candidate.measured_by[rows.key]
+    alike = (rows.measured_by == candidate.measured_by[rows.key]) & similar
     weighed = np.flatnonzero(has_peak & alike)
     runs = int(run_of_group.max(initial=-1)) + 1
     given = (wall_s >= 0) | (has_peak & alike)
@@ -221,15 +240,17 @@ def _to_matrix(
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,
         peak_bounds=_bounds(rows, candidate, ~has_peak & alike),
-        retained_bytes=_retained(rows, candidate),
+        retained_bytes=_retained(rows, candidate, similar),
         is_used=np.bincount(rows.group, minlength=len(run_of_group)) > 0,
         probe_s=probe_s,
         value_counts=np.bincount(run_of_group[rows.group[given]], minlength=runs),
         from_incomplete_legs=rows.from_incomplete_legs,
         not_passed=rows.not_passed,
         other_method=np.bincount(
-            rows.key[has_peak & ~alike & (candidate.measured_by[rows.key] > 0)], minlength=count
+            rows.key[has_peak & similar & ~alike & (candidate.measured_by[rows.key] > 0)],
+            minlength=count,
         ),
+        other_standing=np.bincount(rows.key[~similar], minlength=count),
     )
 
 
@@ -242,12 +263,12 @@ def _bounds(rows: _Rows, candidate: Run, comparable: Flags) -> tuple[Floats, Flo
     return newest_values(lower[chosen], key, count), newest_values(upper[chosen], key, count)
 
 
-def _retained(rows: _Rows, candidate: Run) -> Floats | None:
+def _retained(rows: _Rows, candidate: Run, comparable: Flags) -> Floats | None:
     candidate_bytes = candidate.retained_bytes
     if candidate_bytes is None or not (np.nan_to_num(candidate_bytes) > 0).any():
         return None
     retained = rows.numbers["retained_bytes"]
-    measured = np.flatnonzero(~np.isnan(retained))
+    measured = np.flatnonzero(~np.isnan(retained) & comparable)
     return newest_values(retained[measured], rows.key[measured], len(candidate.keys))
 
 
@@ -255,7 +276,7 @@ def _retained(rows: _Rows, candidate: Run) -> Floats | None:
 class Aligned:
     """Another run's comparable values by case of a run, else NaN.
 
-    Memory only if both runs measured it in the same way.
+    Only of the same standing, and memory only if both runs measured it in the same way.
     """
 
     wall_s: Floats
@@ -269,6 +290,7 @@ def align(run: Run, other: Run) -> Aligned:
     rows = np.flatnonzero(index >= 0)
     index = index[rows]
     good = usable(other)[index]
+    good &= have_same_standing(standings(other)[index], standings(run)[rows])
     alike = good & (other.measured_by[index] == run.measured_by[rows])
 
     def place(name: str, chosen: Flags) -> Floats:

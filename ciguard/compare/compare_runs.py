@@ -213,7 +213,7 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
         logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
-    durations = judge_durations(candidate, speeds, baseline, logs)
+    durations = judge_durations(candidate, speeds, baseline, table.other_standing, logs)
     memory = judge_memory(
         candidate, comparable, table, earlier.memory if earlier is not None else None
     )

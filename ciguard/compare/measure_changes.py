@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from ciguard.compare.baseline_matrix import standings
 from ciguard.compare.listed_changes import is_listed
 from ciguard.compare.statistics import (
     MIB,
@@ -30,6 +31,7 @@ from ciguard.compare.statistics import (
     prediction_error,
     t_975,
 )
+from ciguard.history.file import BOUNDS
 from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 
-TIERS: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "unjudged")  # the surest first
 MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 
 Measure = Literal["wall_s", "peak_delta_bytes"]
@@ -113,6 +114,8 @@ class MeasureVerdict:
         n: median number of baseline values of a case.
         losses, gains: largest first; of durations the 40 largest suspects, `suspects` counts all.
         measured_otherwise: number of cases whose baseline memory was measured in another way.
+        paid_once: number of cases that are not judged because they have, or other tests have in the
+            baseline, what a process pays once.
         noise_ratio: residual noise of this run over that of the baseline; None if unknown.
     """
 
@@ -125,6 +128,7 @@ class MeasureVerdict:
     gains: tuple[CaseChange, ...] = ()
     noise_ratio: float | None = None
     measured_otherwise: int = 0
+    paid_once: int = 0
 
     @property
     def listed(self) -> tuple[CaseChange, ...]:
@@ -213,8 +217,8 @@ class CaseInput:
         baseline_extremes: values that a change must exceed; None: the median suffices.
         large: losses that are listed even if they may be noise; None for none.
         measured: uncorrected value of a loss that is large only uncorrected; else NaN.
-        signs: the judged directions, 1 for the worse and -1 for the better.
-        is_bound: the effects are between the nearer bounds of intervals.
+        paid_once: losses that are not judged; None for none.
+        is_bound: cases with effects between the nearer bounds of intervals; None for none.
     """
 
     run: Run
@@ -227,8 +231,8 @@ class CaseInput:
     noise_ratio: float | None = None
     large: Flags | None = None
     measured: Floats | None = None
-    signs: tuple[int, ...] = (1, -1)
-    is_bound: bool = False
+    paid_once: Flags | None = None
+    is_bound: Flags | None = None
 
     def is_large(self, sign: int) -> Flags:
         """Select the large losses."""
@@ -249,6 +253,8 @@ class CaseInput:
                 self.confirmed, sign, self.baseline_extremes
             )
             confirmed &= numbers.n >= MIN_RUNS_TO_CONFIRM
+        if self.paid_once is not None and sign > 0:
+            suspect, confirmed = suspect & ~self.paid_once, confirmed & ~self.paid_once
         moved = (numbers.exceeds_thresholds(self.suspect, sign) | large) & (
             numbers.n < MIN_BASELINE_RUNS
         )
@@ -256,8 +262,6 @@ class CaseInput:
 
     def changes(self, sign: int) -> tuple[CaseChange, ...]:
         """Return confirmed and large changes, and the largest others, by tier, then amount."""
-        if sign not in self.signs:
-            return ()
         listed: list[CaseChange] = []
         for tier, flags in self.tiers(sign).items():
             rows = self.largest_first(flags, sign)
@@ -284,7 +288,8 @@ class CaseInput:
                 float(self.measured[row]),
                 False,
             )  # noise of uncorrected times is unknown
-        has_interval = is_judged and before > 0 and not self.is_bound
+        is_bound = self.is_bound is not None and bool(self.is_bound[row])
+        has_interval = is_judged and before > 0 and not is_bound
         low, high = numbers.interval_of(row) if has_interval else (None, None)
         return CaseChange(
             key=run.keys[row],
@@ -300,42 +305,34 @@ class CaseInput:
             high=high,
             is_large=bool(self.is_large(sign)[row]),
             measured=float(run.wall_s[row]) if self.measure == "wall_s" else None,
-            is_bound=self.is_bound,
+            is_bound=is_bound,
         )
 
 
-def classify(*inputs: CaseInput) -> MeasureVerdict:
+def classify(worse: CaseInput, better: CaseInput | None = None) -> MeasureVerdict:
     """Return the verdict on a measure, with the changes in both directions.
 
     Args:
-        inputs: those of an exact measure, and of its bounds in each direction.
+        better: the inputs for gains, if they differ.
     """
-    numbers = [one.numbers for one in inputs]
-    n = np.max([np.where(np.isnan(one.after + one.before), 0, one.n) for one in numbers], axis=0)
-    measured, judged_tests = n[n > 0], int((n >= MIN_BASELINE_RUNS).sum())
+    numbers = worse.numbers
+    measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
+    judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
-        losses, gains = (_merged([one.changes(sign) for one in inputs]) for sign in (1, -1))
-        suspects = sum(int(one.tiers(1)["suspect"].sum()) for one in inputs if 1 in one.signs)
+        losses, gains = worse.changes(1), (better or worse).changes(-1)
+        suspects = int(worse.tiers(1)["suspect"].sum())
+    state = classify_measure(int(measured.sum()), judged_tests, losses, gains)
+    typical = int(np.median(numbers.n[measured])) if measured.any() else 0
     return MeasureVerdict(
-        measure=inputs[0].measure,
-        verdict=classify_measure(len(measured), judged_tests, losses, gains),
+        measure=worse.measure,
+        verdict=state,
         judged_tests=judged_tests,
-        n=int(np.median(measured)) if len(measured) else 0,
+        n=typical,
         suspects=suspects,
         losses=losses,
         gains=gains,
-        noise_ratio=inputs[0].noise_ratio,
+        noise_ratio=worse.noise_ratio,
     )
-
-
-def _merged(parts: Sequence[tuple[CaseChange, ...]]) -> tuple[CaseChange, ...]:
-    """Return the changes of all parts by tier, then amount, as each part has them."""
-    known = [part for part in parts if part]
-    if len(known) <= 1:
-        return known[0] if known else ()
-    changes = [change for part in known for change in part]
-    changes.sort(key=lambda change: -abs(change.after - change.before))
-    return tuple(sorted(changes, key=lambda change: TIERS.index(change.tier)))
 
 
 def classify_measure(
@@ -369,18 +366,22 @@ LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verdict
 DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
+MIN_JUMP_BYTES: Final = MIB
+SELDOM: Final = 10  # a test that jumps in more than a tenth of its values has two modes
 
 
 def judge_durations(
     run: Run,
     speeds: NormalizedRun,
     baseline: NormalizedBaseline,
+    other_standing: NDArray[np.int64],
     previous_effects: Floats | None = None,
 ) -> MeasureVerdict:
     """Compare a run's wall times with the baseline.
 
     Args:
         speeds: the run at the baseline's speed.
+        other_standing: see `BaselineMatrix`.
         previous_effects: `confirmable_logs` of an earlier run of the same change.
     """
     number = count_values(baseline.log_wall)
@@ -422,7 +423,9 @@ def judge_durations(
         large=large | measured,
         measured=np.where(measured & ~large, run.wall_s, np.nan),
     )
-    return classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
+    verdict = classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
+    once = comparable & (number < MIN_BASELINE_RUNS) & (other_standing > 0)
+    return replace(verdict, paid_once=int(once.sum()))
 
 
 def _too_noisy(inputs: CaseInput, ratio: float) -> MeasureVerdict:
@@ -459,54 +462,109 @@ def judge_memory(
         comparable: cases that passed in this run.
         previous: peak deltas and bounds of an earlier run of the same change, by case.
     """
-    peaks = table.peak_delta_bytes
-    number = count_values(peaks)
-    reference = medians(np.log(np.maximum(peaks, 0) + OFFSET_BYTES))
+    names = ("peak_delta_bytes", *BOUNDS)
+    values = {name: np.where(comparable, run.measured(name), np.nan) for name in names}
+    is_bound = run.has_bounds if table.peak_bounds is not None else None
 
-    def inputs(
-        name: str, past: Floats, reference: Floats, comparable: Flags, **more: Any
-    ) -> CaseInput:
-        after = np.where(comparable, run.measured(name), np.nan)
-        repeated = None if previous is None else _memory_effects(past, reference, previous[name])
+    def inputs(sign: int) -> CaseInput:
+        effects = [
+            None if one is None else _memory_effects(table, one, is_bound, sign)
+            for one in (values, previous)
+        ]
+        assert effects[0] is not None
         return CaseInput(
             run,
             "peak_delta_bytes",
-            _memory_effects(past, reference, after),
-            repeated,
+            effects[0],
+            effects[1],
             MEMORY_THRESHOLDS,
             MEMORY_THRESHOLDS,
-            **more,
+            baseline_extremes=table.peak_delta_bytes,
+            is_bound=is_bound,
         )
 
-    exact = inputs(
-        "peak_delta_bytes", peaks, reference, comparable & (number > 0), baseline_extremes=peaks
+    worse = inputs(1)
+    paid_once = _paid_once(worse, table)
+    verdict = classify(
+        replace(worse, paid_once=paid_once), worse if is_bound is None else inputs(-1)
     )
-    all_inputs = [exact]
-    if table.peak_bounds is not None:
-        lower, upper = table.peak_bounds
-        bounded = comparable & run.has_bounds
-        for sign, name, past, other, extreme in (
-            (1, "peak_lower_bytes", upper, lower, np.fmax),
-            (-1, "peak_upper_bytes", lower, upper, np.fmin),
+    few = ~np.isnan(values["peak_delta_bytes"])
+    few &= count_values(table.peak_delta_bytes) < MIN_BASELINE_RUNS
+    return replace(
+        verdict,
+        measured_otherwise=int((few & (table.other_method > 0)).sum()),
+        paid_once=int((few & (table.other_standing > 0)).sum() + paid_once.sum()),
+    )
+
+
+def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
+    """Select the losses of memory that a process may pay once, for an import or a cache.
+
+    Where the order of tests differs from run to run, another test pays in each run. So a loss is a
+    test's own only if it exceeds the largest jump in the baseline of the tests that seldom jump, as
+    a whole or in the part that the test did not retain: imports and caches stay. A test whose
+    standing in its process is not known is judged alone.
+    """
+    run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
+    peaks = table.peak_delta_bytes
+    retained = (
+        np.full(peaks.shape, np.nan) if table.retained_bytes is None else table.retained_bytes
+    )
+    usual = medians(retained)
+    within = standings(run) > 0
+    with np.errstate(invalid="ignore"):
+        within &= numbers.is_significant(floor, 1, peaks)
+        excess = peaks - numbers.before[:, None]
+        jumps = excess >= MIN_JUMP_BYTES
+        jumps &= (jumps.sum(axis=1) <= np.maximum(1, numbers.n // SELDOM))[:, None]
+        amount = numbers.after - numbers.before
+        for past, now in (
+            (excess, amount),
+            (
+                excess - (retained - usual[:, None]),
+                amount - (run.measured("retained_bytes") - usual),
+            ),
         ):
-            # Of a peak with only the other bound, that one must be exceeded: it is beyond.
-            nearest = extreme.reduce(extreme(past, other), axis=1)
-            logs = np.log(
-                np.where(count_values(past) > 0, np.maximum(nearest, 0), np.nan) + OFFSET_BYTES
-            )
-            all_inputs.append(inputs(name, past, logs, bounded, signs=(sign,), is_bound=True))
-    verdict = classify(*all_inputs)
-    measured = comparable & ~np.isnan(run.peak_delta_bytes)
-    otherwise = int((measured & (number < MIN_BASELINE_RUNS) & (table.other_method > 0)).sum())
-    return replace(verdict, measured_otherwise=otherwise)
+            largest = np.nanmax(past[jumps], initial=0.0)
+            within &= ~(now >= largest + floor.amount)
+    return within
 
 
-def _memory_effects(past: Floats, reference: Floats, after: Floats) -> Effects:
-    """Return the effects of memory against logarithms of the baseline."""
+def _memory_effects(
+    table: BaselineMatrix, values: Mapping[str, Floats], is_bound: Flags | None, sign: int
+) -> Effects:
+    """Return the effects of peak deltas, or of their nearer bounds in the direction of `sign`."""
+    peaks = table.peak_delta_bytes
+    exact = _effects(peaks, medians(_memory_logs(peaks)), values["peak_delta_bytes"])
+    if is_bound is None or table.peak_bounds is None:
+        return exact
+    lower, upper = table.peak_bounds
+    name, past, other, extreme = (
+        ("peak_lower_bytes", upper, lower, np.fmax)
+        if sign > 0
+        else ("peak_upper_bytes", lower, upper, np.fmin)
+    )
+    # Of a peak with only the other bound, that one must be exceeded: it is beyond.
+    nearest = extreme.reduce(extreme(past, other), axis=1)
+    nearest[count_values(past) == 0] = np.nan
+    bound = _effects(past, _memory_logs(nearest), values[name])
+    columns: dict[str, Any] = {
+        name: np.where(is_bound, getattr(bound, name), getattr(exact, name))
+        for name in ("before", "after", "difference", "error", "n")
+    }
+    return replace(exact, **columns)
+
+
+def _memory_logs(sizes: Floats) -> Floats:
+    logs: Floats = np.log(np.maximum(sizes, 0) + OFFSET_BYTES)
+    return logs
+
+
+def _effects(past: Floats, reference: Floats, after: Floats) -> Effects:
+    """Return the effects of memory against a value of the baseline, a logarithm."""
     number = count_values(past)
-    logs = np.log(np.maximum(past, 0) + OFFSET_BYTES)
     before = np.exp(reference) - OFFSET_BYTES
     finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
-    scale = np.maximum(moderated_scale(logs, reference), finest)
-    difference = np.log(np.maximum(after, 0) + OFFSET_BYTES) - reference
-    return Effects(before, after, difference, prediction_error(scale, number), number, OFFSET_BYTES)
+    scale = np.maximum(moderated_scale(_memory_logs(past), reference), finest)
+    error = prediction_error(scale, number)
+    return Effects(before, after, _memory_logs(after) - reference, error, number, OFFSET_BYTES)

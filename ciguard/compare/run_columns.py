@@ -16,6 +16,7 @@ from ciguard.logs.process_logs import LogMetric
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
+from ciguard.model.standing import standing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +70,7 @@ class Run:
         name: the argument that named the run.
         legs: sorted by name.
         keys: sorted; all columns have their length. NaN is not measured.
-        outcome, ending, measured_by: positions in `history.file.CODE_NAMES`.
+        outcome, ending, measured_by, standing: positions in `history.file.CODE_NAMES`.
         leg: position in `legs`.
         in_history: the history has this run.
         retained_bytes: growth of resident memory over each case; None if it is not needed.
@@ -115,6 +116,7 @@ class Run:
     peak_lower_bytes: Floats | None = None
     peak_upper_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
+    standing: Codes | None = None
 
     @property
     def complete(self) -> bool:
@@ -218,7 +220,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
     columns: dict[str, Any] = {
         column: getattr(values, column)[rows]
         for column in (
-            *("outcome", "ending", "measured_by", "leg"),
+            *("outcome", "ending", "measured_by", "standing", "leg"),
             *("wall_s", "peak_delta_bytes", "retained_bytes", *BOUNDS),
         )
     }
@@ -321,6 +323,7 @@ def _run(records: list[Record], name: str) -> Run:
     results, flaky = _final_results(records)
     keys = sorted(results, key="\0".join)  # as tuples would sort, in half the time
     ordered = [results[key] for key in keys]
+    standings = list(map(standing_of, records))
     header = next((record.header for record in records if record.header), ShardLine())
     attempts = [record.header.run_attempt or 0 for record in records if record.header]
     shards = [record.header.shards or 0 for record in records if record.header]
@@ -354,6 +357,9 @@ def _run(records: list[Record], name: str) -> Run:
         ),
         series=summarize_series(records),
         conditions=conditions_of(record.identity.conditions for record in records),
+        standing=np.fromiter(
+            (CODE["standing"][standings[leg](result)] for leg, result in ordered), np.uint8
+        ),
         **_columns(ordered),
     )
 

@@ -447,6 +447,7 @@ def _notes(comparison: Comparison, facts: frozenset[Fact]) -> Iterator[str]:
     """Yield the notes that the headline lacks."""
     if comparison.unjudged_reason and "unjudged" not in facts:
         yield as_sentence(words.unjudged_text(comparison))
+    yield from words.paid_once_texts((comparison.memory, comparison.durations))
     yield from words.slowed_legs_texts(comparison.legs)
     yield from map(words.note_text, comparison.notes)
 

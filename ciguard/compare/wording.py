@@ -96,6 +96,9 @@ ONE_RUN_EACH: Final = (
     "durations and memory were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
+PAID_ONCE: Final = (
+    "each began its process, or had as large a cost as other tests have once in a process"
+)
 CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "suspect": "suspect",
     "possible gain": "possible gain",
@@ -166,6 +169,14 @@ def measure_text(verdict: MeasureVerdict, *, brief: bool = False) -> str:
     if large:
         parts.append(f"; {count_of(large, 'test')} took at least 3 times as long")
     return noun + "".join(parts)
+
+
+def paid_once_texts(verdicts: Iterable[MeasureVerdict]) -> Iterator[str]:
+    """Word the tests that are not judged because of what a process pays once."""
+    for verdict in verdicts:
+        if verdict.paid_once:
+            noun, tests = MEASURE_NOUN[verdict.measure], count_of(verdict.paid_once, "test")
+            yield as_sentence(f"{noun} of {tests} not judged: {PAID_ONCE}")
 
 
 def _measure_verdict(verdict: MeasureVerdict, *, brief: bool) -> str:

@@ -13,14 +13,18 @@ runs); each run deals its tests to the runners anew.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from compare.compare_factories import MIB, column_run
 
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import CODE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey
@@ -161,3 +165,49 @@ def score_few(pulls: int, tests: int, runs: int, growth: float, *, legs: int = 1
         total.found_durations += hit
         total.suspect_durations += found.durations.suspects
     return total
+
+
+class CachingSuite:
+    """Tests in random order in two processes, each of which fills the caches that its tests use.
+
+    The first test of a process pays 30 MiB; the first one that uses a cache of 60, 25 or 8 MiB pays
+    it, to within a tenth. Three, ten or 60 % of the tests use a cache. Test 0 needs 100 MiB.
+    """
+
+    CACHES: Final = ((60, 0.03), (25, 0.1), (8, 0.6))
+
+    def __init__(self, seed: int, tests: int = 400) -> None:
+        self.random = np.random.default_rng(seed)
+        self.own: Floats = self.random.lognormal(0.0, 1.0, tests) * MIB
+        self.own[0] = 100 * MIB
+        self.users = [self.random.random(tests) < share for _, share in self.CACHES]
+
+    def run(
+        self, run_id: int, more: Mapping[int, float] = MappingProxyType({}), crash: int = 0
+    ) -> Run:
+        """One run; `more` is what a change adds to a test, in MiB; a process dies after `crash`."""
+        random, tests = self.random, len(self.own)
+        peaks = self.own * np.exp(random.normal(0, 0.004, tests))
+        order = random.permutation(tests)
+        walls, retained = np.full(tests, 0.02), np.zeros(tests)
+        leg, process = np.zeros(tests, np.int32), np.ones(tests, np.int32)
+        standing = np.full(tests, CODE["standing"]["later"], np.uint8)
+        half = tests // 2
+        leg[order[half:]] = 1
+        for part in (order[:half], order[half:]):
+            for number, members in enumerate(filter(len, (part[:crash], part[crash:])), 1):
+                process[members] = number
+                word = "first" if number == 1 else "restarted"
+                standing[members[0]] = CODE["standing"][word]
+                peaks[members[0]] += 30 * MIB
+                walls[members[0]] += 1.5
+                for (size, _), users in zip(self.CACHES, self.users, strict=True):
+                    payers = members[users[members]]
+                    cost = size * MIB * random.uniform(0.9, 1.1)
+                    peaks[payers[:1]] += cost
+                    retained[payers[:1]] += cost * random.uniform(0.85, 1.0)
+            crash = 0  # of the second leg
+        for test, mib in more.items():
+            peaks[test] += mib * MIB
+        found = column_run(walls, np.rint(peaks), run_id=run_id, leg=leg)
+        return replace(found, process=process, standing=standing, retained_bytes=retained)

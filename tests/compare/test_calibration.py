@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from compare.simulation import score, score_few
+from compare.simulation import CachingSuite, score, score_few
+
+from ciguard.compare.compare_runs import compare_run
 
 
 def at_most(rate: float, trials: int) -> int:
@@ -49,6 +51,34 @@ def test_small_suite_is_judged() -> None:
     assert same.false_durations == 0
     hurt = score_few(pulls=10, tests=12, runs=10, growth=1.0, legs=2)
     assert hurt.found_durations >= at_least(0.8, hurt.pulls)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(range(2, 22), marks=pytest.mark.soak)])
+def test_memory_that_a_process_pays_once_is_no_loss_of_a_test(seed: int | range) -> None:
+    seeds = [seed] if isinstance(seed, int) else seed
+    unchanged = crashed = planted = named = 0
+    for one in seeds:
+        suite = CachingSuite(one)
+        bases = [suite.run(n) for n in range(10)]
+        for n in range(10):
+            previous = suite.run(20)
+            found = compare_run(suite.run(21), None, bases, previous=previous)
+            assert not found.memory.of_tier("confirmed")
+            assert found.memory.paid_once
+            unchanged += bool(found.memory.losses)
+            # The process after a death pays all again; the test that died has no value.
+            found = compare_run(suite.run(22, crash=50 + 10 * n), None, bases, previous=previous)
+            crashed += bool(found.memory.losses)
+            test, mib = (0, 60.0) if n % 2 else (10 + n, 100.0)
+            change = {test: mib}
+            found = compare_run(suite.run(24, change), None, bases, previous=suite.run(23, change))
+            planted += 1
+            named += [loss.key.unit for loss in found.memory.losses] == [f"t{test:05}"]
+            assert not found.durations.listed
+    print(f"{unchanged} of {planted} unchanged, {crashed} crashed, {named} of {planted} changed")
+    assert unchanged <= max(1, planted // 20)
+    assert crashed <= max(1, planted // 20)
+    assert named >= 0.95 * planted - 1
 
 
 @pytest.mark.soak

@@ -11,6 +11,7 @@ from compare.compare_factories import MIB, case, files_of, run_of
 from compare.past_runs import TESTS, Past, factor, names
 
 from ciguard.codec.record.reader import read_records
+from ciguard.compare import view
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.run_columns import CODE
@@ -193,3 +194,57 @@ def test_history_has_the_intervals_of_its_runs() -> None:
     kept = history_of(read_records(files.items()))
     found = compare_run(interval_run(20, 120.6, None), kept)
     assert [change_text(change) for change in found.memory.losses] == ["at least +108 MiB (n=10)"]
+
+
+def in_standing(run: Run, word: str, test: int = 50) -> Run:
+    """The run, one of whose tests has another standing than the others, which ran later."""
+    standing = np.full(TESTS, CODE["standing"]["later"], np.uint8)
+    standing[test] = CODE["standing"][word]
+    return replace(run, standing=standing)
+
+
+@pytest.mark.parametrize("word", ["first", "restarted"])
+def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None:
+    past = Past(10)
+    bases = [in_standing(run, "later") for run in past.bases]
+    hurt = {"peak": factor(50, 1.6), "wall": factor(50, 9.0)}
+    heads = [in_standing(past.run(n, **hurt), word) for n in (98, 99)]
+    found = compare_run(heads[1], None, bases, previous=heads[0])
+    assert not found.memory.losses
+    assert not found.durations.losses
+    assert (found.memory.paid_once, found.durations.paid_once) == (1, 1)
+    page = "\n".join(view._notes(found, frozenset()))
+    assert "Peak memory of 1 test not judged: each began its process" in page
+    assert "Duration of 1 test not judged" in page
+    alike = [in_standing(run, word) for run in past.bases]
+    found = compare_run(heads[1], None, alike, previous=heads[0])
+    assert names(found.memory.losses) == ["confirmed t00050"]
+    # An older history does not know the standing.
+    found = compare_run(heads[1], None, past.bases, previous=heads[0])
+    assert names(found.memory.losses) == ["confirmed t00050"]
+
+
+def test_loss_as_large_as_what_other_tests_had_once_is_not_judged() -> None:
+    past = Past(0)
+    # In each run another test pays 50 MiB, as the first one that needs a cache.
+    bases = [in_standing(past.run(n, peak=factor(40 - n, 1.2)), "later") for n in range(10)]
+    for growth, expected in ((1.12, []), (1.6, ["confirmed t00050"])):
+        heads = [in_standing(past.run(n, peak=factor(50, growth)), "later") for n in (98, 99)]
+        found = compare_run(heads[1], None, bases, previous=heads[0])
+        assert names(found.memory.losses) == expected
+        assert found.memory.paid_once == (not expected)
+
+
+def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
+    past = Past(0)
+    kept = np.zeros(TESTS)
+    bases = []
+    for n in range(10):
+        retained = kept.copy()
+        retained[40 - n] = 0.19 * past.peak[40 - n]
+        run = past.run(n, peak=factor(40 - n, 1.2))
+        bases.append(replace(in_standing(run, "later"), retained_bytes=retained))
+    head = replace(in_standing(past.run(99, peak=factor(50, 1.12)), "later"), retained_bytes=kept)
+    assert names(compare_run(head, None, bases).memory.losses) == []
+    kept[3] = MIB  # a run without any retained memory has no baseline of it
+    assert names(compare_run(head, None, bases).memory.losses) == ["suspect t00050"]
