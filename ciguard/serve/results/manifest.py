@@ -87,30 +87,27 @@ def has_other_rows(connection: Connection, key: RunKey, digest: str) -> bool:
     return any(known != digest for known in connection.execute(query).scalars())
 
 
-def files(connection: Connection, kinds: Iterable[Kind] | None = None) -> list[ManifestFile]:
-    """Return files of these kinds, the oldest first."""
-    return _files(connection, kinds, sa.true())
-
-
-def files_of_repository(
-    connection: Connection, repository_id: int, kinds: Iterable[Kind]
+def files(
+    connection: Connection,
+    kinds: Iterable[Kind] | None = None,
+    condition: sa.ColumnElement[bool] | None = None,
 ) -> list[ManifestFile]:
-    """Return files of these kinds with rows of a repository, the oldest first."""
-    return _files(connection, kinds, _holds(_FILE_RUN.repository_id == repository_id))
+    """Return files of these kinds that meet a condition (`holds`), the oldest first."""
+    query = sa.select(_FILE.name, _FILE.kind, _FILE.pair, _FILE.rows, _FILE.bytes, _FILE.sha256)
+    if kinds is not None:
+        query = query.where(_FILE.kind.in_(list(kinds)))
+    if condition is not None:
+        query = query.where(condition)
+    ordered = query.order_by(_FILE.added_at_ms, _FILE.name)
+    return [ManifestFile(*row) for row in connection.execute(ordered)]
 
 
-def files_of_run(connection: Connection, key: RunKey, kinds: Iterable[Kind]) -> list[ManifestFile]:
-    """Return files of these kinds with rows of a run."""
-    return _files(connection, kinds, _holds(is_run(schema.file_run, key)))
-
-
-def files_of_runs(
-    connection: Connection, repository_id: int, run_ids: Iterable[int], kinds: Iterable[Kind]
-) -> list[ManifestFile]:
-    """Return files of these kinds with rows of any of these runs."""
-    is_listed_run = _FILE_RUN.run_id.in_(list(run_ids))
-    is_own = _FILE_RUN.repository_id == repository_id
-    return _files(connection, kinds, _holds(is_listed_run & is_own))
+def holds(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition that `file_run` lists such a run at a file, or at one of its pair."""
+    listed = sa.select(_FILE_RUN.file).where(*conditions)
+    holder = schema.file.alias()
+    pairs = sa.select(holder.c.pair).where(holder.c.name.in_(listed), holder.c.pair != "")
+    return sa.or_(_FILE.name.in_(listed), _FILE.pair.in_(pairs))
 
 
 def files_with_old_runs(connection: Connection, before_ms: int) -> list[ManifestFile]:
@@ -120,7 +117,7 @@ def files_with_old_runs(connection: Connection, before_ms: int) -> list[Manifest
     )
     # A run that is listed at the sums of a pair has no rows.
     with_rows = sa.select(_FILE.name).where(_FILE.kind.in_(("arrival", "by_run")))
-    return _files(connection, None, _holds(sa.and_(is_old, _FILE_RUN.file.in_(with_rows))))
+    return files(connection, None, holds(is_old, _FILE_RUN.file.in_(with_rows)))
 
 
 def runs_of(
@@ -208,9 +205,9 @@ def replace(
 def remove_repository(connection: Connection, repository_id: int) -> None:
     """Remove the files with rows of this repository only, readable or not."""
     lock(connection)
-    has_own = _holds(_FILE_RUN.repository_id == repository_id)
-    has_others = _holds(_FILE_RUN.repository_id != repository_id)
-    own = _files(connection, None, sa.and_(has_own, ~has_others))
+    has_own = holds(_FILE_RUN.repository_id == repository_id)
+    has_others = holds(_FILE_RUN.repository_id != repository_id)
+    own = files(connection, None, sa.and_(has_own, ~has_others))
     remove(connection, [file.name for file in own])
 
 
@@ -225,21 +222,3 @@ def _insert(connection: Connection, added: Iterable[ManifestFile]) -> None:
     for file in added:
         values = {name: getattr(file, name) for name in ManifestFile.__slots__}
         connection.execute(sa.insert(schema.file).values(added_at_ms=now_ms(), **values))
-
-
-def _files(
-    connection: Connection, kinds: Iterable[Kind] | None, condition: sa.ColumnElement[bool]
-) -> list[ManifestFile]:
-    query = sa.select(_FILE.name, _FILE.kind, _FILE.pair, _FILE.rows, _FILE.bytes, _FILE.sha256)
-    if kinds is not None:
-        query = query.where(_FILE.kind.in_(list(kinds)))
-    ordered = query.where(condition).order_by(_FILE.added_at_ms, _FILE.name)
-    return [ManifestFile(*row) for row in connection.execute(ordered)]
-
-
-def _holds(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition that `file_run` lists such a run at a file, or at one of its pair."""
-    listed = sa.select(_FILE_RUN.file).where(condition)
-    holder = schema.file.alias()
-    pairs = sa.select(holder.c.pair).where(holder.c.name.in_(listed), holder.c.pair != "")
-    return sa.or_(_FILE.name.in_(listed), _FILE.pair.in_(pairs))

@@ -35,13 +35,13 @@ from ciguard.serve.results.flaky_tests import (
 from ciguard.serve.results.parquet_columns import DAY_MS, Kind
 from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
 from ciguard.serve.state import schema
+from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
-    from sqlalchemy.engine import Connection
 
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.queries import ResultFilters
@@ -224,10 +224,8 @@ class ReadModel:
             lines = files.fetch(query, {**asdict(key), **filters.values, **page}, "by_run")
             return _run_page(lines, files.texts(key.repository_id, [line[-1] for line in lines]))
 
-        def find(connection: Connection) -> list[ManifestFile]:
-            return manifest.files_of_run(connection, key, ("by_run", "arrival", "messages"))
-
-        return self._ask(find, ask, key.repository_id, key)
+        kinds: tuple[Kind, ...] = ("by_run", "arrival", "messages")
+        return self._ask(key.repository_id, kinds, ask, is_run(schema.file_run, key), only=key)
 
     def unit_runs(
         self, repository_id: int, test: UnitKey, case: str | None = None, limit: int = TEST_RUNS
@@ -253,7 +251,7 @@ class ReadModel:
             texts = files.texts(repository_id, [row[-1] for row in rows])
             return tuple(_unit_run(row, texts) for row in rows)
 
-        return self._ask_repository(repository_id, ("by_test", "arrival", "messages"), ask)
+        return self._ask(repository_id, ("by_test", "arrival", "messages"), ask)
 
     def ranking(
         self, repository_id: int, by: str, from_ms: int, limit: int = 50
@@ -277,7 +275,7 @@ class ReadModel:
         def ask(files: OpenFiles) -> tuple[UnitSums, ...]:
             return tuple(map(_unit_sums, files.fetch_sums(by, values)))
 
-        return self._ask_repository(repository_id, ("by_day", "arrival"), ask)
+        return self._ask(repository_id, ("by_day", "arrival"), ask)
 
     def flaky(
         self, repository_id: int, from_ms: int, limit: int = 50, max_troubled: int = MAX_TROUBLED
@@ -304,7 +302,7 @@ class ReadModel:
             since = {**values, "from_ms": coverage.from_ms}
             return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
-        answer = self._ask_repository(repository_id, ("troubled", "arrival"), ask_troubled)
+        answer = self._ask(repository_id, ("troubled", "arrival"), ask_troubled)
         covered, troubled = answer.value
         good = self._passes(repository_id, covered.run_ids, troubled)
         # Runs before the time of the coverage do not count.
@@ -333,34 +331,32 @@ class ReadModel:
         if not (run_ids and values["units"]):
             return Answer(())
 
-        def find(connection: Connection) -> list[ManifestFile]:
-            return manifest.files_of_runs(connection, repository_id, run_ids, ("by_run", "arrival"))
-
         return self._ask(
-            find, lambda files: files.fetch(queries.GOOD, values, "by_run"), repository_id
+            repository_id,
+            ("by_run", "arrival"),
+            lambda files: files.fetch(queries.GOOD, values, "by_run"),
+            schema.file_run.c.run_id.in_(run_ids),
         )
-
-    def _ask_repository(
-        self, repository_id: int, kinds: Sequence[Kind], ask: Callable[[OpenFiles], T]
-    ) -> Answer[T]:
-        def find(connection: Connection) -> list[ManifestFile]:
-            return manifest.files_of_repository(connection, repository_id, kinds)
-
-        return self._ask(find, ask, repository_id)
 
     def _ask(
         self,
-        find: Callable[[Connection], list[ManifestFile]],
-        ask: Callable[[OpenFiles], T],
         repository_id: int,
+        kinds: Sequence[Kind],
+        ask: Callable[[OpenFiles], T],
+        *runs: sa.ColumnElement[bool],
         only: RunKey | None = None,
     ) -> Answer[T]:
-        """Ask a question of all readable files; ask again if files were replaced meanwhile."""
+        """Ask a question of all readable files; ask again if files were replaced meanwhile.
+
+        Args:
+            runs: conditions on `file_run`, for files with rows of such runs alone.
+        """
+        of_runs = manifest.holds(schema.file_run.c.repository_id == repository_id, *runs)
         damaged: set[str] = set()
         tries = 0
         while True:
             with self._database.read() as connection:
-                listed = find(connection)
+                listed = manifest.files(connection, kinds, of_runs)
                 # Rows without their messages are still shown.
                 lost = [file for file in listed if file.name in damaged and file.kind != "messages"]
                 missing = manifest.runs_of(connection, lost, repository_id) if lost else []

@@ -15,10 +15,10 @@ from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, Compactor
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile, RunRows
-from ciguard.serve.results.parquet_columns import KINDS
 from ciguard.serve.results.writer import ResultsWriter, check_age
-from ciguard.serve.state import run_rows
+from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import Database, read_clock_ms
+from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,8 @@ def drop_repository(
         with database.write() as connection:
             manifest.remove_repository(connection, repository_id)
         with database.read() as connection:
-            files = manifest.files_of_repository(connection, repository_id, KINDS)
+            has_own = manifest.holds(schema.file_run.c.repository_id == repository_id)
+            files = manifest.files(connection, None, has_own)
         batches = list(
             _batches([file for file in files if (file.pair or file.name) not in damaged])
         )
@@ -166,7 +167,8 @@ def _replace(
     with database.read() as connection:
         if not (run.rows and manifest.has_other_rows(connection, run.key, run.digest)):
             return
-        sources = manifest.files_of_run(connection, run.key, KINDS)
+        has_rows = manifest.holds(is_run(schema.file_run, run.key))
+        sources = manifest.files(connection, None, has_rows)
         began_ms = read_clock_ms(connection)
     added = writer.put([run])
 

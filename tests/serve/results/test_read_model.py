@@ -297,7 +297,7 @@ def test_files_that_are_replaced_while_asking_are_asked_again(
 ) -> None:
     for number in range(4):
         results.writer.write([run(number, [row("a")])])
-    find = manifest.files_of_repository
+    find = manifest.files
 
     def find_then_replace(*arguments: object) -> list[ManifestFile]:
         monkeypatch.undo()
@@ -306,7 +306,7 @@ def test_files_that_are_replaced_while_asking_are_asked_again(
         results.objects.delete([one.name for one in found])
         return found
 
-    monkeypatch.setattr(manifest, "files_of_repository", find_then_replace)
+    monkeypatch.setattr(manifest, "files", find_then_replace)
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
     assert (len(found.value), found.missing_runs) == (4, ())
 
