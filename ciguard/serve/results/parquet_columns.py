@@ -14,7 +14,7 @@ lognormal times and sizes: 12 bytes a row by run, 8 by test; bytes of Parquet's 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 # The files of one compaction. Messages and troubled rows are selected from its file by run.
 PAIR: Final[tuple[Kind, ...]] = ("by_run", "by_test", "messages", "troubled", "by_day")
 OUT_OF_ROWS: Final = ("messages", "troubled")

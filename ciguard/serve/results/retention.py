@@ -150,31 +150,20 @@ def replace_other_rows(
             it.
         StorageError, RemoteError: the store or the database cannot be reached.
     """
-    is_replaced = False
-    while not is_replaced:
-        with suppress(FilesReplaced):  # by a compaction: try again
-            _replace(database, compactor, writer, run, confirm)
-            is_replaced = True
-
-
-def _replace(
-    database: Database,
-    compactor: Compactor,
-    writer: ResultsWriter,
-    run: RunResults,
-    confirm: Callable[[Connection], None],
-) -> None:
-    with database.read() as connection:
-        if not (run.rows and manifest.has_other_rows(connection, run.key, run.digest)):
-            return
-        has_rows = manifest.holds(is_run(schema.file_run, run.key))
-        sources = manifest.files(connection, None, has_rows)
-        began_ms = read_clock_ms(connection)
-    added = writer.put([run])
 
     def add(connection: Connection) -> None:
         confirm(connection)
         check_age(connection, began_ms)
         manifest.add_arrival(connection, added, {run.key: RunRows(len(run.rows), run.digest)})
 
-    compactor.rewrite(sources, without_run=run.key, also=add)
+    while True:
+        with database.read() as connection:
+            if not (run.rows and manifest.has_other_rows(connection, run.key, run.digest)):
+                return
+            has_rows = manifest.holds(is_run(schema.file_run, run.key))
+            sources = manifest.files(connection, None, has_rows)
+            began_ms = read_clock_ms(connection)
+        added = writer.put([run])
+        with suppress(FilesReplaced):  # by a compaction: try again
+            compactor.rewrite(sources, without_run=run.key, also=add)
+            return
