@@ -27,13 +27,14 @@ from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sqlalchemy.engine import Connection
+    from starlette.requests import Request
 
     from ciguard.serve.state.database import Database
 
-    Handler = Callable[["RunRequest", Database, JobTokens], Response]
+    Handler = Callable[["RunRequest", Database], Response]
 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
@@ -129,13 +130,11 @@ class ConfirmationBody(_Body):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A request about a run; `block` is "" where the path names none."""
+    """A caller's request about a run; `block` is "" where the path names none."""
 
-    full_name: str
-    run_id: str
-    run_attempt: str
+    caller: Caller
+    run: RunKey
     block: str
-    authorization: str | None = field(repr=False)
     body: bytes = field(repr=False)
 
 
@@ -147,10 +146,9 @@ class _BadBody(InputError):
     """The body is invalid."""
 
 
-def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+def register_blocks(request: RunRequest, database: Database) -> Response:
     """PUT .../blocks: register the legs and blocks of a plan job."""
-    caller = find_caller(request.authorization, database, jobs)
-    run = _find_run(request, caller, database)
+    caller, run = request.caller, request.run
     if caller.plan is not None or caller.run not in (None, run):
         raise TokenRefused("a plan is registered by a job of this run attempt")
     body = _parse(Registration, request.body)
@@ -163,15 +161,13 @@ def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) ->
     return JSONResponse({"token": registration.secret}, status)
 
 
-def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+def claim(request: RunRequest, database: Database) -> Response:
     """POST .../claims: answer a leg that begins, asks for a block, or continues alone."""
-    caller = find_caller(request.authorization, database, jobs)
-    run = _find_run(request, caller, database)
-    _check_run(caller, run)
+    _check_run(request)
     body = _parse(ClaimBody, request.body)
-    key = PlanKey(run, body.plan)
+    key = PlanKey(request.run, body.plan)
     with database.write() as connection:
-        _check_plan(connection, caller, key)
+        _check_plan(connection, request.caller, key)
         question = Claim(
             body.leg,
             body.state,
@@ -184,27 +180,30 @@ def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
     return JSONResponse({"block": grant.block, "taken": grant.taken, "held": grant.held})
 
 
-def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+def confirm(request: RunRequest, database: Database) -> Response:
     """PUT .../claims/BLOCK: confirm that a leg runs a block."""
-    caller = find_caller(request.authorization, database, jobs)
-    run = _find_run(request, caller, database)
-    _check_run(caller, run)
+    _check_run(request)
     if not _BLOCK.fullmatch(request.block):
         raise _NotFound("the plan has no such block")
     body = _parse(ConfirmationBody, request.body)
-    key = PlanKey(run, body.plan)
+    key = PlanKey(request.run, body.plan)
     with database.write() as connection:
-        _check_plan(connection, caller, key)
+        _check_plan(connection, request.caller, key)
         is_confirmed = confirm_block(connection, key, body.leg, request.block)
     if not is_confirmed:
         return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def answer(handler: Handler, request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+def answer(
+    handler: Handler, request: Request, body: bytes, database: Database, jobs: JobTokens
+) -> Response:
     """Return the answer of a handler; its errors become problem details (RFC 9457)."""
+    path = request.path_params
     try:
-        return handler(request, database, jobs)
+        caller = find_caller(request.headers.get("Authorization"), database, jobs)
+        run = _find_run(path, caller, database)
+        return handler(RunRequest(caller, run, path.get("block", ""), body), database)
     except TokenRefused as error:
         return refusal(error)
     except (_NotFound, UnknownLeg) as error:
@@ -213,26 +212,27 @@ def answer(handler: Handler, request: RunRequest, database: Database, jobs: JobT
         return problem(HTTPStatus.BAD_REQUEST, error.what)
 
 
-def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey:
+def _find_run(path: Mapping[str, str], caller: Caller, database: Database) -> RunKey:
     """Find the run attempt of the path; a repository exists only for its own jobs."""
-    if not REPOSITORY.fullmatch(request.full_name):
+    full_name = f"{path['owner']}/{path['name']}"
+    if not REPOSITORY.fullmatch(full_name):
         raise _NotFound(NOT_FOUND)
     with database.read() as connection:
-        repository = repositories.find(connection, request.full_name)
+        repository = repositories.find(connection, full_name)
     if repository is None or repository.id != caller.repository_id:
         raise _NotFound(NOT_FOUND)
-    numbers = (request.run_id, request.run_attempt)
+    numbers = (path["run_id"], path["run_attempt"])
     if not (_RUN_ID.fullmatch(numbers[0]) and _RUN_ATTEMPT.fullmatch(numbers[1])):
         raise _NotFound("there is no such run attempt")
     return RunKey(repository.id, *map(int, numbers))
 
 
-def _check_run(caller: Caller, run: RunKey) -> None:
+def _check_run(request: RunRequest) -> None:
     """Refuse the token of another run; a leg that is run again has that of an earlier attempt."""
-    own = caller.run
+    own, run = request.caller.run, request.run
     if own is None:
         raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")
-    is_earlier = caller.plan is not None and own.run_attempt < run.run_attempt
+    is_earlier = request.caller.plan is not None and own.run_attempt < run.run_attempt
     if own.run_id != run.run_id or (own != run and not is_earlier):
         raise TokenRefused("the token is of another run attempt")
 

@@ -23,7 +23,6 @@ from ciguard.serve.api.claim_requests import (
     ConfirmationBody,
     Registration,
     RegistrationAnswer,
-    RunRequest,
     answer,
 )
 from ciguard.serve.api.history_file import history_response
@@ -73,8 +72,8 @@ def routes(service: Service) -> tuple[Route, ...]:
 
     def run_endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            run_request = await _run_request(request)
-            return await run_in_threadpool(answer, handler, run_request, service.database, jobs)
+            body = await request.body()
+            return await run_in_threadpool(answer, handler, request, body, service.database, jobs)
 
         return endpoint
 
@@ -84,16 +83,4 @@ def routes(service: Service) -> tuple[Route, ...]:
         Route(BLOCKS_PATH, run_endpoint(claim_requests.register_blocks), methods=["PUT"]),
         Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
         Route(CLAIM_PATH, run_endpoint(claim_requests.confirm), methods=["PUT"]),
-    )
-
-
-async def _run_request(request: Request) -> RunRequest:
-    path = request.path_params
-    return RunRequest(
-        full_name="{owner}/{name}".format(**path),
-        run_id=path["run_id"],
-        run_attempt=path["run_attempt"],
-        block=path.get("block", ""),
-        authorization=request.headers.get("Authorization"),
-        body=await request.body(),
     )
