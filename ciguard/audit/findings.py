@@ -208,7 +208,7 @@ def _unsure(
     expression: Expression | None, written: Callable[[Term], str], evaluator: Evaluator
 ) -> tuple[UnsureTerm, ...]:
     unsure = {
-        UnsureTerm(written(term), evaluator.language.is_label(term)): None
+        UnsureTerm(written(term), term.is_label): None
         for term in (terms(expression) if expression is not None else ())
         if not is_placeholder(term) and not evaluator.term(term).is_known
     }
@@ -243,7 +243,7 @@ def _reasons(
 
     for shard in matrix.shards:
         if shard.expression is not None:
-            relaxed = without_exclusions(shard.expression, evaluator.language.is_label)
+            relaxed = without_exclusions(shard.expression)
             by_label |= evaluator.select(relaxed).possible & folders[shard.project]
     reasons: dict[MissingReason, int] = {"outside_projects": missing & ~in_projects}
     missing &= in_projects

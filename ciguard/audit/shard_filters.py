@@ -102,7 +102,7 @@ class HandMatrix:
         """Return whether a filter asks for a category, marker or trait."""
         filters = [self.common, *(shard.expression for shard in self.shards if shard.expression)]
         all_terms = (term for expression in filters for term in terms(expression))
-        return any(self.language.is_label(term) for term in all_terms if not is_placeholder(term))
+        return any(term.is_label for term in all_terms if not is_placeholder(term))
 
 
 def is_placeholder(term: Term) -> bool:

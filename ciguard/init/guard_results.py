@@ -93,15 +93,14 @@ def _filters(text: str, path: str, job: str, filter_key: str) -> HandMatrix:
         InputError: a filter cannot be evaluated, so that each run would be incomplete.
     """
     matrix = shard_filters.read_workflow(text, path, job, filter_key)
-    language = matrix.language
-    probe = Evaluator(TestSet((InventoryUnit("any/test"),)), language)
+    probe = Evaluator(TestSet((InventoryUnit("any/test"),)), matrix.language)
     for shard in matrix.shards:
         where = f"{path}:{shard.line}"
         if shard.expression is None:
             what = f"the filter of shard {shard.name:.120} is not known"
             raise InputError(what, where=where, fix=shard.unknown)
         for term in terms(shard.expression):
-            if not language.is_label(term) and not probe.term(term).is_known:
+            if not term.is_label and not probe.term(term).is_known:
                 what = f"ciguard cannot evaluate {shard.written(term):.120}"
                 raise InputError(what, where=where, fix=_BY_PLAN)
     return matrix

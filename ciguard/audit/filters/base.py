@@ -24,9 +24,6 @@ class FilterLanguage(Protocol):
     def lookup(self, term: Term, tests: TestSet) -> Selection:
         """Return the tests that a term selects."""
 
-    def is_label(self, term: Term) -> bool:
-        """Return whether a term selects by a category, marker or trait, not by a name."""
-
 
 class Evaluator:
     """Selection of tests by expressions; each term is searched once."""

@@ -44,12 +44,21 @@ class Term:
         condition: hashable value for the language's `lookup`; equal ones select the same tests.
         start, end: of the term's text in the filter.
         excludes: the term names the tests that are not selected, as `Category!=GPU`.
+        is_label: the term selects by a category, marker or trait, not by a name.
     """
 
     condition: Any
     start: int
     end: int
     excludes: bool = False
+    is_label: bool = False
+
+
+class Argument(NamedTuple):
+    """The condition of an argument: its kind, "unknown" for an unknown option, and its value."""
+
+    kind: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +118,17 @@ def terms(expression: Expression) -> Iterator[Term]:
                 yield from terms(part)
 
 
-def without_exclusions(
-    expression: Expression, is_dropped: Callable[[Term], bool], *, is_negated: bool = False
-) -> Expression:
-    """Return a less restrictive expression, without the excluding terms of `is_dropped`."""
+def without_exclusions(expression: Expression, *, is_negated: bool = False) -> Expression:
+    """Return a less restrictive expression, without the terms that exclude by a label."""
     match expression:
         case Term():
-            if expression.excludes == is_negated or not is_dropped(expression):
+            if expression.excludes == is_negated or not expression.is_label:
                 return expression
             return Or(()) if is_negated else And(())
         case Not(part):
-            return Not(without_exclusions(part, is_dropped, is_negated=not is_negated))
+            return Not(without_exclusions(part, is_negated=not is_negated))
         case And(parts) | Or(parts):
-            kept = (without_exclusions(part, is_dropped, is_negated=is_negated) for part in parts)
+            kept = (without_exclusions(part, is_negated=is_negated) for part in parts)
             return type(expression)(tuple(kept))
 
 

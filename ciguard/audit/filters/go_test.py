@@ -10,11 +10,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import re2
 
-from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
+from ciguard.audit.filters.expression import (
+    And,
+    Argument,
+    Expression,
+    Not,
+    Or,
+    Selection,
+    Term,
+    set_of,
+)
 from ciguard.audit.filters.words import words
 from ciguard.errors import InputError
 
@@ -42,13 +51,6 @@ _GOTESTSUM_FLAGS: Final = frozenset(
 _SELECTING: Final = {"-run": "run", "-skip": "skip"}
 # A test's package, and its name with those of subtests.
 _NAME: Final = re.compile(r"(?P<package>.*?)\.(?P<test>(?:Test|Example|Fuzz)[^./]*(?:/.*)?)")
-
-
-class Condition(NamedTuple):
-    """A package, or the expression of `-run` or `-skip`; "unknown" for an unknown option."""
-
-    kind: str
-    value: str
 
 
 def find_filter(words: Sequence[str]) -> str:
@@ -97,13 +99,13 @@ def parse(text: str, where: str) -> Expression:
         if option == "-args":
             break
         if option[:1] != "-":
-            packages.append(Term(Condition("package", word.text), word.start, word.end))
+            packages.append(Term(Argument("package", word.text), word.start, word.end))
         elif option in _SELECTING:
             attached = word._replace(text=value)
             pattern = attached if equals else next(arguments, word._replace(text=""))
             kind = _SELECTING[option]
             _check(pattern.text, kind, where)
-            term = Term(Condition(kind, pattern.text), pattern.start, pattern.end)
+            term = Term(Argument(kind, pattern.text), pattern.start, pattern.end)
             patterns[option] = Not(term) if kind == "skip" else term
             if not pattern.text:  # an empty pattern has no effect
                 del patterns[option]
@@ -111,7 +113,7 @@ def parse(text: str, where: str) -> Expression:
             if not equals:
                 next(arguments, None)
         elif option not in _FLAGS:  # the next word may be its value, or a package
-            return Term(Condition("unknown", word.text), word.start, word.end)
+            return Term(Argument("unknown", word.text), word.start, word.end)
     return And((*([Or(tuple(packages))] if packages else []), *patterns.values()))
 
 
@@ -232,8 +234,3 @@ def _common_root(packages: Sequence[str]) -> list[str]:
             break
         common.append(parts[0])
     return common
-
-
-def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
-    """Return False: tests of Go have no labels."""
-    return False

@@ -52,8 +52,3 @@ def lookup(term: Term, tests: TestSet) -> Selection:
     pattern = re.compile("".join(wild.get(part, re.escape(part)) for part in parts), re.DOTALL)
     selection = tests.where(lambda unit: pattern.fullmatch(unit.unit) is not None)
     return selection.complement(tests.everything) if term.excludes else selection
-
-
-def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
-    """No pattern selects by a label."""
-    return False

@@ -11,9 +11,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
+from ciguard.audit.filters.expression import (
+    And,
+    Argument,
+    Expression,
+    Not,
+    Or,
+    Selection,
+    Term,
+    set_of,
+)
 from ciguard.audit.filters.words import Word, arguments_of, words
 from ciguard.errors import InputError
 
@@ -55,13 +64,6 @@ _PROGRAMS: Final = frozenset({"jest", "jest.js"})
 _SHARD: Final = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 
-class Condition(NamedTuple):
-    """A pattern, a share "i/n", or an option that is not known."""
-
-    kind: str
-    value: str
-
-
 def find_filter(words: Sequence[str]) -> str:
     """Return the arguments of Jest."""
     return arguments_of(words, _PROGRAMS)
@@ -77,7 +79,7 @@ def parse(text: str, where: str) -> Expression:
     exclusions: list[Expression] = []
     shard: Term | None = None
     for kind, word in _arguments(text):
-        term = Term(Condition(kind, word.text), word.start, word.end)
+        term = Term(Argument(kind, word.text), word.start, word.end)
         if kind == "unknown":  # the next word may be its value, or a pattern
             return term
         _check(kind, word.text, where)
@@ -91,7 +93,7 @@ def parse(text: str, where: str) -> Expression:
     if shard is None:
         return chosen
     if paths or exclusions:  # a share of the chosen files, not of all files
-        shard = Term(Condition("unknown", "--shard"), shard.start, shard.end)
+        shard = Term(Argument("unknown", "--shard"), shard.start, shard.end)
     return And((*chosen.parts, shard))
 
 
@@ -173,8 +175,3 @@ def _share(paths: Sequence[str], number: int, count: int) -> list[int]:
     size, remainder = divmod(len(ordered), count)
     start = size * (number - 1) + min(number - 1, remainder)
     return ordered[start : start + size + (number <= remainder)]
-
-
-def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
-    """Return False: files have no labels."""
-    return False

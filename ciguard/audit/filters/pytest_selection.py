@@ -11,10 +11,11 @@ import fnmatch
 import posixpath
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.expression import (
     And,
+    Argument,
     Expression,
     ExpressionParser,
     Not,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from ciguard.audit.test_set import TestSet
     from ciguard.codec.inventory_file import InventoryUnit
-
-Kind = Literal["path", "keyword", "mark", "ignore", "ignore_glob", "deselect", "unknown"]
 
 # Options that select nothing, and whether the next word is their value.
 FLAGS: Final = frozenset(
@@ -52,7 +51,7 @@ WITH_VALUE: Final = frozenset(
 )
 OPTIONAL_VALUE: Final = frozenset({"--cov"})
 _SHORT: Final = re.compile(r"-[vqxsl]+|-r\w+|-[nWpo]\S+")
-_SELECTING: Final[Mapping[str, Kind]] = {
+_SELECTING: Final[Mapping[str, str]] = {
     "-k": "keyword",
     "-m": "mark",
     "--ignore": "ignore",
@@ -62,13 +61,6 @@ _SELECTING: Final[Mapping[str, Kind]] = {
 _TOKEN: Final = re.compile(r"\s*(?:([()])|((?::?\w|[:+.\[\]\\/-])+))")
 _PROGRAMS: Final = ("pytest", "py.test")
 MAX_DEPTH: Final = 200  # of parentheses and `not`
-
-
-class Condition(NamedTuple):
-    """The condition of one argument or of one word of an expression."""
-
-    kind: Kind
-    value: str
 
 
 def find_filter(words: Sequence[str]) -> str:
@@ -86,7 +78,7 @@ def parse(text: str, where: str) -> Expression:
     parts: dict[str, Expression] = {}
     exclusions: list[Expression] = []
     for kind, word in _arguments(text):
-        term = Term(Condition(kind, word.text), word.start, word.end)
+        term = Term(Argument(kind, word.text), word.start, word.end)
         if kind == "path":
             paths.append(term)
         elif kind in ("keyword", "mark"):
@@ -98,7 +90,7 @@ def parse(text: str, where: str) -> Expression:
     return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *exclusions))
 
 
-def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
+def _arguments(text: str) -> Iterator[tuple[str, Word]]:
     queue = deque(words(text))
     while queue:
         word = queue.popleft()
@@ -123,7 +115,7 @@ def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
             yield "unknown", word
 
 
-def _expression(kind: Kind, word: Word, where: str) -> Expression:
+def _expression(kind: str, word: Word, where: str) -> Expression:
     if not word.text.strip():
         return And(())  # no filter
     return _Parser(kind, word, where).expression()
@@ -134,7 +126,7 @@ class _Parser(ExpressionParser):
 
     AND, OR = "and", "or"
 
-    def __init__(self, kind: Kind, word: Word, where: str) -> None:
+    def __init__(self, kind: str, word: Word, where: str) -> None:
         self._kind, self._word, self._where = kind, word, where
         tokens: list[str] = []
         at, text = 0, word.text.rstrip()
@@ -173,7 +165,8 @@ class _Parser(ExpressionParser):
             raise self._problem(
                 f"a name is missing before {token!r}" if token else "a name is missing"
             )
-        return Term(Condition(self._kind, token), self._word.start, self._word.end)
+        argument, is_label = Argument(self._kind, token), self._kind == "mark"
+        return Term(argument, self._word.start, self._word.end, is_label=is_label)
 
 
 def lookup(term: Term, tests: TestSet) -> Selection:
@@ -207,7 +200,7 @@ def _parts(unit: str) -> list[str]:
     return parts
 
 
-def _matches(kind: Kind, value: str, unit: InventoryUnit) -> bool:
+def _matches(kind: str, value: str, unit: InventoryUnit) -> bool:
     path = unit.unit.partition("::")[0]
     if kind == "mark":
         return value in (unit.categories or ())
@@ -236,8 +229,3 @@ def _with_folders(path: str) -> Iterator[str]:
     while path:
         yield path
         path = posixpath.dirname(path)
-
-
-def is_label(term: Term) -> bool:
-    """Return whether a term selects by a marker."""
-    return bool(term.condition.kind == "mark")

@@ -135,7 +135,8 @@ class _Parser(ExpressionParser):
             raise self.problem(f"no condition: {token!r:.60}")
         value = self._unescape(value).lower()
         condition = Condition(name.lower(), operator.endswith("~"), value)
-        return Term(condition, self.start, end, excludes=operator.startswith("!"))
+        is_label = condition.name not in _TEXTS
+        return Term(condition, self.start, end, operator.startswith("!"), is_label)
 
     def _unescape(self, text: str) -> str:
         def character(match: re.Match[str]) -> str:
@@ -184,8 +185,3 @@ _TEXTS: Final[Mapping[str, Callable[[InventoryUnit], str]]] = {
     "name": _last_name,
     "displayname": _last_name,
 }
-
-
-def is_label(term: Term) -> bool:
-    """Return whether a term selects by a category or another trait, not by a name."""
-    return term.condition.name not in _TEXTS
