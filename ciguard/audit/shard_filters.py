@@ -226,7 +226,7 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     source = SourceText(text)
     name, step = _find_job(workflow, source, where, job)
     value = workflow["jobs"][name]
-    matrix_line = f"{where}:{_line(source, 'jobs', name, 'strategy', 'matrix')}"
+    matrix_line = f"{where}:{source.line_number('jobs', name, 'strategy', 'matrix')}"
     matrix = value["strategy"]["matrix"]
     # GitHub would compute entries from a text that is the matrix, an axis or a list.
     axes = matrix.values() if isinstance(matrix, dict) else [matrix]
@@ -297,7 +297,7 @@ def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None
                 env = get(level, "env")
                 env = env if isinstance(env, dict) else {}
                 variables |= {str(key): text_of(value) for key, value in env.items()}
-            line = _line(source, "jobs", name, "steps", number, "run")
+            line = source.line_number("jobs", name, "steps", number, "run")
             return _TestStep(framework, str(script), variables, line)
     return None
 
@@ -423,12 +423,6 @@ def _minutes_s(text: str) -> float | None:
         return None
 
 
-def _line(source: SourceText, *path: str | int) -> int:
-    """Return the line of a key, from 1; 0 if the key is absent."""
-    entry = source.find(*path)
-    return int(entry.key.start_mark.line) + 1 if entry is not None else 0
-
-
 def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:
     """Return the line of each combination: of its entry in the list, else of the whole matrix."""
     matrix = source.find("jobs", job, "strategy", "matrix")
@@ -437,4 +431,4 @@ def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:
         items = node.value[0][1]
         if isinstance(items, yaml.SequenceNode) and len(items.value) == count:
             return [int(item.start_mark.line) + 1 for item in items.value]
-    return [_line(source, "jobs", job, "strategy", "matrix")] * count
+    return [source.line_number("jobs", job, "strategy", "matrix")] * count

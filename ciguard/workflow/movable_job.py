@@ -16,7 +16,7 @@ from ciguard.errors import InputError
 from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
-from ciguard.workflow.test_commands import FoundCommand, FoundStep, find_test_steps
+from ciguard.workflow.test_commands import FoundCommand, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def choose_step(
         return candidates[0].job, candidates[0].number
     if candidates:
         options = "; ".join(
-            f"--job {found.job} --step {found.number} (line {_line_of_step(source, found)}"
+            f"--job {found.job} --step {found.number} (line "
+            f"{source.line_number('jobs', found.job, 'steps', found.number)}"
             f": {shorten(found.commands[0].words)})"
             for found in candidates
         )
@@ -123,11 +124,6 @@ def choose_step(
 def shorten(words: str) -> str:
     """Shorten a command at the end of a word."""
     return textwrap.shorten(words, MAX_SHOWN, placeholder=" ...")
-
-
-def _line_of_step(source: SourceText, step: FoundStep) -> int:
-    steps = source.find("jobs", step.job, "steps")
-    return int(steps.value.value[step.number - 1].start_mark.line) + 1 if steps else 0
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
@@ -167,7 +163,7 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
         raise NotMovable("its jobs are in flow style", where=where, fix=BY_HAND)
-    where = f"{where}:{entry.key.start_mark.line + 1}: jobs.{name}"
+    where = f"{where}:{source.line_number('jobs', name)}: jobs.{name}"
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
     test_steps = find_test_steps(workflow)
@@ -189,8 +185,7 @@ def reject_condition(job: MovableJob) -> None:
     condition = str(job.value["steps"][job.step - 1].get("if", ""))
     if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
-    entry = job.source.find("jobs", job.name, "steps", job.step, "if")
-    line = entry.key.start_mark.line + 1 if entry else 0
+    line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
     what = f"jobs where its condition is false would have no results: if: {condition:.60}"
     fix = "move the condition into the command of one step, or to the job, or choose another --step"
     raise NotMovable(what, where=f"{job.where}.steps[{job.step}], line {line}", fix=fix)
