@@ -71,10 +71,11 @@ def audit_matrix(
     # Without times, a plan has nothing to add to the counts.
     if output is not None or (loaded is not None and not result.undecided):
         # Imported here, as in `_next_change`: numpy and templates take as long as an audit.
-        from ciguard.audit.matrix_plan import plan_as_it_is, plan_basis, propose  # noqa: PLC0415
+        from ciguard.audit.matrix_plan import plan_basis, propose  # noqa: PLC0415
+        from ciguard.plan.fixed_shards import plan_fixed  # noqa: PLC0415
 
         basis = plan_basis(invocation.config(), result, shards, (matrix, listing), loaded)
-        plan = plan_as_it_is(basis)
+        plan = plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
         proposal = propose(basis, plan.plan) if loaded is not None else proposal
         if output is not None:
             local.write(output if output == "-" else invocation.folder / output, plan.content)

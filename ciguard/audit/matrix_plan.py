@@ -16,10 +16,9 @@ from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
 from ciguard.history.query import BaseQuery, newest_values
 from ciguard.history.stores import LoadedHistory
-from ciguard.plan.fixed_shards import FixedAssignment, plan_fixed
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
-from ciguard.plan.planner import PlanResult, Provenance, plan
+from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem import PlanInputs, PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.history.file import History
     from ciguard.model import Plan
+    from ciguard.plan.fixed_shards import FixedAssignment
+
 DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 
@@ -87,11 +88,6 @@ def plan_basis(
     )
     origin = Provenance(history=basis.history_json, notes=basis.notes)
     return PlanBasis(tests.assignment, basis.inputs, options, origin)
-
-
-def plan_as_it_is(basis: PlanBasis) -> PlanResult:
-    """Plan each test in the shards that select it."""
-    return plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
 
 
 def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
