@@ -66,11 +66,9 @@ def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
 
     A failed test step or step of the runner does not: the machine may have died.
     """
-    failed = [step.name for step in job.steps if step.conclusion == "failure"]
-    if job.conclusion != "failure" or not failed:
+    if job.conclusion != "failure" or _failed_step(job, declared) != "other_step":
         return False
-    is_test = declared is not None and any(map(declared.is_test_step, failed))
-    return not is_test and not any(name in RUNNER_STEPS for name in failed)
+    return not any(step.conclusion == "failure" and step.name in RUNNER_STEPS for step in job.steps)
 
 
 def is_run_wide(annotations: Sequence[str]) -> bool:
