@@ -29,7 +29,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
-from ciguard.report.unjudged_run import report_of_error, report_without_plan
+from ciguard.report.view import Report
 from ciguard.sources import local
 from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.guard.evaluation import PastRuns, RunOptions
     from ciguard.report.judging import GitHubOpener
-    from ciguard.report.view import Report
 
 SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
 
@@ -110,8 +109,9 @@ def command(
         past_runs = past_runs_of(invocation, options.history, github=github)
         answer = _build_report(invocation, options, past_runs, confirmation)
     except CiguardError as error:
-        is_published = bool(channels) and current_run(invocation.environ) is not None
-        answer = report_of_error(error, is_published=is_published)
+        if not channels or current_run(invocation.environ) is None:
+            raise  # nothing is published
+        answer = Report.of_error(error)
         console.err(f"ciguard report: {error}")
     text = answer.text(SUMMARY)
     rendered = {"markdown": text}
@@ -158,7 +158,7 @@ def _build_report(
         if isinstance(inputs.plan, InputError) and (jobs is not None or options.run is not None):
             # The planning job failed.
             console.err(f"ciguard report: {inputs.plan}")
-            return report_without_plan(inputs.plan, jobs or ())
+            return Report.without_plan(inputs.plan, jobs or ())
         return judge(
             context,
             inputs,

@@ -20,7 +20,7 @@ from ciguard.github.run_client import RunClient
 from ciguard.guard.evaluation import EvaluationOptions, PastRuns
 from ciguard.guard.policy import RunContext
 from ciguard.report.judging import judge
-from ciguard.report.unjudged_run import report_of_error, report_without_plan
+from ciguard.report.view import Report
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 from ciguard.sources.inputs import RunInputs, SubjectRun
 from ciguard.sources.local import ReadInputs
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.model import Plan
-    from ciguard.report.view import Report
 
 OWN_WORD: Final = b"ciguard"  # a workflow whose file has this word is judged
 STATIC_PLAN: Final = ".ciguard/plan.json"  # path that `ciguard plan --static` writes
@@ -95,7 +94,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         is_uploaded = artifacts.has_any((PLAN,))
         plan = _plan(artifacts) if is_uploaded else _static_plan(artifacts, files)
         if isinstance(plan, InputError):
-            return RemoteReport(report_without_plan(plan), config)
+            return RemoteReport(Report.without_plan(plan), config)
         recorded = artifacts.records(configuration.process_log_reader(config))
         source = RunClient(github, run.repository, run.run_id, run.run_attempt)
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
@@ -111,7 +110,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
     except RemoteError:  # of GitHub, the archives or the history: the caller tries again
         raise
     except CiguardError as error:
-        return RemoteReport(report_of_error(error))
+        return RemoteReport(Report.of_error(error))
 
 
 def _plan(artifacts: RunArtifacts) -> Plan | InputError:

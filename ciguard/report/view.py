@@ -14,6 +14,7 @@ from ciguard.compare.transitions import WORSE_KINDS, Excuse
 from ciguard.compare.wording import Shown, kind_text
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
+from ciguard.errors import ExitCode
 from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
+    from ciguard.errors import CiguardError, InputError
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.github_facts import RunFacts
+    from ciguard.guard.github_facts import NeededJob, RunFacts
     from ciguard.guard.verdict import Excused
     from ciguard.model import CaseKey, Plan, Record, Suite
 
@@ -201,6 +203,19 @@ class Report:
     why: str = ""
     problem: str = NO_PLAN
 
+    @classmethod
+    def of_error(cls, error: CiguardError) -> Report:
+        """Return the report of a run that could not be judged: it replaces an earlier report.
+
+        A comment, check or issue of an earlier push must not stay green.
+        """
+        return cls(None, int(error.exit_code), _describe(error), NOT_EVALUATED)
+
+    @classmethod
+    def without_plan(cls, error: InputError, jobs: Sequence[NeededJob] = ()) -> Report:
+        """Return the report of a run without a plan, as if the planning job failed."""
+        return cls(None, ExitCode.INCOMPLETE, _describe(error, jobs))
+
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The blocks; without contents, no test is known to have run."""
@@ -239,3 +254,11 @@ class Report:
     def page(self) -> str:
         """Return the report as an HTML page."""
         return as_format(self.blocks, "html")
+
+
+def _describe(error: CiguardError, jobs: Sequence[NeededJob] = ()) -> str:
+    """Word an error as a sentence of a comment, with the needed jobs that did not succeed."""
+    where = f"{error.where}: " if error.where else ""
+    bad = ", ".join(f"job {job.name} is {job.result!r}" for job in jobs if job.result != "success")
+    parts = [f"{where}{error.what}", bad, f"Fix: {error.fix}" if error.fix else ""]
+    return ". ".join(part for part in parts if part) + "."
