@@ -231,13 +231,17 @@ def cell_content(cell: Content | Cell) -> Content:
     return cell.content if isinstance(cell, Cell) else cell
 
 
-def join(contents: Sequence[Content], separator: str = ", ") -> tuple[Span, ...]:
-    """Join contents with a separator."""
+def join(
+    contents: Sequence[Content], separator: str = ", ", most: int | None = None
+) -> tuple[Span, ...]:
+    """Join the first contents with a separator, then " and 3 more" for those beyond `most`."""
     joined: list[Span] = []
-    for number, content in enumerate(contents):
+    for number, content in enumerate(contents[:most]):
         if number:
             joined.append(separator)
         joined.extend(spans(content))
+    if most is not None and len(contents) > most:
+        joined.append(f" and {len(contents) - most:,} more")
     return tuple(joined)
 
 

@@ -183,9 +183,7 @@ def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]
 
 
 def _names(keys: Sequence[UnitKey]) -> tuple[Span, ...]:
-    shown = [identifier(unit_name(key)) for key in keys[:MAX_NAMED]]
-    more = len(keys) - len(shown)
-    return (*join(shown), f" and {more:,} more") if more else join(shown)
+    return join([identifier(unit_name(key)) for key in keys], most=MAX_NAMED)
 
 
 def _groups(verdict: Verdict, links: Links) -> Section:

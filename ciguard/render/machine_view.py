@@ -102,6 +102,4 @@ def _low(leg: ShardMachine) -> MemoryMoment | None:
 
 
 def _running(units: Sequence[UnitKey]) -> Content:
-    named = join([identifier(unit_name(key)) for key in units[:MAX_RUNNING]])
-    more = len(units) - MAX_RUNNING
-    return (*named, f" and {more:,} more") if more > 0 else named
+    return join([identifier(unit_name(key)) for key in units], most=MAX_RUNNING)

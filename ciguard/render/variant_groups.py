@@ -73,7 +73,5 @@ def name_combinations(keys: Sequence[CaseKey | UnitKey], suites: Mapping[str, Su
 
 def link_shards(shards: Sequence[str], links: Links) -> tuple[Span, ...]:
     """Return links to the jobs of the first few shards, and the number of the others."""
-    named = dict.fromkeys(shards)
-    shown = join([Link(shard, links.job(shard)) for shard in list(named)[:MAX_NAMED]])
-    more = len(named) - MAX_NAMED
-    return (*shown, f" and {more:,} more") if more > 0 else shown
+    named = [Link(shard, links.job(shard)) for shard in dict.fromkeys(shards)]
+    return join(named, most=MAX_NAMED)
