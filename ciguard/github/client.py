@@ -161,15 +161,6 @@ class GitHub:
         Returns:
             Errors of files that were not downloaded, by position.
         """
-        return self._runner.run(self._download_all(paths, on_archive, max_bytes, budget))
-
-    async def _download_all(
-        self,
-        paths: Sequence[tuple[str, str]],
-        on_archive: Callable[[int, IO[bytes]], None],
-        max_bytes: int,
-        budget: Budget,
-    ) -> dict[int, GitHubError]:
         errors: dict[int, GitHubError] = {}
         remaining = iter(enumerate(paths))
         lasting: list[GitHubError] = []
@@ -192,12 +183,15 @@ class GitHub:
                     stream.seek(0)
                     on_archive(position, stream)
 
-        workers = [asyncio.create_task(work()) for _ in range(min(MAX_CONCURRENT, len(paths)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
+        async def work_concurrently() -> None:
+            workers = [asyncio.create_task(work()) for _ in range(min(MAX_CONCURRENT, len(paths)))]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+
+        self._runner.run(work_concurrently())
         return errors
 
     def post(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
