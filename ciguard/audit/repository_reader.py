@@ -25,7 +25,7 @@ from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.contents import file_at, folder_at
 from ciguard.github.models import Artifact, RunJob, WorkflowRun
 from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached
-from ciguard.github.run_client import RunClient, as_job, finished_runs
+from ciguard.github.run_client import RunClient, as_job, completed_runs
 from ciguard.sources.artifacts import download
 from ciguard.workflow.yaml_values import load
 
@@ -220,7 +220,7 @@ class _Reader:
 
     def runs_of(self, path: str) -> list[PastRun]:
         name = PurePosixPath(path).name
-        listed = finished_runs(self.github, self.repository, workflow=name, limit=self.extent.runs)
+        listed = completed_runs(self.github, self.repository, workflow=name, limit=self.extent.runs)
         page = f"{self.extent.reference.server_url}/{self.repository}/actions/runs"
         return [run for item in listed if (run := _past_run(item, path, page)) is not None]
 

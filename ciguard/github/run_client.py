@@ -94,34 +94,12 @@ class RunClient:
         return self._github.items(Artifact, path, key="artifacts", limit=limit)
 
 
-def finished_runs(
+def completed_runs(
     github: GitHub,
     repository: str,
     *,
     workflow: str = "",
     branch: str = "",
-    event: str = "",
-    limit: int = 30,
-) -> tuple[WorkflowRun, ...]:
-    """List the newest completed runs, the newest first, in one call.
-
-    Args:
-        workflow: file name of the workflow; "" for all workflows.
-        branch: branch at the head; for a fork's pull request the branch of the fork.
-    """
-    parameters = {"status": "completed", "branch": branch, "event": event}
-    query = "&".join(
-        f"{name}={quote(value, safe='')}" for name, value in parameters.items() if value
-    )
-    within = f"/actions/workflows/{quote(workflow, safe='')}" if workflow else "/actions"
-    path = f"/repos/{repository}{within}/runs?{query}"
-    return github.items(WorkflowRun, path, key="workflow_runs", limit=limit)
-
-
-def completed_runs(
-    github: GitHub,
-    repository: str,
-    *,
     created_from: datetime | None = None,
     limit: int | None = None,
 ) -> tuple[WorkflowRun, ...]:
@@ -131,10 +109,15 @@ def completed_runs(
     oldest run of the list.
 
     Args:
+        workflow: file name of the workflow; "" for all workflows.
+        branch: branch at the head; for a fork's pull request the branch of the fork; "" for all.
         created_from: aware; only runs whose first attempt was created then or later.
         limit: number of runs; None for all.
     """
-    path = f"/repos/{repository}/actions/runs?status=completed&exclude_pull_requests=true"
+    within = f"/actions/workflows/{quote(workflow, safe='')}" if workflow else "/actions"
+    of_branch = f"&branch={quote(branch, safe='')}" if branch else ""
+    query = f"status=completed&exclude_pull_requests=true{of_branch}"
+    path = f"/repos/{repository}{within}/runs?{query}"
     runs: dict[int, WorkflowRun] = {}
     until: datetime | None = None
     while limit is None or len(runs) < limit:

@@ -299,14 +299,14 @@ class RecordFinder:
             UsageError, GitHubError: as `on_github`.
             InputError: the branch has no such run.
         """
-        from ciguard.github.run_client import finished_runs  # noqa: PLC0415
+        from ciguard.github.run_client import completed_runs  # noqa: PLC0415
 
         this_run = self.current_run()
         workflow = this_run.workflow if this_run is not None and _is_file(this_run.workflow) else ""
         repository_ref = self._resolve_repository()
         repository = repository_ref.repository
         with self.github(repository_ref, where) as github:
-            runs = finished_runs(github, repository, workflow=workflow, branch=branch)
+            runs = completed_runs(github, repository, workflow=workflow, branch=branch, limit=30)
         own = [run for run in runs if run.event not in ("pull_request", "pull_request_target")]
         newest = max(own, key=lambda run: run.id, default=None)
         if newest is None:

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from ciguard.compare.baseline_selection import ancestry_of
 from ciguard.errors import InputError, UsageError
 from ciguard.github.client import GitHub
-from ciguard.github.run_client import finished_runs, known_ancestors
+from ciguard.github.run_client import completed_runs, known_ancestors
 from ciguard.sources.record_finder import RecordFinder
 from ciguard.sources.references import PathReference, RunId
 from ciguard.sources.repository_files import CheckoutFiles
@@ -222,7 +222,7 @@ def test_ancestors_from_github(server: FakeGitHub) -> None:
     server.commits_of[f"{shas[1]}...{shas[4]}"] = shas[2:5]
     with GitHub(server.address, SecretStr(TOKEN)) as github:
         assert known_ancestors(github, REPOSITORY, shas[1], shas[4]) == set(shas[1:])
-        assert [one.id for one in finished_runs(github, REPOSITORY, branch="main")] == [5]
+        assert [one.id for one in completed_runs(github, REPOSITORY, branch="main")] == [5]
 
 
 def git(folder: Path, *words: str) -> str:
