@@ -109,10 +109,11 @@ class _Reader:
 
     def read(self) -> RepositoryRuns:
         facts = repository_facts(self.github, self.repository)
-        workflows = self.workflows(facts.default_branch)
+        branch = facts.default_branch or ""
+        workflows = self.workflows(branch)
         required = self.ask(
             "required_checks",
-            lambda: required_checks(self.github, self.repository, facts.default_branch),
+            lambda: required_checks(self.github, self.repository, branch),
         )
         if required is None:
             self.miss("required_checks", 0, 1)
@@ -128,7 +129,7 @@ class _Reader:
         return RepositoryRuns(
             name=self.repository,
             url=f"{self.extent.reference.server_url}/{self.repository}",
-            branch=facts.default_branch,
+            branch=branch,
             workflows=workflows,
             test_workflows=chosen,
             required_checks=required,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.models import GitHubJson
+from ciguard.github.models import GitHubJson, Repository
 
 if TYPE_CHECKING:
     from ciguard.github.client import GitHub
@@ -30,14 +30,6 @@ class RateLimit(GitHubJson):
     """`rate` is the limit of ordinary calls."""
 
     rate: Calls
-
-
-class RepositoryFacts(GitHubJson):
-    """Facts about a repository that a token can see."""
-
-    full_name: str
-    default_branch: str = ""
-    private: bool = False
 
 
 class BranchRule(GitHubJson):
@@ -68,9 +60,9 @@ def version_of(github: GitHub) -> str:
     return github.item(Meta, "/meta").installed_version
 
 
-def repository_facts(github: GitHub, repository: str) -> RepositoryFacts:
+def repository_facts(github: GitHub, repository: str) -> Repository:
     """Read a repository; GitHubError of status 404 if it does not exist for the token."""
-    return github.item(RepositoryFacts, f"/repos/{repository}")
+    return github.item(Repository, f"/repos/{repository}")
 
 
 def may_read(github: GitHub, path: str) -> bool:

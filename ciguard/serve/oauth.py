@@ -17,16 +17,12 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.models import GitHubJson
+from ciguard.github.models import Account, GitHubJson
 from ciguard.github.retry import RetryPolicy
 
 SCOPE: Final = "repo"
 TIMEOUT_S: Final = 10.0  # a person waits
 _RETRY: Final = RetryPolicy(attempts=2, total_s=2.0)
-
-
-class _User(GitHubJson):
-    login: str
 
 
 class _Repository(GitHubJson):
@@ -93,7 +89,7 @@ def login_of(api_url: str, token: SecretStr) -> str:
         GitHubError: the token is invalid (status 401), or GitHub does not answer.
     """
     with GitHub(api_url, token, retry_policy=_RETRY, timeout_s=TIMEOUT_S) as github:
-        return github.item(_User, "/user").login
+        return github.item(Account, "/user").login
 
 
 def private_repositories(api_url: str, token: SecretStr) -> frozenset[int]:
