@@ -10,7 +10,6 @@ from ciguard.doctor.checks import (
     check_rate_limit,
     document,
     error,
-    has_errors,
     ok,
     warn_of_undetected_skip,
     warning,
@@ -41,12 +40,6 @@ def test_json_has_the_same_checks() -> None:
     found = as_json(CHECKS)
     assert (found["schema"], found["errors"], found["warnings"]) == (1, 1, 1)
     assert [one["name"] for one in found["checks"]] == ["git", "history", "install"]
-
-
-def test_warnings_are_no_errors() -> None:
-    assert has_errors(CHECKS)
-    assert not has_errors(CHECKS[:2])
-    assert not has_errors([])
 
 
 @pytest.mark.parametrize(("left", "level"), [(5000, "ok"), (100, "ok"), (99, "warning")])

@@ -157,27 +157,6 @@ def test_log_over_the_size_limit_is_an_error(
         run.log_end(run.jobs()[0])
 
 
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (Fault(status=404, message="Not Found"), "404"),
-        (Fault(status=500, times=9), "500"),
-        (Fault(status=502, text="<html>", times=9), "502"),
-        (Fault(status=0, times=9), "no answer"),
-        (Fault(status=429, headers={"Retry-After": "3600"}), "wait 3600 s"),
-        (Fault(status=200, text="<html>Log in</html>"), "expected"),
-    ],
-)
-def test_each_server_fault_is_a_github_error(
-    server: FakeGitHub, run: RunClient, fault: Fault, expected: str
-) -> None:
-    add_job(server, "tests (01)")
-    server.faults.append(fault)
-    with pytest.raises(GitHubError, match=expected) as reported:
-        run.jobs()
-    assert TOKEN not in str(reported.value)
-
-
 def test_artifacts_and_pulls_of_a_commit(
     server: FakeGitHub, github: GitHub, run: RunClient
 ) -> None:

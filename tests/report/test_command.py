@@ -103,16 +103,6 @@ def test_comment_is_created_then_unchanged_then_updated(job: Job, server: FakeGi
     assert "assert 1 &#61;&#61; 2" in second or "assert 1 == 2" in second
 
 
-def test_read_only_token_adds_a_note_to_the_summary(job: Job, server: FakeGitHub) -> None:
-    server.tokens[TOKEN] = Login(may_write=False)
-    done = job.report("--comment", "--github")
-    assert server.bodies() == []
-    summary = (job.folder / "summary.md").read_text()
-    assert summary.startswith("### :white_check_mark: PASSED")
-    assert "pull-requests: write" in summary
-    assert TOKEN not in done.stdout + done.stderr + summary
-
-
 def test_without_a_pull_request_there_is_no_comment(job: Job, server: FakeGitHub) -> None:
     (job.folder / "event.json").write_text("{}")
     done = job.report("--comment", GITHUB_EVENT_NAME="push")

@@ -270,7 +270,7 @@ def test_missing_permission_is_a_note_that_names_it(
     job.report(f"--{refused}", expect=10 if refused == "issue" else 0)
     note = job.summary().strip().splitlines()[-1]
     assert note.startswith(f"The {refused} could not be written with this token")
-    assert "write" in note
+    assert ("pull-requests: write" if refused == "comment" else "write") in note
 
 
 def test_github_fault_is_reported_and_does_not_hide_the_verdict(
