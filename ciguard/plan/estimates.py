@@ -228,6 +228,11 @@ def _memory_spread(
     mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
+    if observations.lower_bound_bytes is not None:
+        # With children, samples miss the peak in most runs: the largest is the nearest to it.
+        lower = observations.lower_bound_bytes
+        (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), len(peak_bytes))
+        mean = np.where(unmeasured, mean, np.fmax(mean, largest))
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
     mean = np.where(unmeasured, planned, mean)
     variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
@@ -235,13 +240,10 @@ def _memory_spread(
 
 
 def largest_peaks(observations: Observations) -> Floats:
-    """Return the largest possible peak delta of each row, with the children of its process."""
-    peaks = observations.peak_delta_bytes
-    if observations.upper_bound_bytes is not None:
-        peaks = upper_or_measured(peaks, observations.upper_bound_bytes)
-    if observations.lower_bound_bytes is None:
-        return peaks
-    return np.where(np.isnan(peaks), peaks, np.fmax(peaks, observations.lower_bound_bytes))
+    """Return the largest possible peak delta of each row."""
+    if observations.upper_bound_bytes is None:
+        return observations.peak_delta_bytes
+    return upper_or_measured(observations.peak_delta_bytes, observations.upper_bound_bytes)
 
 
 def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:
