@@ -47,7 +47,7 @@ _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
 # the tails of Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and
 # observed risks agree best, of real peaks and normal noise (`benchmarks/plan_memory_risk.py`).
 MEMORY_RESIDUAL_RATIO: Final = 0.8
-MIN_MEMORY_RATIO: Final = 0.02
+MIN_MEMORY_RATIO: Final = 0.0
 # The simulated leg never stops early: otherwise it would avoid the overrun that is to be predicted.
 _UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 

@@ -46,13 +46,15 @@ class TreeMemory:
         self._pids: set[int] = set()
         self._scanned_s = float("-inf")
         self._last_pid = b""
+        self._known: set[int] = set()  # of the last reading
         # With several processes, by time; None as long as no one reads them.
         self.sizes: Optional[List[Tuple[float, int]]] = None
 
     def read_bytes(self, now_s: float) -> int | None:
         """Return the resident memory now; None if no process of the tree can be read.
 
-        A process that has ended and was not waited for has 0, which counts as unreadable.
+        A process that has ended and was not waited for has 0, which counts as unreadable. A child
+        counts from its second reading on: between fork and exec it shows its parent's pages.
         """
         before, self._last_pid = self._last_pid, last_pid()
         if now_s - self._scanned_s >= RESCAN_S or self._last_pid != before or not self._pids:
@@ -62,9 +64,11 @@ class TreeMemory:
         for pid in tuple(self._pids):
             try:
                 with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
-                    total += int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
+                    size = int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
+                total += size if pid in self._known or not self._known else 0
             except (OSError, IndexError):
                 self._pids.discard(pid)
+        self._known = set(self._pids)
         if self.sizes is not None and len(self._pids) > 1:
             self.sizes.append((now_s, total))
         return total or None

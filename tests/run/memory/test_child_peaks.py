@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +45,34 @@ def test_children_of_tests_side_by_side_are_of_none(tmp_path: Path) -> None:
     workers = replace(PYTEST, args=("-n", "2"))
     record = start_shard(tmp_path, plan_of(UNITS, suites={"": workers})).wait(0).record()
     assert [line.peak_lower_bytes for line in record.results] == [None, None, None]
+
+
+def holder() -> subprocess.Popen[str]:
+    """Start a process that holds 60 MiB until its input ends."""
+    code = "import sys; held = b'x' * (60 << 20); print(flush=True); sys.stdin.read()"
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdin=pipe, stdout=pipe, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_child_counts_from_its_second_reading_on() -> None:
+    """Between fork and exec it shows its parent's pages."""
+    tree = TreeMemory(os.getpid())
+    with holder() as one:
+        before = tree.read_bytes(0.0)
+        assert before is not None
+        with holder() as two:
+            first, second = tree.read_bytes(1.0), tree.read_bytes(2.0)
+            assert first is not None
+            assert second is not None
+            assert first < before + 20 * MIB
+            assert second > before + 50 * MIB
+            two.communicate("")
+        one.communicate("")
 
 
 def test_sizes_are_attributed_by_time() -> None:
