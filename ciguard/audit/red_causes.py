@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.audit.declared_jobs import DEFAULT_LIMIT_S, DeclaredJob, DeclaredJobs
 from ciguard.audit.repository_runs import PastRun, RepositoryRuns, distinct
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
@@ -18,6 +17,8 @@ from ciguard.model.jobs import Job, last_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 
 
 Cause = Literal[
@@ -127,13 +128,8 @@ def _job_cause(
 ) -> Cause | None:
     """Return the cause of a red job; None where another job of the run is the cause."""
     limit_s = declared.limit_s if declared is not None else None
-    facts = JobEvidence(
-        job,
-        annotations=annotations.get(job.id),
-        limit_s=limit_s or DEFAULT_LIMIT_S,
-        of_run=of_run,
-    )
-    end = diagnose(facts, None)
+    texts = annotations.get(job.id)
+    end = diagnose(JobEvidence(job, annotations=texts, limit_s=limit_s, of_run=of_run), None)
     if end.cause is not None and end.cause.kind == "cancelled_by_fail_fast":
         return None
     cause: Cause = next((candidate for candidate in CAUSES if candidate == end.ending), "unknown")
