@@ -132,6 +132,7 @@ def compare_run(
     if not complete:  # missing tests take their numbers with them: that is no gain
         durations, memory = _replace_state((durations, memory), "improved", "incomplete")
     past, other_conditions = past_metrics(history, choice.used, given, candidate.conditions)
+    known = base, candidate, history, choice.used, given
     known_runs = baseline_info(history, choice, given, table)
     unjudged: UnjudgedReason | None = (
         "same run" if is_itself else _why_unjudged(table, (durations, memory), known_runs)
@@ -147,7 +148,7 @@ def compare_run(
             transitions=changes,
             lost_units=lost,
             legs=leg_changes(base, candidate, verdicts.speed),
-            totals=totals(base, candidate, history, choice.used, given, complete=complete),
+            totals=totals(*known, complete=complete, previous=previous),
             durations=durations,
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_matrix import BaselineInfo
     from ciguard.compare.billed_minutes import Cost
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total
+    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total, TotalName
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
     from ciguard.compare.metric_changes import ConditionChange, Metrics, Neighbours
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
+    from ciguard.compare.statistics import Tier
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
@@ -117,6 +118,7 @@ class Comparison:
         enough = len(self.baseline.runs) >= MIN_RUNS_TO_CONFIRM
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
         tiers = [*(change.tier for change in changes), *(leak.tier for leak in self.leaks)]
+        tiers += [tier for _, tier in self.growths]
         return enough and (self.suite_speed.verdict.startswith("maybe") or "suspect" in tiers)
 
     @property
@@ -126,6 +128,11 @@ class Comparison:
         False over too few baseline runs: then no number has a verdict.
         """
         return self.unjudged_reason is None and any(total.is_doubled for total in self.totals)
+
+    @property
+    def growths(self) -> frozenset[tuple[TotalName, Tier]]:
+        """The totals that grew, with their tier: memory of a GPU, and swap."""
+        return frozenset((total.name, total.tier) for total in self.totals if total.tier)
 
     @property
     def is_incomplete(self) -> bool:
@@ -155,6 +162,8 @@ class Comparison:
         leaked = any(leak.tier == "confirmed" for leak in self.leaks)
         met: dict[FailCondition, bool] = {
             "memory": bool(self.memory.of_tier("confirmed")) or leaked,
+            "gpu-memory": ("gpu_bytes", "confirmed") in self.growths,
+            "swap": ("swap_growth_bytes", "confirmed") in self.growths,
             "duration": bool(self.durations.of_tier("confirmed"))
             or self.suite_speed.verdict == "slower",
             "metric": "worse" in self.metrics.verdicts,
@@ -193,12 +202,12 @@ def state_of(comparison: Comparison) -> State:
     transitions, speed = comparison.transitions, comparison.suite_speed.verdict
     kinds = {case.kind for case in transitions}
     words = {comparison.durations.verdict, comparison.memory.verdict}
-    leaks = {leak.tier for leak in comparison.leaks}
+    tiers = {leak.tier for leak in comparison.leaks} | {tier for _, tier in comparison.growths}
     if comparison.incomplete_reasons:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
-    worse |= speed == "slower" or "confirmed" in leaks or bool({"worse", "mixed"} & metrics.keys())
+    worse |= speed == "slower" or "confirmed" in tiers or bool({"worse", "mixed"} & metrics.keys())
     # Removed tests take their failures, time and memory with them: that is no gain.
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
@@ -209,7 +218,7 @@ def state_of(comparison: Comparison) -> State:
     better &= not has_missing_tests(transitions) and not comparison.metrics.missing_exact
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in leaks:
+    if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in tiers:
         return "suspect"
     if comparison.is_doubled:
         return "suspect"

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, usable
+from ciguard.compare.measure_changes import memory_tier
 from ciguard.compare.run_columns import index_in, leg_from_history
 from ciguard.compare.transitions import INTERRUPTED, statuses
 from ciguard.history.query import STEADY_S
-from ciguard.model.machine_use import NOT_MEASURED, MachineUse
+from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
+from ciguard.model.record import largest_by_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ciguard.compare.run_columns import Floats, Run, RunLeg
+    from ciguard.compare.statistics import Tier
     from ciguard.history.file import History
     from ciguard.model import CaseKey, Ending, Plan, UnitKey
 
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
 MIN_OVERLAP: Final = 0.9
 DOUBLE: Final = 2.0  # times the sum before: runners never differ by so much
 
-TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
+TotalName = Literal[
+    "makespan_s", "sum_s", "peak_bytes", "gpu_bytes", "swap_growth_bytes", "tests_s"
+]
 IncompleteKind = Literal["ended", "no_record", "no_result"]
 
 
@@ -58,8 +63,9 @@ class LegChange:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A total of a run, uncorrected: slowest leg, sum of legs, largest peak, or sum of tests.
+    """A total of a run, uncorrected: slowest leg, sum of legs, a largest size, or sum of tests.
 
+    `device` is that of GPU memory. `tier`: that of memory of a GPU and swap that grew, or None.
     `before` is the median of `n` complete baseline runs; `after` is None for an incomplete run.
     `tests_s` is the sum of `n` tests that passed in the base and the candidate.
     """
@@ -68,6 +74,8 @@ class Total:
     before: float
     after: float | None
     n: int
+    device: str = ""
+    tier: Tier | None = None
 
     @property
     def is_doubled(self) -> bool:
@@ -120,6 +128,7 @@ def totals(
     bases: Sequence[Run],
     *,
     complete: bool,
+    previous: Run | None = None,
 ) -> tuple[Total, ...]:
     """Return the totals of the candidate and the baseline, of complete runs only.
 
@@ -129,6 +138,7 @@ def totals(
         used: positions of the used runs in the history.
         bases: runs that are not in the history.
         complete: the candidate has all of its legs.
+        previous: an earlier run of the same change.
     """
     runs = (
         [[leg_from_history(leg) for leg in history.runs[n].legs] for n in used] if history else []
@@ -136,13 +146,18 @@ def totals(
     runs += [list(run.legs) for run in bases]
     known = [_measures(legs) for legs in runs if legs and all(leg.complete for leg in legs)]
     now = _measures(candidate.legs) if complete and candidate.complete else {}
-    names: tuple[TotalName, ...] = ("makespan_s", "sum_s", "peak_bytes")
-    values = {name: [run[name] for run in known if run.get(name)] for name in names}
-    sums = [
-        Total(name, float(np.median(before)), now.get(name), len(before))
-        for name, before in values.items()
-        if before and (now.get(name) or not complete)
-    ]
+    earlier = _measures(previous.legs) if previous is not None else {}
+    sums = []
+    for key in dict.fromkeys(key for run in known for key in run):
+        before, after = [run[key] for run in known if key in run], now.get(key)
+        usual, (name, device) = float(np.median(before)), key
+        if after is None and complete:
+            continue
+        tier = None
+        if name == "gpu_bytes" or (name == "swap_growth_bytes" and (after or 0) >= SWAPPED_BYTES):
+            tier = memory_tier(before, after, earlier.get(key)) if after is not None else None
+        if name != "swap_growth_bytes" or max(usual, after or 0) >= SWAPPED_BYTES:
+            sums.append(Total(name, usual, after, len(before), device, tier))
     of_tests = _total_of_tests(base, candidate) if base is not None else None
     return tuple(sums if of_tests is None else [*sums, of_tests])
 
@@ -156,14 +171,19 @@ def _total_of_tests(base: Run, candidate: Run) -> Total | None:
     return Total("tests_s", float(before[both].sum()), float(after[both].sum()), int(both.sum()))
 
 
-def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
-    """Return the totals of a complete run: times only if each leg has one."""
-    totals: dict[TotalName, float] = {}
+def _measures(legs: Sequence[RunLeg]) -> dict[tuple[TotalName, str], float]:
+    """Return the totals of a complete run, by name and device: times only if each leg has one."""
+    totals: dict[tuple[TotalName, str], float] = {}
     walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
-    if walls_s and len(walls_s) == len(legs):
-        totals = {"makespan_s": max(walls_s), "sum_s": sum(walls_s)}
-    peaks = [leg.peak_bytes for leg in legs if leg.peak_bytes is not None]
-    return {**totals, "peak_bytes": max(peaks)} if peaks else totals
+    if any(walls_s) and len(walls_s) == len(legs):
+        totals = {("makespan_s", ""): max(walls_s), ("sum_s", ""): sum(walls_s)}
+    if peaks := [leg.peak_bytes for leg in legs if leg.peak_bytes]:
+        totals["peak_bytes", ""] = max(peaks)
+    for device, size_bytes in largest_by_gpu(leg.machine.gpu_bytes for leg in legs).items():
+        totals["gpu_bytes", device] = size_bytes
+    if growths := [leg.machine.swap_growth for leg in legs if leg.machine.swap_growth]:
+        totals["swap_growth_bytes", ""] = max(growth.size_bytes for growth in growths)
+    return totals
 
 
 def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:

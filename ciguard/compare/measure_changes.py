@@ -12,7 +12,7 @@ modes, so a change must exceed both the median and the extreme of the baseline.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from ciguard.history.file import BOUNDS
 from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -462,39 +462,57 @@ def judge_memory(
         comparable: cases that passed in this run.
         previous: peak deltas and bounds of an earlier run of the same change, by case.
     """
-    names = ("peak_delta_bytes", *BOUNDS)
+    is_bound, names = run.has_bounds, ("peak_delta_bytes", *BOUNDS)
     values = {name: np.where(comparable, run.measured(name), np.nan) for name in names}
-    is_bound = run.has_bounds if table.peak_bounds is not None else None
 
     def inputs(sign: int) -> CaseInput:
-        effects = [
-            None if one is None else _memory_effects(table, one, is_bound, sign)
-            for one in (values, previous)
-        ]
-        assert effects[0] is not None
+        past, reference = _past_memory(table, is_bound, sign)
+        effects, bound = _memory_effects(past, reference), BOUNDS[0 if sign > 0 else 1]
+
+        def effects_of(columns: Mapping[str, Floats]) -> Effects:
+            return effects(np.where(is_bound, columns[bound], columns["peak_delta_bytes"]))
+
         return CaseInput(
             run,
             "peak_delta_bytes",
-            effects[0],
-            effects[1],
+            effects_of(values),
+            None if previous is None else effects_of(previous),
             MEMORY_THRESHOLDS,
             MEMORY_THRESHOLDS,
-            baseline_extremes=table.peak_delta_bytes,
+            baseline_extremes=past,
             is_bound=is_bound,
         )
 
     worse = inputs(1)
     paid_once = _paid_once(worse, table)
-    verdict = classify(
-        replace(worse, paid_once=paid_once), worse if is_bound is None else inputs(-1)
-    )
-    few = ~np.isnan(values["peak_delta_bytes"])
-    few &= count_values(table.peak_delta_bytes) < MIN_BASELINE_RUNS
+    better = worse if table.peak_bounds is None else inputs(-1)
+    verdict = classify(replace(worse, paid_once=paid_once), better)
+    few = ~np.isnan(worse.numbers.after) & (worse.numbers.n < MIN_BASELINE_RUNS)
     return replace(
         verdict,
         measured_otherwise=int((few & (table.other_method > 0)).sum()),
         paid_once=int((few & (table.other_standing > 0)).sum() + paid_once.sum()),
     )
+
+
+def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:
+    """Return the tier of growth of a run's own memory, by the rule for tests; None without growth.
+
+    Args:
+        past: values of baseline runs.
+        previous: value of an earlier run of the same change.
+    """
+    table = np.array([past], np.float64)
+    effects = _memory_effects(table, medians(_memory_logs(table)))
+    runs = [after] if previous is None else [after, previous]
+    grown = [
+        bool(effects(np.array([value])).is_significant(MEMORY_THRESHOLDS, 1, table)[0])
+        for value in runs
+    ]
+    if not grown[0]:
+        return None
+    is_sure = grown == [True, True] and len(past) >= MIN_RUNS_TO_CONFIRM
+    return "confirmed" if is_sure else "suspect"
 
 
 def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
@@ -506,53 +524,39 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     standing in its process is not known is judged alone.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
-    peaks = table.peak_delta_bytes
-    retained = (
-        np.full(peaks.shape, np.nan) if table.retained_bytes is None else table.retained_bytes
-    )
-    usual = medians(retained)
-    within = standings(run) > 0
     with np.errstate(invalid="ignore"):
-        within &= numbers.is_significant(floor, 1, peaks)
-        excess = peaks - numbers.before[:, None]
+        within = numbers.is_significant(floor, 1, inputs.baseline_extremes) & (standings(run) > 0)
+        if not within.any():
+            return within
+        excess = table.peak_delta_bytes - numbers.before[:, None]
         jumps = excess >= MIN_JUMP_BYTES
         jumps &= (jumps.sum(axis=1) <= np.maximum(1, numbers.n // SELDOM))[:, None]
-        amount = numbers.after - numbers.before
-        for past, now in (
-            (excess, amount),
-            (
-                excess - (retained - usual[:, None]),
-                amount - (run.measured("retained_bytes") - usual),
-            ),
-        ):
-            largest = np.nanmax(past[jumps], initial=0.0)
-            within &= ~(now >= largest + floor.amount)
+        parts = [(excess, numbers.after - numbers.before)]
+        if (kept := table.retained_bytes) is not None:
+            usual = medians(kept)
+            own = parts[0][1] - (run.measured("retained_bytes") - usual)
+            parts.append((excess - (kept - usual[:, None]), own))
+        for past, now in parts:
+            within &= ~(now >= np.nanmax(past[jumps], initial=0.0) + floor.amount)
     return within
 
 
-def _memory_effects(
-    table: BaselineMatrix, values: Mapping[str, Floats], is_bound: Flags | None, sign: int
-) -> Effects:
-    """Return the effects of peak deltas, or of their nearer bounds in the direction of `sign`."""
-    peaks = table.peak_delta_bytes
-    exact = _effects(peaks, medians(_memory_logs(peaks)), values["peak_delta_bytes"])
-    if is_bound is None or table.peak_bounds is None:
-        return exact
-    lower, upper = table.peak_bounds
-    name, past, other, extreme = (
-        ("peak_lower_bytes", upper, lower, np.fmax)
-        if sign > 0
-        else ("peak_upper_bytes", lower, upper, np.fmin)
+def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:
+    """Return the values of the baseline and the logarithm that is compared with each case's.
+
+    Of peaks between bounds, the values are the bounds that are nearer for a change of this sign.
+    """
+    past, reference = table.peak_delta_bytes, medians(_memory_logs(table.peak_delta_bytes))
+    if table.peak_bounds is None:
+        return past, reference
+    farther, nearer = table.peak_bounds if sign > 0 else table.peak_bounds[::-1]
+    extreme = np.fmax if sign > 0 else np.fmin
+    # Of a peak with only the farther bound, that one must be exceeded: it is beyond.
+    nearest = extreme.reduce(extreme(nearer, farther), axis=1)
+    return (
+        np.where(is_bound[:, None], nearer, past),
+        np.where(is_bound, _memory_logs(nearest), reference),
     )
-    # Of a peak with only the other bound, that one must be exceeded: it is beyond.
-    nearest = extreme.reduce(extreme(past, other), axis=1)
-    nearest[count_values(past) == 0] = np.nan
-    bound = _effects(past, _memory_logs(nearest), values[name])
-    columns: dict[str, Any] = {
-        name: np.where(is_bound, getattr(bound, name), getattr(exact, name))
-        for name in ("before", "after", "difference", "error", "n")
-    }
-    return replace(exact, **columns)
 
 
 def _memory_logs(sizes: Floats) -> Floats:
@@ -560,11 +564,16 @@ def _memory_logs(sizes: Floats) -> Floats:
     return logs
 
 
-def _effects(past: Floats, reference: Floats, after: Floats) -> Effects:
-    """Return the effects of memory against a value of the baseline, a logarithm."""
+def _memory_effects(past: Floats, reference: Floats) -> Callable[[Floats], Effects]:
+    """Return a function that gives the effects of values against the baseline."""
     number = count_values(past)
+    reference = np.where(number > 0, reference, np.nan)
     before = np.exp(reference) - OFFSET_BYTES
     finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
     scale = np.maximum(moderated_scale(_memory_logs(past), reference), finest)
     error = prediction_error(scale, number)
-    return Effects(before, after, _memory_logs(after) - reference, error, number, OFFSET_BYTES)
+
+    def effects(after: Floats) -> Effects:
+        return Effects(before, after, _memory_logs(after) - reference, error, number, OFFSET_BYTES)
+
+    return effects

@@ -15,7 +15,7 @@ from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRu
 from ciguard.logs.process_logs import LogMetric
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
-from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
+from ciguard.model.machine_use import NOT_MEASURED, MachineUse, MemoryMoment, machine_use
 from ciguard.model.standing import standing_of
 
 if TYPE_CHECKING:
@@ -246,6 +246,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
 
 def leg_from_history(leg: HistoryLeg) -> RunLeg:
     """Return a leg of the history."""
+    growth = leg.swap_growth_bytes
     return RunLeg(
         shard=leg.shard,
         job=leg.job,
@@ -257,6 +258,10 @@ def leg_from_history(leg: HistoryLeg) -> RunLeg:
         probe_s=leg.runner.probe_s,
         pool=leg.runner.pool,
         units=sum(planned.units for planned in leg.planned) if leg.planned is not None else None,
+        machine=MachineUse(
+            gpu_bytes=leg.gpu_bytes or {},
+            swap_growth=None if growth is None else MemoryMoment(growth, 0.0),
+        ),
     )
 
 

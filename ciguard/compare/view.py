@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.jobs import JobChange, JobsComparison, JobsState
-    from ciguard.compare.legs import LegChange, LostUnits, TotalName
+    from ciguard.compare.legs import LegChange, LostUnits
     from ciguard.compare.metric_changes import MetricCount
     from ciguard.compare.transitions import Transition
     from ciguard.compare.wording import Fact
@@ -87,12 +87,6 @@ JOBS_STATES: Final[dict[JobsState, doc.State]] = {
 MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
     "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
     "wall_s": ("durations", "Durations of tests", 8),
-}
-TOTALS: Final[dict[TotalName, str]] = {
-    "makespan_s": "slowest shard",
-    "sum_s": "sum of the shards",
-    "tests_s": "sum of the tests",
-    "peak_bytes": "largest peak",
 }
 VISIBLE_SPEED: Final = 0.02  # a smaller correction does not show in a table
 MAX_OPEN: Final = 5  # unconfirmed large changes; more of them are folded
@@ -411,14 +405,14 @@ def _both_runs(comparison: Comparison, facts: frozenset[Fact], links: Links) -> 
 def _totals(comparison: Comparison, facts: frozenset[Fact]) -> Facts:
     rows: list[tuple[str, Content]] = []
     for total in comparison.totals:
-        show = size if total.name == "peak_bytes" else duration
+        show = size if total.name.endswith("_bytes") else duration
         after = _placeholder(comparison) if total.after is None else show(total.after)
         n = count_of(total.n, "baseline run")
         if total.name == "tests_s":
             n = f"{count_of(total.n, 'test')} that passed in both"
         elif total.n > 1:
             n = f"median of {n}"
-        rows.append((TOTALS[total.name], f"{show(total.before)} ({n}) -> {after}"))
+        rows.append((words.total_title(total), f"{show(total.before)} ({n}) -> {after}"))
     if cost := _costs(comparison):
         rows.append(("billed", cost))
     known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
@@ -455,7 +449,7 @@ def _notes(comparison: Comparison, facts: frozenset[Fact]) -> Iterator[str]:
 def _legs(comparison: Comparison, links: Links) -> Table:
     """Return the table of shards."""
     has_gpus = any(
-        leg.machine_before.gpu_total or leg.machine_after.gpu_total for leg in comparison.legs
+        leg.machine_before.gpu_bytes or leg.machine_after.gpu_bytes for leg in comparison.legs
     )
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
@@ -470,7 +464,7 @@ def _legs(comparison: Comparison, links: Links) -> Table:
 
 def _leg(name: str, leg: LegChange, links: Links, *, has_gpus: bool) -> Row:
     gpus = [
-        machine.gpu_total.size_bytes if machine.gpu_total is not None else None
+        sum(machine.gpu_bytes.values()) or None
         for machine in (leg.machine_before, leg.machine_after)
     ]
     return (

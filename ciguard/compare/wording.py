@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason
     from ciguard.compare.jobs import JobChange, JobsComparison
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits
+    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total, TotalName
     from ciguard.compare.run_columns import RunInfo
     from ciguard.model import CaseKey, Ending, UnitKey
 
@@ -96,6 +96,14 @@ ONE_RUN_EACH: Final = (
     "durations and memory were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
+TOTALS: Final[dict[TotalName, str]] = {
+    "makespan_s": "slowest shard",
+    "sum_s": "sum of the shards",
+    "tests_s": "sum of the tests",
+    "peak_bytes": "largest peak",
+    "gpu_bytes": "memory of GPU {device}",
+    "swap_growth_bytes": "swap growth",
+}
 PAID_ONCE: Final = (
     "each began its process, or had as large a cost as other tests have once in a process"
 )
@@ -311,6 +319,20 @@ def doubled_texts(comparison: Comparison) -> Iterator[str]:
         elif total.is_doubled:
             before = duration(total.before)
             yield f"the shards took {duration(total.after)} in sum, {before} in the baseline"
+
+
+def total_title(total: Total) -> str:
+    """Return "slowest shard", "memory of GPU 0"."""
+    return TOTALS[total.name].format(device=total.device)
+
+
+def growth_texts(totals: Iterable[Total]) -> Iterator[str]:
+    """Word the totals of memory that grew: "memory of GPU 0: suspect (1 GiB -> 2 GiB, n=12)"."""
+    for total in totals:
+        if total.tier and total.after is not None:
+            tier = "confirmed regression" if total.tier == "confirmed" else total.tier
+            change = f"{size(total.before)} -> {size(total.after)}"
+            yield f"{total_title(total)}: {tier} ({change}, n={total.n})"
 
 
 def endings_text(leg: LegChange) -> str:
@@ -583,7 +605,7 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
         yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
     if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
         yield "suite_speed", suite_speed_text(comparison.suite_speed)
-    for text in doubled_texts(comparison):
+    for text in (*growth_texts(comparison.totals), *doubled_texts(comparison)):
         yield None, text
     if text := verdicts_text(comparison.metrics):
         yield None, f"metrics: {text}"

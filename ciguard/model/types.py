@@ -116,8 +116,9 @@ AFTER_TESTS_S: Final = 5.0  # a process that takes longer to end after its last 
 
 # Findings of a comparison that may fail a run: `policy.fail_on`, `--fail-on`.
 FailCondition = Literal[
-    "new-failure", "timeout", "oom", "memory", "duration", "metric", "incomplete"
-]
+    "new-failure", "timeout", "oom", "memory", "gpu-memory", "swap", "duration", "metric",
+    "incomplete",
+]  # fmt: skip
 FAIL_CONDITIONS: Final[tuple[FailCondition, ...]] = get_args(FailCondition)
 
 EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite with only skipped tests

@@ -1,7 +1,7 @@
 """The values that the next run of a pull request needs, as shortened records. Pure.
 
-A shortened record has a leg's first line, results and end; a result has only the keys that a
-comparison of numbers needs. The reader of records reads it.
+A shortened record has a leg's first line, results, extreme samples and end; a result has only the
+keys that a comparison of numbers needs. The reader of records reads it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.record.lines import encode
-from ciguard.model import EndLine, Record, Result
+from ciguard.model import EndLine, Record, Result, SampleLine
+from ciguard.model.machine_use import machine_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +42,11 @@ def _lines(record: Record) -> Iterator[bytes]:
         return
     yield encode(record.header)
     yield from map(encode, map(_compact, record.results))
+    use = machine_use(record.samples)
+    growth = use.swap_growth.size_bytes if use.swap_growth is not None else None
+    if use.gpu_bytes or growth is not None:  # two samples: growth is that since the first one
+        yield encode(SampleLine(0.0, swap_used_bytes=None if growth is None else 0))
+        yield encode(SampleLine(0.0, swap_used_bytes=growth, gpu_bytes=use.gpu_bytes))
     if record.end is not None and not record.damage:
         yield encode(replace(record.end, counts={}))
     else:

@@ -50,15 +50,21 @@ def died(unit: str, ending: str, **more: Any) -> Result:
 
 
 def leg_lines(shard: str, results: Sequence[Result], **facts: Any) -> list[Line]:
-    """What a leg writes; `facts` are of its shard line, and `ending`, `wall_s`, `peak_mib`, and the
-    `execution` that its framework announced.
+    """What a leg writes; `facts` are of its shard line, and `ending`, `wall_s`, `peak_mib`,
+    `swap_mib`, `gpu_mib` by device, and the `execution` that its framework announced.
     """
     ending, execution = facts.pop("ending", "completed"), facts.pop("execution", None)
     wall_s, peak = facts.pop("wall_s", 10.0), facts.pop("peak_mib", 500)
+    facts_of_gpus, swap = facts.pop("gpu_mib", {}), facts.pop("swap_mib", None)
     values: dict[str, Any] = {"plan_id": "p", "run_id": 1, "run_attempt": 1, "branch": "main"}
     runner = Runner("default", 4, 16384 * MIB, probe_s=0.3)
     header = ShardLine(**{**values, "shard": shard, "runner": runner, **facts})
-    lines: list[Line] = [header, SampleLine(1.0, tree_bytes=peak * MIB)]
+    gpus = {device: mib * MIB for device, mib in facts_of_gpus.items()}
+    lines: list[Line] = [
+        header,
+        SampleLine(0.5, swap_used_bytes=None if swap is None else 7 * MIB),
+        SampleLine(1.0, peak * MIB, None, None, swap and (7 + swap) * MIB, gpu_bytes=gpus),
+    ]
     for result in results:
         lines += [StartLine(result.unit, result.suite, result.variant, 1), result]
     if execution is not None:

@@ -8,6 +8,7 @@ import pytest
 from compare.compare_factories import case, died, run_of
 from compare.past_runs import Past, factor
 from compare.test_leaks import growing
+from compare.test_legs import on_gpu
 from compare.test_suite_speed import BASES, paced
 
 from ciguard.compare.compare_runs import compare_run
@@ -41,7 +42,14 @@ def slower() -> Comparison:
     return compare_run(paced(20, 1.15, 1.0, 20), None, BASES, previous=paced(19, 1.15, 1.0, 19))
 
 
+def grown(**more: Any) -> Comparison:
+    bases = [on_gpu(n) for n in range(1, 13)]
+    return compare_run(on_gpu(20, **more), None, bases, previous=on_gpu(19, **more))
+
+
 FOUND = [
+    (grown(gpu_mib={"0": 1000, "1": 53_248}), "gpu-memory", 11),
+    (grown(swap_mib=13_000), "swap", 11),
     (outcome(case("a", outcome="failed")), "new-failure", 10),
     (outcome(died("a", "crash")), "new-failure", 10),
     (outcome(died("a", "timeout")), "timeout", 10),

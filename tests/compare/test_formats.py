@@ -153,6 +153,8 @@ def test_totals_of_an_incomplete_run_are_not_shown() -> None:
         "before": 10.0,
         "after": None,
         "n": 1,
+        "device": "",
+        "tier": None,
     }
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.compare_factories import MIB, case, died, files_of, run_of
+from compare.compare_factories import MIB, case, died, files_of, leg_lines, run_of
 from guard.fixtures import make_plan
 from markdown_it import MarkdownIt
 
@@ -25,6 +27,9 @@ from ciguard.compare.wording import (
     measure_text,
     note_text,
 )
+from ciguard.history.file import empty
+from ciguard.history.merge import merge
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import SampleLine
 from ciguard.model.machine_use import NOT_MEASURED, MemoryMoment
 
@@ -259,3 +264,49 @@ def test_many_legs_that_swapped_are_one_sentence() -> None:
 def test_a_run_of_the_json_keeps_the_machines() -> None:
     found = compare_run(sampled(SWAPPING, 2), None, [sampled((), 1)])
     assert read_comparison(json_text(found).encode(), "x").legs == found.legs
+
+
+def on_gpu(run_id: int, **more: Any) -> Run:
+    """A run of two shards, on two GPUs, of which the second shard uses both."""
+    facts = {"gpu_mib": {"0": 1000 + run_id, "1": 5000}, "swap_mib": 0, **more}
+    small = leg_lines("01", [case("a")], run_id=run_id, gpu_mib={"0": 500}, swap_mib=0)
+    files = {
+        f"{shard}/supervisor.jsonl": b"".join(map(encode, lines))
+        for shard, lines in (
+            ("01", small), ("02", leg_lines("02", [case("b")], run_id=run_id, **facts)),
+        )
+    }  # fmt: skip
+    return runs_from_records(read_records(files.items()), "run")[-1]
+
+
+def test_gpu_memory_and_swap_of_a_run_are_judged() -> None:
+    bases = [on_gpu(n) for n in range(1, 13)]
+    more = {"gpu_mib": {"0": 1000, "1": 53_248}, "swap_mib": 13_005}
+    once = compare_run(on_gpu(20, **more), None, bases)
+    assert once.state == "suspect"
+    grown = "memory of GPU 1: {} (4.88 GiB -> 52.0 GiB, n=12); swap growth: {} (0 B -> 12.7 GiB"
+    assert grown.format("suspect", "suspect") in headline(once).text
+    assert once.can_be_confirmed
+    twice = compare_run(on_gpu(20, **more), None, bases, previous=on_gpu(19, **more))
+    assert twice.state == "worse"
+    assert grown.format(*["confirmed regression"] * 2) in headline(twice).text
+    few = compare_run(on_gpu(20, **more), None, bases[:9], previous=on_gpu(19, **more))
+    assert few.state == "suspect"
+    same = compare_run(on_gpu(20, swap_mib=60), None, bases, previous=on_gpu(19, swap_mib=60))
+    assert same.state == "same"
+    assert not same.growths
+
+
+def test_gpu_memory_and_swap_of_the_history_are_the_baseline() -> None:
+    legs = [
+        HistoryLeg(
+            "01", ending="completed", complete=True, gpu_bytes={"0": n * MIB}, swap_growth_bytes=0
+        )
+        for n in range(1000, 1012)
+    ]
+    runs = [HistoryRun(n, branch="main", legs=(leg,)) for n, leg in enumerate(legs, 1)]
+    history = reduce(merge, (replace(empty(), runs=(run,)) for run in runs))
+    results = {"01": [case("a")]}
+    found = compare_run(run_of(results, run_id=20, gpu_mib={"0": 2000}, swap_mib=999), history)
+    assert found.growths == {("gpu_bytes", "suspect"), ("swap_growth_bytes", "suspect")}
+    assert [total.n for total in found.totals if total.tier] == [12, 12]

@@ -36,6 +36,20 @@ def test_values_match_the_records() -> None:
     assert b"long" not in encode_values(records)
 
 
+def test_values_have_the_bounds_of_memory_and_the_use_of_gpus_and_swap() -> None:
+    bounds = {"rss_before_bytes": MIB, "peak_lower_bytes": 5 * MIB, "peak_upper_bytes": 9 * MIB}
+    legs = {"01": [case("a", mib=None, **bounds)]}
+    files = files_of(legs, run_id=9, gpu_mib={"0": 7, "1": 9}, swap_mib=300)
+    values = encode_values(read_records(files.items()))
+    (run,) = runs_from_records(read_records([("values.jsonl", values)]), "run")
+    assert run.measured("peak_lower_bytes").tolist() == [4 * MIB]
+    assert run.measured("peak_upper_bytes").tolist() == [8 * MIB]
+    (leg,) = run.legs
+    assert leg.machine.gpu_bytes == {"0": 7 * MIB, "1": 9 * MIB}
+    assert leg.machine.swap_growth is not None
+    assert leg.machine.swap_growth.size_bytes == 300 * MIB
+
+
 def test_truncated_leg_stays_incomplete_in_values() -> None:
     files = files_of({"01": LEGS["01"]}, ending=None)
     (record,) = read_records([("values.jsonl", encode_values(read_records(files.items())))])
