@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ciguard.model import Record
 
 SEED: Final = 11
-DRAWS: Final = 20  # of each later run and number of shards
+DRAWS: Final = 12  # of each later run and number of shards
 SHARDS: Final = (2, 4, 8)
 FIRST_RUN: Final = 3  # earlier ones have no correction
 STATED: Final = (0.01, 0.05, 0.2)
@@ -76,7 +76,7 @@ def shard_of(units: Sequence[str], run: RealRun) -> tuple[Shard, UnitMemory]:
     kept = np.array([run.retained.get(unit, math.nan) for unit in units], np.float64)
     none = np.zeros(len(units))
     shard = Shard("", "", planned, Prediction(0.0, 0.0))
-    return shard, UnitMemory(np.nan_to_num(peaks), none, kept, none)
+    return shard, UnitMemory(np.nan_to_num(peaks), none, kept)
 
 
 def read_run(folder: Path) -> RealRun:
@@ -133,9 +133,7 @@ def draw(
     found = estimate_units(seen, len(names), lambda _: ["all"])
     spread = found.memory_spread
     assert spread is not None
-    memory = UnitMemory(
-        spread.peak_bytes, spread.peak_variance, found.retained_bytes, spread.retained_variance
-    )
+    memory = UnitMemory(spread.peak_bytes, spread.peak_variance, found.retained_bytes)
     learned = correction(known)
     base_bytes = int(median(run.base_bytes for run in known))
     shards = np.array_split(random.permutation(len(names)), count)

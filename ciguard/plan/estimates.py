@@ -82,16 +82,15 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySpread:
-    """Mean and variance of the peak and retained memory of units, by position.
+    """Mean and variance of the peak memory of units, by position.
 
     Attributes:
         peak_bytes: mean peak delta; the planned one for a unit without measurements.
-        peak_variance, retained_variance: from run to run.
+        peak_variance: from run to run.
     """
 
     peak_bytes: Floats
     peak_variance: Floats
-    retained_variance: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +146,7 @@ def estimate_units(
     )
     _, peak_bytes = peak_bounds(observations, count)
     usable = np.isfinite(observations.retained_bytes) & ~observations.is_lower_bound
-    retained_bytes, retained_variance = _by_unit(
+    retained_bytes, _ = _by_unit(
         _moments, observations.unit, observations.retained_bytes, usable, count
     )
     unmeasured = np.flatnonzero(~measured)
@@ -176,7 +175,7 @@ def estimate_units(
         speed_spread=SPEED_SPREAD
         if observations.speed_spread is None
         else observations.speed_spread,
-        memory_spread=_memory_spread(observations, peak_bytes, retained_variance),
+        memory_spread=_memory_spread(observations, peak_bytes),
     )
 
 
@@ -220,9 +219,7 @@ def split_process_starts(
     return kept.take(~has_others), once_s
 
 
-def _memory_spread(
-    observations: Observations, peak_bytes: Floats, retained_variance: Floats
-) -> MemorySpread:
+def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpread:
     """Return the spread of the units' own peaks, else one around the planned peaks."""
     peaks = largest_peaks(observations)
     mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
@@ -236,7 +233,7 @@ def _memory_spread(
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
     mean = np.where(unmeasured, planned, mean)
     variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
-    return MemorySpread(mean, variance, np.nan_to_num(retained_variance))
+    return MemorySpread(mean, variance)
 
 
 def largest_peaks(observations: Observations) -> Floats:

@@ -43,11 +43,10 @@ Z95: Final = _NORMAL.inv_cdf(0.95)
 _SPEEDS: Final = np.linspace(-6, 6, 121)
 _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
 
-# A peak deviates by this share of its standard deviation over recent runs, and by 2 % anyway, with
-# the tails of Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and
-# observed risks agree best, of real peaks and normal noise (`benchmarks/plan_memory_risk.py`).
+# A peak deviates by this share of its standard deviation over recent runs, with the tails of
+# Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and observed risks
+# agree best, of real peaks of a cluster and normal noise.
 MEMORY_RESIDUAL_RATIO: Final = 0.8
-MIN_MEMORY_RATIO: Final = 0.0
 # The simulated leg never stops early: otherwise it would avoid the overrun that is to be predicted.
 _UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
@@ -159,7 +158,7 @@ def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitMemory:
-    """Expected memory of units above that of their process, and its variance.
+    """Expected memory of units above that of their process, and the variance of their peaks.
 
     One value for each unit; `retained_bytes` is NaN where not measured.
     """
@@ -167,12 +166,11 @@ class UnitMemory:
     peak_bytes: Floats
     peak_variance: Floats
     retained_bytes: Floats
-    retained_variance: Floats
 
     def take(self, units: Sequence[int]) -> UnitMemory:
         """Select units by position."""
         positions = np.array(units, np.int64)
-        columns = (self.peak_bytes, self.peak_variance, self.retained_bytes, self.retained_variance)
+        columns = (self.peak_bytes, self.peak_variance, self.retained_bytes)
         return UnitMemory(*(column[positions] for column in columns))
 
 
@@ -182,9 +180,9 @@ class Moments:
 
     Attributes:
         held_bytes: expected.
-        variance: of the peaks and of the memory retained before.
+        variance: of the peaks.
         largest: number of the unit with the most memory.
-        spread: of the whole leg, beside the variance, as a ratio of its memory.
+        spread: of the whole leg, as a ratio of its memory: of what processes keep, and the rest.
     """
 
     held_bytes: Floats
@@ -220,9 +218,7 @@ def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory
         retained_before = np.cumsum(np.fmax(units.retained_bytes, 0.0))[:-1]
         held = units.peak_bytes + (UNKNOWN_BASE_BYTES if base_bytes is None else base_bytes)
         held[1:] += retained_before
-        variance = units.peak_variance.copy()
-        variance[1:] += np.cumsum(units.retained_variance)[:-1]
-        processes.append(Moments(held, variance, np.array(start.units, np.int64)))
+        processes.append(Moments(held, units.peak_variance, np.array(start.units, np.int64)))
         if shard.processes > 1:
             steps += _steps(shard, begin_s + suites[start.suite].setup_s, processes[-1])
     return _concurrent_moments(steps) if shard.processes > 1 else _concatenate(processes)
@@ -277,9 +273,7 @@ def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
     """
     if not leg.held_bytes.size:
         return 0.0
-    scale = np.hypot(
-        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance), MIN_MEMORY_RATIO * leg.held_bytes
-    )
+    scale = MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance)
     room = (budget_bytes - leg.held_bytes) / np.maximum(scale, 1.0)
     order = np.lexsort((room, leg.largest))
     worst = order[np.flatnonzero(np.diff(leg.largest[order], prepend=-1))]

@@ -91,10 +91,7 @@ def predict_memory(
     if spread is None:
         return tuple(shards), None
     position = {key: index for index, key in enumerate(keys)}
-    memory = UnitMemory(
-        *(spread.peak_bytes, spread.peak_variance),
-        *(estimates.retained_bytes, spread.retained_variance),
-    )
+    memory = UnitMemory(spread.peak_bytes, spread.peak_variance, estimates.retained_bytes)
     predicted, budgets, legs = [], [], []
     for shard in shards:
         if all(unit.peak_delta_bytes is None for unit in shard.units):

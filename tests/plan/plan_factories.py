@@ -93,7 +93,6 @@ def planned(
                 memory_spread=MemorySpread(
                     np.where(np.isnan(column(peaks)), UNKNOWN_DELTA_BYTES, column(peaks)),
                     np.zeros(count),
-                    np.zeros(count),
                 ),
             ),
             suites=suites,

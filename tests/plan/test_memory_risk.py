@@ -13,13 +13,13 @@ from ciguard.model import PlannedUnit, Prediction, Shard
 from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.risk import (
     MEMORY_RESIDUAL_RATIO,
-    MIN_MEMORY_RATIO,
     Moments,
     UnitMemory,
     any_overrun_probability,
     leg_overrun_probability,
     moments_of_leg,
 )
+from ciguard.plan.shard_memory import UNCORRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,20 +41,20 @@ def shard_of(
     return Shard("01", "linux", units, predicted, processes, budget_bytes=budget)
 
 
-def memory_of(*rows: tuple[float, float, float, float]) -> UnitMemory:
+def memory_of(*rows: tuple[float, float, float]) -> UnitMemory:
     return UnitMemory(*np.array(rows).T)
 
 
 def test_moments_of_one_process_have_what_was_retained_before() -> None:
-    memory = memory_of((10.0, 4.0, 3.0, 1.0), (20.0, 9.0, -5.0, 2.0), (1.0, 0.0, NAN, 0.0))
+    memory = memory_of((10.0, 4.0, 3.0), (20.0, 9.0, -5.0), (1.0, 0.0, NAN))
     found = moments_of_leg(shard_of([10, 20, 1]), SUITES, memory)
     assert (found.held_bytes - BASE).tolist() == [10.0, 23.0, 4.0]
-    assert found.variance.tolist() == [4.0, 10.0, 3.0]
+    assert found.variance.tolist() == [4.0, 9.0, 0.0]
     assert found.largest.tolist() == [0, 1, 2]
 
 
 def test_moments_of_several_processes_are_sums() -> None:
-    memory = memory_of(*((peak * MIB, 1.0, 0.0, 0.0) for peak in (40, 10, 10, 40)))
+    memory = memory_of(*((peak * MIB, 1.0, 0.0) for peak in (40, 10, 10, 40)))
     found = moments_of_leg(shard_of([MIB] * 4, processes=2), SUITES, memory)
     assert max(found.held_bytes) == 2 * BASE + 50 * MIB
     assert max(found.variance) == 2.0
@@ -67,7 +67,7 @@ def leg(held: Sequence[float], deviation: float, largest: Sequence[int]) -> Mome
 
 def test_probability_follows_students_t() -> None:
     one = leg([1000.0 * MIB], 100.0 * MIB, [0])
-    scale = math.hypot(MEMORY_RESIDUAL_RATIO * 100 * MIB, MIN_MEMORY_RATIO * 1000 * MIB)
+    scale = MEMORY_RESIDUAL_RATIO * 100 * MIB
     for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
         budget = 1000 * MIB + point * scale
         assert leg_overrun_probability(budget, one) == pytest.approx(over, abs=2e-4)
@@ -124,7 +124,10 @@ def simulated(
     ("noise", "leak", "processes"), [(0.03, 0, 1), (0.1, 0, 1), (0.1, 0, 4), (0.1, 10, 1)]
 )
 def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, processes: int) -> None:
-    """200 suites: not more often over than stated, within binomial limits, nor a third as often."""
+    """200 suites: not more often over than stated, within binomial limits.
+
+    Before any shard was measured the risk is on the safe side: the shards' spread is taken as 5 %.
+    """
     random = np.random.default_rng([processes, int(100 * noise), int(leak)])
     over: dict[float, list[bool]] = {risk: [] for risk in STATED}
     for _ in range(200):
@@ -132,14 +135,11 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
         found = estimate_units(before, 24, lambda _: ["all"])
         spread = found.memory_spread
         assert spread is not None
-        memory = UnitMemory(
-            *(spread.peak_bytes, spread.peak_variance),
-            *(found.retained_bytes, spread.retained_variance),
-        )
+        memory = UnitMemory(spread.peak_bytes, spread.peak_variance, found.retained_bytes)
         shard = shard_of(found.peak_delta_bytes.astype(int).tolist(), processes)
-        legs = [moments_of_leg(shard, SUITES, memory)]
+        legs = [UNCORRECTED.apply(moments_of_leg(shard, SUITES, memory))]
         none = np.zeros(24)
-        real = UnitMemory(after.peak_delta_bytes, none, after.retained_bytes, none)
+        real = UnitMemory(after.peak_delta_bytes, none, after.retained_bytes)
         most = float(moments_of_leg(shard, SUITES, real).held_bytes.max())
         for risk, found_over in over.items():
             # It is over every budget at which the stated risk is this one.
@@ -148,4 +148,3 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
         limit = risk + 2.6 * math.sqrt(risk * (1 - risk) / 200)
         assert fmean(found_over) <= limit, (risk, fmean(found_over))
     assert fmean(over[0.5]) > 0.5 / 3
-    assert fmean(over[0.2]) > 0.2 / 3
