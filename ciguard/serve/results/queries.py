@@ -23,7 +23,7 @@ MAX_TEXT: Final = 500  # characters of a search
 _TEXTS: Final = ("text", "suite", "variant", "shard")
 # Columns of the rows of one run. Rows with equal values of the sort column are sorted by name.
 RUN_COLUMNS: Final = (
-    'suite, variant, unit, "case", shard, outcome, ending, status, tries, wall_us, cpu_us,'
+    'suite, variant, unit, "case", shard, cpu_us, outcome, ending, status, tries, wall_us,'
     " peak_bytes, peak_delta_bytes, message"
 )
 SORT_COLUMNS: Final = {
@@ -90,7 +90,7 @@ MESSAGES: Final = (
 # The last runs of a test: the worst outcome and the sum of times of its cases.
 TEST_RUNS: Final = (
     "SELECT run_id, run_attempt, min(at_ms) AS started_ms, count(*) AS cases,"
-    " max(status) AS worst_status, max(outcome) AS worst_outcome, max(ending) AS worst_ending,"
+    " max(outcome) AS worst_outcome, max(ending) AS worst_ending, max(status) AS worst_status,"
     " max(tries) AS most_tries, sum(wall_us) AS total_us, max(peak_bytes) AS most_bytes,"
     " max(peak_delta_bytes) AS most_delta_bytes, max(message) AS one_message"
     " FROM {files} WHERE key = $key AND repository_id = $repository_id AND suite = $suite"

@@ -392,44 +392,30 @@ def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> Cas
 
 def _case_row(row: tuple[Any, ...], texts: Mapping[int, str]) -> CaseRow:
     """Make a value of the columns `queries.RUN_COLUMNS`."""
-    suite, variant, unit, case, shard, outcome, ending, status, tries, *measures, message = row
-    wall_us, cpu_us, peak, peak_delta = measures
-    return CaseRow(
-        suite,
-        variant,
-        unit,
-        case,
-        shard,
-        outcome=OUTCOMES[outcome],
-        ending=ENDINGS[ending],
-        status=STATUSES[status],
-        tries=tries,
-        wall_s=_seconds(wall_us),
-        cpu_s=_seconds(cpu_us),
-        peak_bytes=peak,
-        peak_delta_bytes=peak_delta,
-        message=texts.get(message),
-    )
+    suite, variant, unit, case, shard, cpu_us, *result = row
+    values = _result_values(result, texts)
+    return CaseRow(suite, variant, unit, case, shard, cpu_s=_seconds(cpu_us), **values)
 
 
 def _unit_run(row: tuple[Any, ...], texts: Mapping[int, str]) -> UnitRun:
     """Make a value of the columns of `queries.TEST_RUNS`."""
-    run_id, attempt, at_ms, cases, status, outcome, ending, tries, *measures, message = row
-    wall_us, peak, peak_delta = measures
-    return UnitRun(
-        run_id,
-        attempt,
-        at_ms,
-        cases,
-        outcome=OUTCOMES[outcome],
-        ending=ENDINGS[ending],
-        status=STATUSES[status],
-        tries=tries,
-        wall_s=_seconds(wall_us),
-        peak_bytes=peak,
-        peak_delta_bytes=peak_delta,
-        message=texts.get(message),
-    )
+    run_id, attempt, at_ms, cases, *result = row
+    return UnitRun(run_id, attempt, at_ms, cases, **_result_values(result, texts))
+
+
+def _result_values(columns: list[Any], texts: Mapping[int, str]) -> dict[str, Any]:
+    """Return the values of a result by their names, made of the last columns of a row."""
+    outcome, ending, status, tries, wall_us, peak_bytes, peak_delta_bytes, message = columns
+    return {
+        "outcome": OUTCOMES[outcome],
+        "ending": ENDINGS[ending],
+        "status": STATUSES[status],
+        "tries": tries,
+        "wall_s": _seconds(wall_us),
+        "peak_bytes": peak_bytes,
+        "peak_delta_bytes": peak_delta_bytes,
+        "message": texts.get(message),
+    }
 
 
 def _unit_sums(row: tuple[Any, ...]) -> UnitSums:
