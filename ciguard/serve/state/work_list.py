@@ -66,12 +66,9 @@ class NewWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A row that a worker has taken, with its lane; `tries` includes the current try."""
+class Work(NewWork):
+    """A row that a worker has taken; `tries` includes the current try."""
 
-    key: RunKey
-    lane: str
-    source: str
     tries: int
     worker: str
 
