@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final
@@ -48,12 +48,13 @@ class RealRun:
     """The memory of one run.
 
     Attributes:
-        peaks, retained: by unit, in bytes, above the process; NaN where not measured.
+        peaks, lower, retained: by unit, in bytes, above the process; `lower` with its children.
         ratios: measured over simulated peak of each of its shards.
     """
 
     base_bytes: int
     peaks: dict[str, float]
+    lower: dict[str, float]
     retained: dict[str, float]
     ratios: tuple[float, ...]
 
@@ -72,7 +73,7 @@ def suites_of(base_bytes: int) -> dict[str, Suite]:
 def shard_of(units: Sequence[str], run: RealRun) -> tuple[Shard, UnitMemory]:
     """Return a shard, and its memory without any spread."""
     planned = tuple(PlannedUnit(unit, wall_s=1.0) for unit in units)
-    peaks = np.array([run.peaks.get(unit, math.nan) for unit in units], np.float64)
+    peaks = np.array([max(run.peaks[unit], run.lower[unit]) for unit in units], np.float64)
     kept = np.array([run.retained.get(unit, math.nan) for unit in units], np.float64)
     none = np.zeros(len(units))
     shard = Shard("", "", planned, Prediction(0.0, 0.0))
@@ -83,20 +84,18 @@ def read_run(folder: Path) -> RealRun:
     """Read the records of a run."""
     records = local.read_record_tree(folder)
     bases = [cost.base_bytes for record in records for cost in suite_overheads(record)]
-    run = RealRun(int(median(base for base in bases if base is not None)), {}, {}, ())
+    run = RealRun(int(median(base for base in bases if base is not None)), {}, {}, {}, ())
     for record in records:
         for line in record.results:
             if line.rss_before_bytes is None:
                 continue
-            sizes = [line.peak_delta_bytes, *(
-                None if size is None else size - line.rss_before_bytes
-                for size in (line.peak_upper_bytes, line.peak_lower_bytes)
-            )]  # fmt: skip
-            known = [size for size in sizes if size is not None]
-            if known:
-                run.peaks[line.unit] = max(known[0], known[-1], run.peaks.get(line.unit, 0.0))
+            before, upper = line.rss_before_bytes, line.peak_upper_bytes
+            size = line.peak_delta_bytes if upper is None else upper - before
+            if size is not None:
+                run.peaks[line.unit] = max(size, run.peaks.get(line.unit, 0.0))
+                run.lower[line.unit] = float((line.peak_lower_bytes or 0) - before)
                 run.retained[line.unit] = float(line.retained_bytes or 0)
-    return RealRun(run.base_bytes, run.peaks, run.retained, tuple(ratios(records, run)))
+    return replace(run, ratios=tuple(ratios(records, run)))
 
 
 def ratios(records: Sequence[Record], run: RealRun) -> Iterator[float]:
@@ -120,15 +119,18 @@ def draw(
     known, real = runs[:later], runs[later]
     names = [name for name in real.peaks if any(name in run.peaks for run in known)]
     rows = [
-        (unit, run.peaks[name], run.retained.get(name, math.nan))
+        (unit, run.peaks[name], run.retained[name], run.lower[name])
         for unit, name in enumerate(names)
         for run in known
         if name in run.peaks
     ]
-    unit, peaks, retained = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    unit, peaks, retained, lower = (
+        np.array(column, np.float64) for column in zip(*rows, strict=True)
+    )
     nothing = np.full(len(rows), math.nan)
     seen = Observations(
-        unit.astype(np.int32), nothing, peaks, retained, np.zeros(len(rows), np.bool_)
+        *(unit.astype(np.int32), nothing, peaks, retained, np.zeros(len(rows), np.bool_)),
+        lower_bound_bytes=lower,
     )
     found = estimate_units(seen, len(names), lambda _: ["all"])
     spread = found.memory_spread

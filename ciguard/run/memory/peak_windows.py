@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import PEAK_RESET_BY
-from ciguard.run.memory.process_tree import last_pid
 
 assert sys.platform != "win32"
 
+from ciguard.run.memory.process_tree import last_pid
 
 if TYPE_CHECKING:
     from typing import Dict, List, Optional, Set, Tuple
