@@ -18,6 +18,7 @@ import numpy as np
 
 from ciguard.compare.baseline_matrix import standings
 from ciguard.compare.listed_changes import is_listed
+from ciguard.compare.run_columns import CODE
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
@@ -520,12 +521,15 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
 
     Where the order of tests differs from run to run, another test pays in each run. So a loss is a
     test's own only if it exceeds the largest jump in the baseline of the tests that seldom jump, as
-    a whole or in the part that the test did not retain: imports and caches stay. A test whose
-    standing in its process is not known is judged alone.
+    a whole or in the part that the test did not retain: imports and caches stay. The order of a leg
+    differs if a test began one of its processes that seldom did so in the baseline.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
+    began = (standings(run) > 0) & (standings(run) != CODE["standing"]["later"])
+    reordered = run.leg[began & (table.other_standing > numbers.n)]
     with np.errstate(invalid="ignore"):
-        within = numbers.is_significant(floor, 1, inputs.baseline_extremes) & (standings(run) > 0)
+        within = numbers.is_significant(floor, 1, inputs.baseline_extremes)
+        within &= np.isin(run.leg, reordered)
         if not within.any():
             return within
         excess = table.peak_delta_bytes - numbers.before[:, None]

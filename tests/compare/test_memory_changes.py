@@ -224,15 +224,24 @@ def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None
     assert names(found.memory.losses) == ["confirmed t00050"]
 
 
-def test_loss_as_large_as_what_other_tests_had_once_is_not_judged() -> None:
+@pytest.mark.parametrize(
+    ("growth", "is_fixed", "expected"),
+    [(1.12, False, []), (1.12, True, ["confirmed t00050"]), (1.6, False, ["confirmed t00050"])],
+)
+def test_loss_as_large_as_what_other_tests_had_once_is_not_judged_in_another_order(
+    growth: float, is_fixed: bool, expected: list[str]
+) -> None:
     past = Past(0)
     # In each run another test pays 50 MiB, as the first one that needs a cache.
-    bases = [in_standing(past.run(n, peak=factor(40 - n, 1.2)), "later") for n in range(10)]
-    for growth, expected in ((1.12, []), (1.6, ["confirmed t00050"])):
-        heads = [in_standing(past.run(n, peak=factor(50, growth)), "later") for n in (98, 99)]
-        found = compare_run(heads[1], None, bases, previous=heads[0])
-        assert names(found.memory.losses) == expected
-        assert found.memory.paid_once == (not expected)
+    runs = [past.run(n, peak=factor(40 - n, 1.2)) for n in range(10)]
+    runs += [past.run(n, peak=factor(50, growth)) for n in (98, 99)]
+    firsts = [20 if is_fixed else n for n in range(12)]
+    *bases, first, head = (
+        in_standing(run, "first", n) for run, n in zip(runs, firsts, strict=True)
+    )
+    found = compare_run(head, None, bases, previous=first)
+    assert names(found.memory.losses) == expected
+    assert found.memory.paid_once == (not is_fixed) + (not expected)
 
 
 def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
@@ -243,8 +252,9 @@ def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
         retained = kept.copy()
         retained[40 - n] = 0.19 * past.peak[40 - n]
         run = past.run(n, peak=factor(40 - n, 1.2))
-        bases.append(replace(in_standing(run, "later"), retained_bytes=retained))
-    head = replace(in_standing(past.run(99, peak=factor(50, 1.12)), "later"), retained_bytes=kept)
+        bases.append(replace(in_standing(run, "first", n), retained_bytes=retained))
+    head = in_standing(past.run(99, peak=factor(50, 1.12)), "first", 20)
+    head = replace(head, retained_bytes=kept)
     assert names(compare_run(head, None, bases).memory.losses) == []
     kept[3] = MIB  # a run without any retained memory has no baseline of it
     assert names(compare_run(head, None, bases).memory.losses) == ["suspect t00050"]
