@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _NO_GROUP: Final = -1
-_NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes")
+_NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")
 # JUnit XML rounds to it. A value of 0 was measured, but has no logarithm.
 _SHORTEST_S: Final = 0.001
 
@@ -79,7 +79,7 @@ class BaselineMatrix:
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
             candidate has no such peak.
-        retained_bytes: as `wall_s`; None if the candidate has none.
+        retained_bytes, gpu_peak_bytes: as `wall_s`; None if the candidate has none.
         is_used, probe_s: by group, whether it has a value, and the CPU probe of its runner or NaN.
     """
 
@@ -90,6 +90,7 @@ class BaselineMatrix:
     value_counts: Integers
     peak_bounds: tuple[Floats, Floats] | None
     retained_bytes: Floats | None
+    gpu_peak_bytes: Floats | None
     is_used: NDArray[np.bool_]
     probe_s: Floats
     from_incomplete_legs: int
@@ -240,7 +241,8 @@ def _to_matrix(
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,
         peak_bounds=_bounds(rows, candidate, ~has_peak & alike),
-        retained_bytes=_retained(rows, candidate, similar),
+        retained_bytes=_optional("retained_bytes", rows, candidate, similar),
+        gpu_peak_bytes=_optional("gpu_peak_bytes", rows, candidate, similar),
         is_used=np.bincount(rows.group, minlength=len(run_of_group)) > 0,
         probe_s=probe_s,
         value_counts=np.bincount(run_of_group[rows.group[given]], minlength=runs),
@@ -263,13 +265,12 @@ def _bounds(rows: _Rows, candidate: Run, comparable: Flags) -> tuple[Floats, Flo
     return newest_values(lower[chosen], key, count), newest_values(upper[chosen], key, count)
 
 
-def _retained(rows: _Rows, candidate: Run, comparable: Flags) -> Floats | None:
-    candidate_bytes = candidate.retained_bytes
-    if candidate_bytes is None or not (np.nan_to_num(candidate_bytes) > 0).any():
+def _optional(name: str, rows: _Rows, candidate: Run, comparable: Flags) -> Floats | None:
+    if not (np.nan_to_num(candidate.measured(name)) > 0).any():
         return None
-    retained = rows.numbers["retained_bytes"]
-    measured = np.flatnonzero(~np.isnan(retained) & comparable)
-    return newest_values(retained[measured], rows.key[measured], len(candidate.keys))
+    column = rows.numbers[name]
+    measured = np.flatnonzero(~np.isnan(column) & comparable)
+    return newest_values(column[measured], rows.key[measured], len(candidate.keys))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,7 +301,7 @@ def align(run: Run, other: Run) -> Aligned:
 
     leg = np.zeros(len(run.keys), np.int32)
     leg[rows] = other.leg[index]
-    memory = {name: place(name, alike) for name in ("peak_delta_bytes", *BOUNDS)}
+    memory = {name: place(name, alike) for name in ("peak_delta_bytes", "gpu_peak_bytes", *BOUNDS)}
     return Aligned(place("wall_s", good), memory, leg)
 
 

@@ -23,7 +23,12 @@ from ciguard.compare.legs import (
     resharded_cases,
     totals,
 )
-from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
+from ciguard.compare.measure_changes import (
+    confirmable_logs,
+    judge_durations,
+    judge_gpu_memory,
+    judge_memory,
+)
 from ciguard.compare.metric_changes import (
     compare_metrics,
     condition_changes,
@@ -126,8 +131,7 @@ def compare_run(
     changes = changes if base_is_complete else _without_known(changes, candidate, table)
     changes = with_excuses(with_failure_rates(changes, history, choice.used), context.excused)
     reasons = tuple(incompleteness(candidate, coverage))
-    is_cut = has_missing_tests(changes) and _has_missing_leg(candidate, base)
-    complete = not reasons and not is_cut
+    complete = not reasons and not _is_cut(changes, candidate, base)
     durations, memory = verdicts.durations, verdicts.memory
     if not complete:  # missing tests take their numbers with them: that is no gain
         durations, memory = _replace_state((durations, memory), "improved", "incomplete")
@@ -151,6 +155,7 @@ def compare_run(
             totals=totals(*known, complete=complete, previous=previous),
             durations=durations,
             memory=memory,
+            gpu_memory=verdicts.gpu_memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, changes)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
@@ -195,6 +200,7 @@ class _Verdicts:
 
     durations: MeasureVerdict
     memory: MeasureVerdict
+    gpu_memory: MeasureVerdict
     speed: Floats
     suite_speed: SuiteSpeed
     leaks: tuple[Leak, ...]
@@ -215,9 +221,8 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
     durations = judge_durations(candidate, speeds, baseline, table.other_standing, logs)
-    memory = judge_memory(
-        candidate, comparable, table, earlier.memory if earlier is not None else None
-    )
+    sizes = earlier.memory if earlier is not None else None
+    memory = judge_memory(candidate, comparable, table, sizes)
     if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves
         durations, memory = _replace_state(
             (durations, memory), "not measured", "baseline incomplete"
@@ -226,6 +231,7 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
     return _Verdicts(
         durations=durations,
         memory=memory,
+        gpu_memory=judge_gpu_memory(candidate, comparable, table, sizes),
         speed=speeds.speed_factor,
         suite_speed=judge_suite_speed(
             _own_speed(candidate, speeds.speed_factor, probe_s),
@@ -245,14 +251,16 @@ def _own_speed(run: Run, speed: Floats, baseline_probe_s: float | None) -> Float
     return np.asarray(speeds[0], np.float64)
 
 
-def _has_missing_leg(candidate: Run, base: Run | None) -> bool:
+def _is_cut(changes: Sequence[Transition], candidate: Run, base: Run | None) -> bool:
     """Return whether missing tests may be missing with a leg.
 
     If the candidate has every leg of the base, the tests were removed or are no longer run, and the
     candidate is still complete, with or without a plan.
     """
+    if base is None or not has_missing_tests(changes):
+        return False
     names = {leg.name for leg in candidate.legs}
-    return base is not None and any(leg.name not in names for leg in base.legs)
+    return any(leg.name not in names for leg in base.legs)
 
 
 def _without_known(

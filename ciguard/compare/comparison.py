@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.jobs import STOPPED, JobChange, JobsComparison
 from ciguard.compare.log_comparison import LogComparison
+from ciguard.compare.measure_changes import NO_GPU_MEMORY
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS, ArtifactChanges, StepChanges
@@ -98,6 +99,7 @@ class Comparison:
     totals: tuple[Total, ...]
     durations: MeasureVerdict
     memory: MeasureVerdict
+    gpu_memory: MeasureVerdict = NO_GPU_MEMORY
     unjudged_reason: UnjudgedReason | None = None
     notes: tuple[Note, ...] = ()
     jobs: tuple[JobChange, ...] = ()
@@ -117,6 +119,7 @@ class Comparison:
         """Return whether a second run of the same commit can confirm a suspect."""
         enough = len(self.baseline.runs) >= MIN_RUNS_TO_CONFIRM
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
+        changes += self.gpu_memory.losses
         tiers = [*(change.tier for change in changes), *(leak.tier for leak in self.leaks)]
         tiers += [tier for _, tier in self.growths]
         return enough and (self.suite_speed.verdict.startswith("maybe") or "suspect" in tiers)
@@ -141,9 +144,9 @@ class Comparison:
 
     @property
     def verdicts(self) -> tuple[MeasureVerdict, ...]:
-        """Both measures; if no number is judged, only those with listed changes."""
-        both = (self.memory, self.durations)
-        return tuple(measure for measure in both if measure.listed or not self.unjudged_reason)
+        """The measures of tests; if no number is judged, only those with listed changes."""
+        measures = (self.memory, self.gpu_memory, self.durations)
+        return tuple(measure for measure in measures if measure.listed or not self.unjudged_reason)
 
     @property
     def suspects(self) -> tuple[CaseChange, ...]:
@@ -162,7 +165,8 @@ class Comparison:
         leaked = any(leak.tier == "confirmed" for leak in self.leaks)
         met: dict[FailCondition, bool] = {
             "memory": bool(self.memory.of_tier("confirmed")) or leaked,
-            "gpu-memory": ("gpu_bytes", "confirmed") in self.growths,
+            "gpu-memory": bool(self.gpu_memory.of_tier("confirmed"))
+            or ("gpu_bytes", "confirmed") in self.growths,
             "swap": ("swap_growth_bytes", "confirmed") in self.growths,
             "duration": bool(self.durations.of_tier("confirmed"))
             or self.suite_speed.verdict == "slower",
@@ -201,7 +205,8 @@ def state_of(comparison: Comparison) -> State:
     """Return the state of a comparison: the first of these rules that applies."""
     transitions, speed = comparison.transitions, comparison.suite_speed.verdict
     kinds = {case.kind for case in transitions}
-    words = {comparison.durations.verdict, comparison.memory.verdict}
+    sizes = {comparison.memory.verdict, comparison.gpu_memory.verdict}
+    words = {comparison.durations.verdict, *sizes}
     tiers = {leak.tier for leak in comparison.leaks} | {tier for _, tier in comparison.growths}
     if comparison.incomplete_reasons:
         return "incomplete"
@@ -218,7 +223,7 @@ def state_of(comparison: Comparison) -> State:
     better &= not has_missing_tests(transitions) and not comparison.metrics.missing_exact
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in tiers:
+    if "suspects" in sizes or speed == "maybe slower" or "suspect" in tiers:
         return "suspect"
     if comparison.is_doubled:
         return "suspect"

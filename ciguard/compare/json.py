@@ -161,7 +161,7 @@ def _adapter() -> TypeAdapter[Comparison]:
 
 def _with_infinite_ratios(content: dict[str, Any]) -> dict[str, Any]:
     """Replace null ratios by infinity, which JSON lacks: the value before was 0."""
-    for measure in ("durations", "memory"):
+    for measure in ("durations", "memory", "gpu_memory"):
         verdict = content.get(measure)
         for side in ("losses", "gains"):
             changes = verdict.get(side) if isinstance(verdict, dict) else None

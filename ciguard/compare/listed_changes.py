@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def is_listed(measure: str, tier: Tier, *, is_large: bool) -> bool:
     """Return whether a comment lists a change: of durations only confirmed or large changes."""
-    return measure == "peak_delta_bytes" or tier == "confirmed" or is_large
+    return measure != "wall_s" or tier == "confirmed" or is_large
 
 
 def is_counted(measure: str, tier: Tier, *, is_large: bool) -> bool:

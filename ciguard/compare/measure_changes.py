@@ -49,10 +49,14 @@ if TYPE_CHECKING:
 
 MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 
-Measure = Literal["wall_s", "peak_delta_bytes"]
+Measure = Literal["wall_s", "peak_delta_bytes", "gpu_peak_bytes"]
 
 
-MEASURE_NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
+MEASURE_NOUN: Final[dict[Measure, str]] = {
+    "wall_s": "duration",
+    "peak_delta_bytes": "peak memory",
+    "gpu_peak_bytes": "peak GPU memory",
+}
 
 
 # "incomplete": improved, but the run is incomplete; "baseline incomplete": all values of the
@@ -148,6 +152,9 @@ class MeasureVerdict:
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
         """Return the losses of one tier."""
         return tuple(change for change in self.losses if change.tier == tier)
+
+
+NO_GPU_MEMORY: Final = MeasureVerdict("gpu_peak_bytes", "not measured")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -494,6 +501,23 @@ def judge_memory(
         measured_otherwise=int((few & (table.other_method > 0)).sum()),
         paid_once=int((few & (table.other_standing > 0)).sum() + paid_once.sum()),
     )
+
+
+def judge_gpu_memory(
+    run: Run,
+    comparable: Flags,
+    table: BaselineMatrix,
+    previous: Mapping[str, Floats] | None = None,
+) -> MeasureVerdict:
+    """Compare the peaks of a GPU's allocator with the baseline, as `judge_memory` does."""
+    name, past = NO_GPU_MEMORY.measure, table.gpu_peak_bytes
+    if past is None:
+        return NO_GPU_MEMORY
+    effects = _memory_effects(past, medians(_memory_logs(past)))
+    after = effects(np.where(comparable, run.measured(name), np.nan))
+    repeated = None if previous is None else effects(previous[name])
+    floor = MEMORY_THRESHOLDS
+    return classify(CaseInput(run, name, after, repeated, floor, floor, baseline_extremes=past))
 
 
 def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:

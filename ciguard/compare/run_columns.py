@@ -115,6 +115,7 @@ class Run:
     retained_bytes: Floats | None = None
     peak_lower_bytes: Floats | None = None
     peak_upper_bytes: Floats | None = None
+    gpu_peak_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
     standing: Codes | None = None
 
@@ -221,7 +222,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
         column: getattr(values, column)[rows]
         for column in (
             *("outcome", "ending", "measured_by", "standing", "leg"),
-            *("wall_s", "peak_delta_bytes", "retained_bytes", *BOUNDS),
+            *("wall_s", "peak_delta_bytes", "retained_bytes", "gpu_peak_bytes", *BOUNDS),
         )
     }
     return Run(
@@ -384,7 +385,7 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
         "leg": np.array([position for position, _ in ordered], np.int32),
         **{
             name: np.array(numbers_of(name, results), np.float64)
-            for name in ("wall_s", "peak_delta_bytes", *BOUNDS)
+            for name in ("wall_s", "peak_delta_bytes", "gpu_peak_bytes", *BOUNDS)
         },
         "retained_bytes": np.array(retained, np.float64),
         "process": np.array(processes, np.int32),

@@ -14,7 +14,13 @@ from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import pair_item
-from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, Measure, MeasureVerdict
+from ciguard.compare.measure_changes import (
+    MEASURE_NOUN,
+    NO_GPU_MEMORY,
+    CaseChange,
+    Measure,
+    MeasureVerdict,
+)
 from ciguard.compare.metric_changes import (
     DIFFERENT,
     MetricChange,
@@ -86,6 +92,7 @@ JOBS_STATES: Final[dict[JobsState, doc.State]] = {
 # The section of a measure: name, title, and `drop` (see `Section`).
 MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
     "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
+    "gpu_peak_bytes": ("gpu_memory", "Peak GPU memory of tests", 7),
     "wall_s": ("durations", "Durations of tests", 8),
 }
 VISIBLE_SPEED: Final = 0.02  # a smaller correction does not show in a table
@@ -121,6 +128,7 @@ def sections(
         _leaks(comparison, facts),
         *_transitions([case for case in comparison.transitions if not shown.has(case)], links),
         _measure(comparison, comparison.memory, facts, links),
+        _measure(comparison, comparison.gpu_memory, facts, links),
         _measure(comparison, comparison.durations, facts, links),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
@@ -276,7 +284,9 @@ def _measure(
     name, title, drop = MEASURES[verdict.measure]
     sentence = (
         ""
-        if verdict.measure in facts or verdict not in comparison.verdicts
+        if verdict.measure in facts
+        or verdict not in comparison.verdicts
+        or verdict == NO_GPU_MEMORY
         else words.measure_text(verdict)
     )
     unconfirmed = verdict.unconfirmed

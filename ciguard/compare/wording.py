@@ -217,7 +217,7 @@ def _measure_verdict(verdict: MeasureVerdict, *, brief: bool) -> str:
 
 def _too_few(verdict: MeasureVerdict) -> str:
     """Word a measure without a verdict; only memory has counts, as durations vary in every run."""
-    is_memory = verdict.measure == "peak_delta_bytes"
+    is_memory = verdict.measure != "wall_s"
     both = (("up", verdict.losses), ("down", verdict.gains)) if is_memory else ()
     counts = [f"{count_of(len(changes), 'test')} {way}" for way, changes in both if changes]
     if counts:
@@ -504,7 +504,9 @@ def note_text(note: Note) -> str:
 
 
 # Facts of a headline: missing results, a verdict, the first leak, why no number is judged.
-Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
+Fact = Literal[
+    "missing", "wall_s", "peak_delta_bytes", "gpu_peak_bytes", "suite_speed", "leak", "unjudged"
+]
 
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
     *(*WORSE_KINDS, "no_longer_run", "removed", "newly_skipped", "newly_xfailed", "fixed"),

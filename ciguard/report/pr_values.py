@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = frozenset({"cancelled", "superseded"})
 _KEPT: Final = (
     *("unit", "outcome", "suite", "variant", "ending", "wall_s", "peak_delta_bytes"),
-    *("rss_before_bytes", "peak_lower_bytes", "peak_upper_bytes"),
+    *("rss_before_bytes", "peak_lower_bytes", "peak_upper_bytes", "gpu_peak_bytes"),
     *("retained_bytes", "measured_by", "concurrent", "try_number", "reruns", "process"),
 )
 

@@ -12,7 +12,9 @@ from compare.past_runs import TESTS, Past, factor, names
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare import view
+from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import triggered
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.run_columns import CODE
 from ciguard.compare.wording import change_text, headline, value_texts
@@ -258,3 +260,22 @@ def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
     assert names(compare_run(head, None, bases).memory.losses) == []
     kept[3] = MIB  # a run without any retained memory has no baseline of it
     assert names(compare_run(head, None, bases).memory.losses) == ["suspect t00050"]
+
+
+def test_gpu_memory_of_tests_is_a_measure_of_its_own() -> None:
+    def on_gpu(run_id: int, mib: float = 100.0) -> Run:
+        results = [case(f"b{n}", gpu_peak_bytes=(200 + n) * MIB) for n in range(30)]
+        results.append(case("a", gpu_peak_bytes=round((mib + run_id / 100) * MIB)))
+        return run_of({"01": results}, run_id=run_id)
+
+    bases = [on_gpu(n) for n in range(1, 13)]
+    once = compare_run(on_gpu(20, 160.0), None, bases)
+    assert (once.state, names(once.gpu_memory.losses)) == ("suspect", ["suspect a"])
+    assert "peak GPU memory: nothing confirmed, 1 suspect" in headline(once).text
+    assert not once.memory.losses
+    twice = compare_run(on_gpu(20, 160.0), None, bases, previous=on_gpu(19, 160.0))
+    assert (twice.state, triggered(twice, {"gpu-memory"})) == ("worse", ("gpu-memory",))
+    assert "Peak GPU memory of tests" in FORMATS["markdown"](twice)
+    assert read_comparison(json_text(twice).encode(), "") == twice
+    same = compare_run(on_gpu(20), None, bases, previous=on_gpu(19))
+    assert (same.state, same.gpu_memory.judged_tests) == ("same", 31)
