@@ -393,8 +393,9 @@ def read_past(
         inputs = PlanInputs(
             inventory,
             estimates,
+            # Not strict: the last suites may have no unit.
             with_process_costs(
-                suites, history, dict(zip(suite_names, once_s.tolist(), strict=True))
+                suites, history, dict(zip(suite_names, once_s.tolist(), strict=False))
             ),
             with_observed_capacity(pools, history),
             ancestors,
