@@ -214,7 +214,7 @@ def say(**line):
 children = [subprocess.Popen(["sleep", "600"]) for _ in range(150)]
 for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     say(type="start", unit=unit)
-    time.sleep(0.7)  # the leg looks for files, at the tree, and at the marks of all
+    time.sleep(1.5)  # the leg looks for files, at the tree, and at the marks of all
     say(type="result", unit=unit, outcome="passed")
     if unit == "first": os._exit(3)
 """
