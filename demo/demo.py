@@ -23,6 +23,12 @@ HERE: Final = Path(__file__).resolve().parent
 WORK: Final = HERE.parent / ".demo"
 SHOP: Final = WORK / "shop"
 CIGUARD: Final = Path(sys.executable).with_name("ciguard")
+# By the pull request: what its comment says of each test.
+HURT: Final = {
+    "test_index_of_all_products": "suspect",
+    "test_settles": "timeout",
+    "test_cookie": "crash",
+}
 SCRUBBED: Final = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR")
 
 
@@ -80,12 +86,11 @@ def remember(records: Path, run: int) -> None:
 
 def lose_a_record(run: int) -> None:
     """Remove the record of a shard that holds none of the three tests which the change hurts."""
-    hurt = ("index_of_all_products", "test_settles", "test_cookie")
     plan = json.loads((WORK / f"plan-{run}" / "plan.json").read_bytes())
     spared = next(
         shard["key"]
         for shard in plan["shards"]
-        if not any(unit["unit"].endswith(hurt) for unit in shard["units"])
+        if not any(unit["unit"].endswith(tuple(HURT)) for unit in shard["units"])
     )
     shutil.rmtree(WORK / f"run-{run}" / spared)
 
@@ -128,7 +133,11 @@ def main() -> None:
     print("\nThe comment on the pull request, `ciguard report`:\n", flush=True)
     files = [WORK / name for name in ("comment.md", "page.html")]
     call("report", *judged, *history, "-o", files[0], "--html", files[1], expect=(13,))
-    print(for_terminal(files[0].read_text("utf-8")))
+    comment = files[0].read_text("utf-8")
+    print(for_terminal(comment))
+    text = html.unescape(comment.replace("<wbr>", ""))
+    if missing := [row for row in HURT.items() if "</code> | ".join(row) not in text]:
+        sys.exit(f"demo: the comment does not say {missing}")
     print("\nOpen:", *(file.relative_to(HERE.parent) for file in files))
 
 
