@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info
+from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.history.file import BOUNDS
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
@@ -76,6 +77,9 @@ class BaselineMatrix:
         other_method: by case, number of memory values left out, as measured in another way.
         other_standing: by case, number of values left out, as their test had another standing in
             its process: what a process pays once falls to the test that begins it.
+        holds_paid_once: cases with fewer than 3 values of their standing, whose baseline therefore
+            also holds values with what a process pays once. These are too large, if anything, so
+            only a loss can be judged.
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
             candidate has no such peak.
@@ -97,6 +101,7 @@ class BaselineMatrix:
     not_passed: int
     other_method: Integers
     other_standing: Integers
+    holds_paid_once: Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +232,12 @@ def _to_matrix(
 ) -> BaselineMatrix:
     count = len(candidate.keys)
     wall_s, peaks = rows.numbers["wall_s"], rows.numbers["peak_delta_bytes"]
-    similar = have_same_standing(rows.standing, standings(candidate)[rows.key])
+    standing = standings(candidate)
+    similar = have_same_standing(rows.standing, standing[rows.key])
+    few = np.bincount(rows.key[similar], minlength=count) < MIN_BASELINE_RUNS
+    few &= standing == CODE["standing"]["later"]
+    holds_paid_once = np.bincount(rows.key[~similar & few[rows.key]], minlength=count) > 0
+    similar |= few[rows.key]
     timed = np.flatnonzero((wall_s >= 0) & similar)
     has_peak = ~np.isnan(peaks)
     alike = (rows.measured_by == candidate.measured_by[rows.key]) & similar
@@ -253,6 +263,7 @@ def _to_matrix(
             minlength=count,
         ),
         other_standing=np.bincount(rows.key[~similar], minlength=count),
+        holds_paid_once=holds_paid_once,
     )
 
 

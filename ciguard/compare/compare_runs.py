@@ -220,7 +220,7 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
         logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
-    durations = judge_durations(candidate, speeds, baseline, table.other_standing, logs)
+    durations = judge_durations(candidate, speeds, baseline, table, logs)
     sizes = earlier.memory if earlier is not None else None
     memory = judge_memory(candidate, comparable, table, sizes)
     if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves

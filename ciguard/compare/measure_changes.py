@@ -11,7 +11,7 @@ modes, so a change must exceed both the median and the extreme of the baseline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -225,7 +225,7 @@ class CaseInput:
         baseline_extremes: values that a change must exceed; None: the median suffices.
         large: losses that are listed even if they may be noise; None for none.
         measured: uncorrected value of a loss that is large only uncorrected; else NaN.
-        paid_once: losses that are not judged; None for none.
+        unjudged: by sign of the change, cases that are not judged.
         is_bound: cases with effects between the nearer bounds of intervals; None for none.
     """
 
@@ -239,7 +239,7 @@ class CaseInput:
     noise_ratio: float | None = None
     large: Flags | None = None
     measured: Floats | None = None
-    paid_once: Flags | None = None
+    unjudged: Mapping[int, Flags] = field(default_factory=dict)
     is_bound: Flags | None = None
 
     def is_large(self, sign: int) -> Flags:
@@ -261,8 +261,9 @@ class CaseInput:
                 self.confirmed, sign, self.baseline_extremes
             )
             confirmed &= numbers.n >= MIN_RUNS_TO_CONFIRM
-        if self.paid_once is not None and sign > 0:
-            suspect, confirmed = suspect & ~self.paid_once, confirmed & ~self.paid_once
+        if sign in self.unjudged:
+            judged = ~self.unjudged[sign]
+            suspect, confirmed = suspect & judged, confirmed & judged
         moved = (numbers.exceeds_thresholds(self.suspect, sign) | large) & (
             numbers.n < MIN_BASELINE_RUNS
         )
@@ -382,14 +383,13 @@ def judge_durations(
     run: Run,
     speeds: NormalizedRun,
     baseline: NormalizedBaseline,
-    other_standing: NDArray[np.int64],
+    table: BaselineMatrix,
     previous_effects: Floats | None = None,
 ) -> MeasureVerdict:
     """Compare a run's wall times with the baseline.
 
     Args:
         speeds: the run at the baseline's speed.
-        other_standing: see `BaselineMatrix`.
         previous_effects: `confirmable_logs` of an earlier run of the same change.
     """
     number = count_values(baseline.log_wall)
@@ -430,9 +430,10 @@ def judge_durations(
         ratio,
         large=large | measured,
         measured=np.where(measured & ~large, run.wall_s, np.nan),
+        unjudged={-1: table.holds_paid_once},
     )
     verdict = classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
-    once = comparable & (number < MIN_BASELINE_RUNS) & (other_standing > 0)
+    once = comparable & (number < MIN_BASELINE_RUNS) & (table.other_standing > 0)
     return replace(verdict, paid_once=int(once.sum()))
 
 
@@ -493,8 +494,9 @@ def judge_memory(
 
     worse = inputs(1)
     paid_once = _paid_once(worse, table)
+    unjudged = {1: paid_once, -1: table.holds_paid_once}
     better = worse if table.peak_bounds is None else inputs(-1)
-    verdict = classify(replace(worse, paid_once=paid_once), better)
+    verdict = classify(replace(worse, unjudged=unjudged), replace(better, unjudged=unjudged))
     few = ~np.isnan(worse.numbers.after) & (worse.numbers.n < MIN_BASELINE_RUNS)
     return replace(
         verdict,
@@ -517,7 +519,18 @@ def judge_gpu_memory(
     after = effects(np.where(comparable, run.measured(name), np.nan))
     repeated = None if previous is None else effects(previous[name])
     floor = MEMORY_THRESHOLDS
-    return classify(CaseInput(run, name, after, repeated, floor, floor, baseline_extremes=past))
+    return classify(
+        CaseInput(
+            run,
+            name,
+            after,
+            repeated,
+            floor,
+            floor,
+            baseline_extremes=past,
+            unjudged={-1: table.holds_paid_once},
+        )
+    )
 
 
 def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:

@@ -226,6 +226,30 @@ def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None
     assert names(found.memory.losses) == ["confirmed t00050"]
 
 
+def test_value_of_a_test_that_began_its_process_completes_a_short_baseline() -> None:
+    past = Past(3)
+    bases = [
+        in_standing(past.bases[0], "first"),
+        *(in_standing(r, "later") for r in past.bases[1:]),
+    ]
+    hurt = {"peak": factor(50, 1.6), "wall": factor(50, 9.0)}
+    found = compare_run(in_standing(past.run(99, **hurt), "later"), None, bases)
+    assert names(found.memory.losses) == ["suspect t00050"]
+    assert names(found.durations.losses) == ["suspect t00050"]
+    assert (found.memory.losses[0].n, found.memory.paid_once) == (3, 0)
+    # What the process paid once makes the baseline larger: a loss has to exceed it, and a gain may
+    # be its absence.
+    begun = [
+        in_standing(past.run(n, peak=factor(50, 3.0), wall=factor(50, 9.0)), "first")
+        for n in range(1, 4)
+    ]
+    found = compare_run(in_standing(past.run(99, **hurt), "later"), None, [begun[0], *bases[1:]])
+    assert not found.memory.losses
+    found = compare_run(in_standing(past.run(99), "later"), None, begun)
+    assert not names(found.memory.gains)
+    assert "suspect t00050" not in names(found.durations.gains)
+
+
 @pytest.mark.parametrize(
     ("growth", "is_fixed", "expected"),
     [(1.12, False, []), (1.12, True, ["confirmed t00050"]), (1.6, False, ["confirmed t00050"])],
