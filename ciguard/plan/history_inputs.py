@@ -53,7 +53,7 @@ from ciguard.plan.inventory import Inventory, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
-from ciguard.plan.shard_memory import learn_corrections
+from ciguard.plan.shard_memory import read_past_shards
 from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
@@ -401,7 +401,7 @@ def read_past(
             ancestors,
             observe_overheads(history, inventory, mapping.unit_of_key),
             candidate_sets(history, inventory, mapping.unit_of_key),
-            corrections=learn_corrections(history),
+            past_shards=read_past_shards(history, mapping.unit_of_key),
         )
         setups_s = max_fixture_s(history)
         base_count = base_count_with_files(history, query, suites)

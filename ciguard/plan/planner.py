@@ -85,7 +85,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         basis.suites,
         basis.inventory.keys,
         basis.estimates,
-        basis.corrections,
+        basis.past_shards,
     )
     spreads = [spread for allocation in allocations for spread in allocation.spreads]
     draft = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Final, Literal
@@ -26,6 +26,7 @@ from ciguard.plan.risk import (
     needed_bytes,
     overrun_probability,
 )
+from ciguard.plan.shard_memory import NO_PAST_SHARDS, PastShards
 from ciguard.plan.time_limits import TimeLimits, is_enforced
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.packing import Group, GroupKey
-    from ciguard.plan.shard_memory import Correction, Kind
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less
@@ -290,7 +290,7 @@ class PlanInputs:
         pools: the preferred one first.
         ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty if no unit has a limit.
-        corrections: of the simulated memory of shards.
+        past_shards: their simulated and measured memory.
     """
 
     inventory: Inventory
@@ -302,7 +302,7 @@ class PlanInputs:
     candidate_sets: Sequence[CandidateSet] = ()
     limits_s: Sequence[float | None] = ()
     declared: DeclaredNeeds = NO_NEEDS
-    corrections: Mapping[Kind, Correction] = field(default_factory=dict)
+    past_shards: PastShards = NO_PAST_SHARDS
 
     @property
     def has_timings(self) -> bool:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from plan.plan_factories import suite
 
-from ciguard.history.file import empty
+from ciguard.history.file import CODES, History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
-from ciguard.model import PlannedUnit, Prediction, Runner, Shard, UnitKey
+from ciguard.model import CaseKey, PlannedUnit, Prediction, Runner, Shard, UnitKey
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
 from ciguard.plan.risk import Moments, leg_overrun_probability
 from ciguard.plan.shard_memory import (
+    NO_PAST_SHARDS,
     PRIOR_SPREAD,
     UNCORRECTED,
-    Correction,
-    learn_corrections,
+    PastShards,
+    correction_of,
     predict_memory,
+    read_past_shards,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 MIB = 1 << 20
 SUITES = {"": suite(3.0, 100 * MIB)}
@@ -37,7 +43,7 @@ def shard(*sizes: int | None, processes: int = 1, budget_mib: int | None = None)
 
 
 def predict(
-    planned: Shard, correction: Correction = UNCORRECTED, lower_mib: float = 0.0
+    planned: Shard, past: PastShards = NO_PAST_SHARDS, lower_mib: float = 0.0
 ) -> tuple[Prediction, float | None]:
     """Predict from one past value of each unit: its planned peak, and a child's above it."""
     sizes = [unit.peak_delta_bytes or math.nan for unit in planned.units]
@@ -48,7 +54,7 @@ def predict(
     )  # fmt: skip
     estimates = estimate_units(rows, count, lambda _: ["all"])
     keys = [unit.key for unit in planned.units]
-    (shard,), risk = predict_memory([planned], SUITES, keys, estimates, {KIND: correction})
+    (shard,), risk = predict_memory([planned], SUITES, keys, estimates, past)
     return shard.predicted, risk
 
 
@@ -66,13 +72,14 @@ def test_children_of_a_test_are_in_its_peak() -> None:
 def test_correction_multiplies_the_peak_and_widens_the_risk() -> None:
     planned = shard(50, 70, budget_mib=220)
     plain, risk = predict(planned)
-    corrected, more = predict(planned, Correction(1.2, 0.1))
+    corrected, more = predict(planned, PastShards([KIND], [math.log(1.2)]))
     assert (plain.peak_bytes, plain.simulated_peak_bytes) == (170 * MIB, 170 * MIB)
     assert (corrected.peak_bytes, corrected.simulated_peak_bytes) == (204 * MIB, 170 * MIB)
     assert risk is not None
     assert more is not None
     assert more > 3 * risk
-    _, wider = predict(planned, Correction(1.2, 0.3))
+    logs = [math.log(ratio) for ratio in (0.9, 1.2, 1.6)]
+    _, wider = predict(planned, PastShards([KIND] * 3, logs))
     assert wider is not None
     assert wider > more
 
@@ -85,15 +92,15 @@ def test_plan_states_no_risk_without_budget_or_memory() -> None:
     planned = shard(60, budget_mib=200)
     keys = [UnitKey("", "", "u0")]
     estimates = estimate_units(no_observations(), 1, lambda _: ["all"])
-    _, known = predict_memory([planned], SUITES, keys, estimates, {})
+    _, known = predict_memory([planned], SUITES, keys, estimates, NO_PAST_SHARDS)
     # Not measured: 50 MiB, give or take 50, and 100 MiB are left.
     moment = Moments(np.array([150.0 * MIB]), np.array([(50.0 * MIB) ** 2]), np.array([0]))
     expected = leg_overrun_probability(200 * MIB, replace(moment, spread=PRIOR_SPREAD))
     assert known == pytest.approx(expected)
     free = replace(planned, budget_bytes=None)
-    assert predict_memory([free], SUITES, keys, estimates, {})[1] is None
+    assert predict_memory([free], SUITES, keys, estimates, NO_PAST_SHARDS)[1] is None
     without = replace(estimates, memory_spread=None)
-    assert predict_memory([planned], SUITES, keys, without, {}) == ((planned,), None)
+    assert predict_memory([planned], SUITES, keys, without, NO_PAST_SHARDS) == ((planned,), None)
 
 
 def leg(job: str, measured_mib: int, simulated_mib: int | None, **facts: bool) -> HistoryLeg:
@@ -104,16 +111,42 @@ def leg(job: str, measured_mib: int, simulated_mib: int | None, **facts: bool) -
     )  # fmt: skip
 
 
-def test_correction_is_the_median_of_complete_shards_with_a_prediction() -> None:
+def past_of(legs: Sequence[HistoryLeg], units: Mapping[str, Sequence[int]]) -> PastShards:
+    """Read a history of one run, in which each of the units ran in its legs."""
+    rows = [(key, ran_in) for key, numbers in enumerate(units.values()) for ran_in in numbers]
+    key, ran_in = np.array(rows, np.int32).reshape(-1, 2).T
+    codes = {name: np.ones(len(key), np.uint8) for name in CODES}
+    values = of_columns({"key": key, "run": np.zeros(len(key), np.int32), "leg": ran_in, **codes})
+    keys = tuple(CaseKey("", "", unit, unit) for unit in units)
+    run = HistoryRun(1, legs=tuple(legs))
+    return read_past_shards(History(values, keys=keys, runs=(run,)), np.arange(len(keys)))
+
+
+def test_correction_is_the_mean_of_complete_shards_with_a_prediction() -> None:
     legs = (
         leg("a", 120, 100), leg("b", 130, 100), leg("c", 140, 100), leg("d", 900, None),
         leg("e", 900, 100, complete=False),
     )  # fmt: skip
-    history = replace(empty(), runs=(HistoryRun(1, legs=legs),))
-    corrections = learn_corrections(history)
-    assert corrections.keys() == {KIND}
-    assert corrections[KIND].ratio == pytest.approx(1.3)
-    assert 0.04 < corrections[KIND].spread < PRIOR_SPREAD + 0.01
-    far = replace(history, runs=(HistoryRun(1, legs=(*legs, leg("f", 300, 100))),))
-    assert learn_corrections(far)[KIND].spread > 0.2
-    assert learn_corrections(empty()) == {}
+    units = np.ones(1, np.bool_)
+    correction = past_of(legs, {"u0": range(5)}).correction(KIND, units)
+    assert correction.ratio == pytest.approx(1.3, abs=0.003)
+    assert 0.04 < correction.spread < PRIOR_SPREAD + 0.01
+    far = past_of((*legs, leg("f", 300, 100)), {"u0": range(6)})
+    assert far.correction(KIND, units).spread > 0.2
+    assert far.correction(("windows", KIND[1]), units) == UNCORRECTED
+    assert NO_PAST_SHARDS.correction(KIND, units) == UNCORRECTED
+
+
+def test_shard_is_corrected_by_those_that_ran_its_tests() -> None:
+    legs = leg("build", 300, 100), leg("a", 120, 100), leg("b", 130, 100)
+    past = past_of(legs, {"u0": [0], "u1": [0], "u2": [1], "u3": [2]})
+    for tests, ratio in (("uu--", 3.0), ("--u-", 1.2), ("u---", 3.0), ("----", 1.672)):
+        units = np.array([mark == "u" for mark in tests])
+        assert past.correction(KIND, units).ratio == pytest.approx(ratio, abs=0.001), tests
+    # Half of the tests count a quarter.
+    found = past.correction(KIND, np.array([True, True, True, False])).ratio
+    assert found == pytest.approx((3.0**4 * 1.2) ** (1 / 5))
+
+
+def test_spread_of_one_shard_is_mostly_the_one_before_measurements() -> None:
+    assert correction_of([0.3], np.ones(1)).spread == pytest.approx(PRIOR_SPREAD * math.sqrt(0.8))
