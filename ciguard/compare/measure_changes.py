@@ -376,7 +376,7 @@ NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verd
 DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
 MIN_JUMP_BYTES: Final = MIB
-SELDOM: Final = 10  # a test that jumps in more than a tenth of its values has two modes
+SELDOM: Final = 5  # a test that jumps in more than a fifth of its values has two modes
 
 
 def judge_durations(
@@ -559,14 +559,20 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     Where the order of tests differs from run to run, another test pays in each run. So a loss is a
     test's own only if it exceeds the largest jump in the baseline of the tests that seldom jump, as
     a whole or in the part that the test did not retain: imports and caches stay. The order of a leg
-    differs if a test began one of its processes that seldom did so in the baseline.
+    differs if a test began one of its processes that seldom did so in the baseline. Where it began
+    after a death, no loss in its process is judged: that process pays all again.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
-    began = (standings(run) > 0) & (standings(run) != CODE["standing"]["later"])
-    reordered = run.leg[began & (table.other_standing > numbers.n)]
+    standing = standings(run)
+    began = (standing > 0) & (standing != CODE["standing"]["later"])
+    began &= table.other_standing > numbers.n
+    again = np.zeros(len(began), np.bool_)
+    if run.process is not None:
+        process = run.leg.astype(np.int64) << 32 | run.process
+        again = np.isin(process, process[began & (standing == CODE["standing"]["restarted"])])
     with np.errstate(invalid="ignore"):
-        within = numbers.is_significant(floor, 1, inputs.baseline_extremes)
-        within &= np.isin(run.leg, reordered)
+        losses = numbers.is_significant(floor, 1, inputs.baseline_extremes)
+        within = losses & np.isin(run.leg, run.leg[began])
         if not within.any():
             return within
         excess = table.peak_delta_bytes - numbers.before[:, None]
@@ -579,7 +585,7 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
             parts.append((excess - (kept - usual[:, None]), own))
         for past, now in parts:
             within &= ~(now >= np.nanmax(past[jumps], initial=0.0) + floor.amount)
-    return within
+    return within | (losses & again)
 
 
 def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:
