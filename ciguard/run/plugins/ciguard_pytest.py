@@ -8,7 +8,8 @@ plugin does nothing.
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order, in one session
     CIGUARD_LISTING_FILE  write here what exists, then wait for CIGUARD_UNITS_FILE
-    CIGUARD_STOP_FILE     once it exists, the session stops after the current test
+    CIGUARD_STOP_FILE     once it exists, the session stops after the current test (looked for
+                          after a test, at most every 20 ms)
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
@@ -53,7 +54,7 @@ else:
 Wrapper = Generator[None, Any, None]
 
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
-WAIT_S = 0.02  # between two looks for the units
+WAIT_S = 0.02  # between two looks for the units, and for the stop file: many tests are shorter
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 MAX_THREADS = 20  # named at the end of a session
 COLLECTING = ("--collect-only", "--collectonly", "--co")
@@ -293,6 +294,7 @@ class _Recorder:
         self._collected: Dict[int, str] = {}
         self._imports = False  # a file was begun to be collected
         self._threads = _Threads()
+        self._looked_s = 0.0  # for the stop file
         self._head = _members(suite=leg.suite, variant=leg.variant, process=leg.process)
 
     def _now_s(self) -> float:
@@ -432,7 +434,11 @@ class _Recorder:
         self._stop_if_requested(item.session)
 
     def _stop_if_requested(self, session: pytest.Session) -> None:
-        if self._leg.stop_file and REAL.access(self._leg.stop_file, os.F_OK):
+        now_s = REAL.monotonic()
+        if not self._leg.stop_file or now_s - self._looked_s < WAIT_S:
+            return
+        self._looked_s = now_s
+        if REAL.access(self._leg.stop_file, os.F_OK):
             session.shouldstop = session.shouldstop or STOP_REQUESTED
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -126,6 +126,7 @@ def test_the_stop_file_ends_the_session_after_the_current_test(project: Project)
         "test_stop.py",
         """
 import pathlib
+import time
 import pytest
 @pytest.fixture(scope="session")
 def wide():
@@ -134,6 +135,7 @@ def wide():
 def test_1(wide): pass
 def test_2(wide):
     pathlib.Path("stop").touch()
+    time.sleep(0.03)
 def test_3(wide): pass
 """,
     )
