@@ -37,7 +37,6 @@ DEFAULT_S: Final = 1.0  # every unit's time without any measurement
 MIN_S: Final = 0.001  # of a unit without history: with 0 s one shard could get all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan depends on the last bit of a sum
 
-MAX_STARTS: Final = 20  # newest processes of a suite whose start counts
 MIN_ONCE_S: Final = 0.05  # less is noise of the first test
 
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, if no unit was measured twice
@@ -209,11 +208,12 @@ def split_process_starts(
         paired = excess_s[of_suite & ~np.isnan(excess_s)]
         others = observations.wall_s[later & (suite_of[unit] == suite)]
         if paired.size:
-            once_s[suite] = np.median(paired[-MAX_STARTS:])
+            once_s[suite] = np.median(paired)
         elif others.size and len(np.unique(unit[first[of_suite]])) > 1:
             once_s[suite] = observations.wall_s[first[of_suite]].min() - np.median(others)
     once_s[once_s < MIN_ONCE_S] = 0.0
-    has_others = begins & (count[unit] > 0)
+    # A test that was stopped keeps its bound: most re-runs of one test begin their process.
+    has_others = known & begins & (count[unit] > 0)
     wall_s = observations.wall_s - np.where(begins, once_s[suite_of[unit]], 0.0)
     kept = replace(observations, wall_s=np.maximum(wall_s, np.minimum(MIN_S, observations.wall_s)))
     return kept.take(~has_others), once_s

@@ -349,6 +349,12 @@ def test_one_slow_first_unit_keeps_its_time() -> None:
     assert estimated_starts(rows, 3) == ([60.0, 0.1, 0.1], [0.0])
 
 
+def test_stopped_first_unit_keeps_its_bound() -> None:
+    rows = starts((0, 1.0, False), (0, 600.0, True))
+    rows = replace(rows, is_lower_bound=np.array([False, True]))
+    assert estimated_starts(rows, 1) == ([600.0], [0.0])
+
+
 def test_small_excess_of_first_units_is_noise() -> None:
     rows = starts((0, 1.04, True), (0, 1.0, False))
     assert estimated_starts(rows, 1) == ([1.0], [0.0])
