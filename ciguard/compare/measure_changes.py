@@ -33,7 +33,7 @@ from ciguard.compare.statistics import (
     t_975,
 )
 from ciguard.history.file import BOUNDS
-from ciguard.history.query import STEADY_S
+from ciguard.history.query import COMPLETED, STEADY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -376,6 +376,7 @@ NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verd
 DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
 MIN_JUMP_BYTES: Final = MIB
+MIN_LARGER_S: Final = 1.0  # than the longest jump of the baseline, where the order differs
 SELDOM: Final = 5  # a test that jumps in more than a fifth of its values has two modes
 
 
@@ -415,6 +416,13 @@ def judge_durations(
     extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
     effects = numbers(speeds.log_wall)
     large = effects.exceeds_thresholds(LARGE_DURATION, 1)
+    # A cache that is cold once in a process may take long, too.
+    usual = np.exp(baseline.reference)
+    excess = np.exp(baseline.log_wall) - usual[:, None]
+    jumps = excess >= np.fmax(LARGE_DURATION.amount, LARGE_DURATION.ratio * usual)[:, None]
+    reordered, after_death = _in_other_order(run, table, number)
+    above = effects.after - effects.before >= _largest_jump(excess, jumps, number) + MIN_LARGER_S
+    judged = ~after_death & (above | ~reordered)
     # Uncorrected as well: a leg whose tests all take three times as long looks like a slow runner.
     measured = replace(effects, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
         LARGE_DURATION, 1
@@ -428,12 +436,13 @@ def judge_durations(
         CONFIRMED_DURATION,
         extremes,
         ratio,
-        large=large | measured,
+        large=(large | measured) & judged,
         measured=np.where(measured & ~large, run.wall_s, np.nan),
         unjudged={-1: table.holds_paid_once},
     )
     verdict = classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
     once = comparable & (number < MIN_BASELINE_RUNS) & (table.other_standing > 0)
+    once |= (large | measured) & ~judged
     return replace(verdict, paid_once=int(once.sum()))
 
 
@@ -501,6 +510,7 @@ def judge_memory(
     return replace(
         verdict,
         measured_otherwise=int((few & (table.other_method > 0)).sum()),
+        judged_tests=verdict.judged_tests - int(paid_once.sum()),
         paid_once=int((few & (table.other_standing > 0)).sum() + paid_once.sum()),
     )
 
@@ -553,39 +563,56 @@ def memory_tier(past: Sequence[float], after: float, previous: float | None) -> 
     return "confirmed" if is_sure else "suspect"
 
 
+def _in_other_order(
+    run: Run, table: BaselineMatrix, number: NDArray[np.int64]
+) -> tuple[Flags, Flags]:
+    """Select the cases in legs of another order, and in processes after a death.
+
+    The order of a leg differs if a test began one of its processes that seldom did so in the
+    baseline: where it differs, other tests pay what a process pays once.
+
+    Args:
+        number: of baseline values by case.
+    """
+    standing = standings(run)
+    begins = (standing > 0) & (standing != CODE["standing"]["later"])
+    begins &= table.other_standing > number
+    died = run.leg[(run.outcome == CODE["outcome"]["died"]) | (run.ending > COMPLETED)]
+    again = begins & (standing == CODE["standing"]["restarted"]) & np.isin(run.leg, died)
+    process = run.leg.astype(np.int64) << 32 | (0 if run.process is None else run.process)
+    return np.isin(run.leg, run.leg[begins]), np.isin(process, process[again])
+
+
+def _largest_jump(excess: Floats, jumps: Flags, number: NDArray[np.int64]) -> float:
+    """Return the largest excess over the median in the baseline of the tests that seldom jump."""
+    seldom = jumps & (jumps.sum(axis=1) <= np.maximum(1, number // SELDOM))[:, None]
+    return float(np.nanmax(excess[seldom], initial=0.0))
+
+
 def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     """Select the losses of memory that a process may pay once, for an import or a cache.
 
-    Where the order of tests differs from run to run, another test pays in each run. So a loss is a
-    test's own only if it exceeds the largest jump in the baseline of the tests that seldom jump, as
-    a whole or in the part that the test did not retain: imports and caches stay. The order of a leg
-    differs if a test began one of its processes that seldom did so in the baseline. Where it began
-    after a death, no loss in its process is judged: that process pays all again.
+    In another order a loss is a test's own only if it exceeds the largest jump in the baseline, as
+    a whole or in the part that the test did not retain: imports and caches stay. After a death no
+    loss in its process is judged: that process pays all again.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
-    standing = standings(run)
-    began = (standing > 0) & (standing != CODE["standing"]["later"])
-    began &= table.other_standing > numbers.n
-    again = np.zeros(len(began), np.bool_)
-    if run.process is not None:
-        process = run.leg.astype(np.int64) << 32 | run.process
-        again = np.isin(process, process[began & (standing == CODE["standing"]["restarted"])])
+    reordered, after_death = _in_other_order(run, table, numbers.n)
     with np.errstate(invalid="ignore"):
         losses = numbers.is_significant(floor, 1, inputs.baseline_extremes)
-        within = losses & np.isin(run.leg, run.leg[began])
+        within = losses & reordered
         if not within.any():
             return within
         excess = table.peak_delta_bytes - numbers.before[:, None]
         jumps = excess >= MIN_JUMP_BYTES
-        jumps &= (jumps.sum(axis=1) <= np.maximum(1, numbers.n // SELDOM))[:, None]
         parts = [(excess, numbers.after - numbers.before)]
         if (kept := table.retained_bytes) is not None:
             usual = medians(kept)
             own = parts[0][1] - (run.measured("retained_bytes") - usual)
             parts.append((excess - (kept - usual[:, None]), own))
         for past, now in parts:
-            within &= ~(now >= np.nanmax(past[jumps], initial=0.0) + floor.amount)
-    return within | (losses & again)
+            within &= ~(now >= _largest_jump(past, jumps, numbers.n) + floor.amount)
+    return within | (losses & after_death)
 
 
 def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:

@@ -105,7 +105,8 @@ TOTALS: Final[dict[TotalName, str]] = {
     "swap_growth_bytes": "swap growth",
 }
 PAID_ONCE: Final = (
-    "each began its process, or had as large a cost as other tests have once in a process"
+    "each began its process, ran in one that followed a death, or had as large a cost as other "
+    "tests have once in a process"
 )
 CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "suspect": "suspect",

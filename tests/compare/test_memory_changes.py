@@ -286,6 +286,22 @@ def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
     assert names(compare_run(head, None, bases).memory.losses) == ["suspect t00050"]
 
 
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_loss_is_judged_in_a_recycled_process_but_not_after_a_death(is_dead: bool) -> None:
+    past = Past(10)
+    bases = [in_standing(run, "later") for run in past.bases]
+    head = past.run(99, peak=factor(50, 1.6), wall=factor(50, 9.0))
+    leg = head.leg[50]
+    begins = int(np.flatnonzero(head.leg == leg)[1])
+    head = replace(in_standing(head, "restarted", begins), process=np.where(head.leg == leg, 2, 1))
+    if is_dead:
+        head.outcome[np.flatnonzero(head.leg == leg)[0]] = CODE["outcome"]["died"]
+    found = compare_run(head, None, bases)
+    expected = [] if is_dead else ["suspect t00050"]
+    assert names(found.memory.losses) == names(found.durations.listed) == expected
+    assert found.memory.paid_once == found.durations.paid_once == 1 + is_dead
+
+
 def test_gpu_memory_of_tests_is_a_measure_of_its_own() -> None:
     def on_gpu(run_id: int, mib: float = 100.0) -> Run:
         results = [case(f"b{n}", gpu_peak_bytes=(200 + n) * MIB) for n in range(30)]
