@@ -180,7 +180,7 @@ def _baseline(
     """Return the used runs of the history, the base, and the given runs if they are the baseline.
 
     A base beside a history is no baseline run: a report, which has no given runs, would find other
-    numbers.
+    numbers. But several given runs are more than a history of one or two.
     """
     base = bases[-1] if bases else None
     branch = context.branch
@@ -191,7 +191,9 @@ def _baseline(
         choice = select_baseline(history, candidate, branch, context.lineage)
     if base is None and history is not None and choice.used:
         base = from_history(history, choice.used[-1])
-    return choice, base, () if choice.used else tuple(bases)
+    if len(choice.used) < min(len(bases), MIN_BASELINE_RUNS):
+        return replace(choice, used=(), ordered_by_date=0), base, tuple(bases)
+    return choice, base, ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

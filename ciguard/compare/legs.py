@@ -147,10 +147,18 @@ def totals(
     known = [_measures(legs) for legs in runs if legs and all(leg.complete for leg in legs)]
     now = _measures(candidate.legs) if complete and candidate.complete else {}
     earlier = _measures(previous.legs) if previous is not None else {}
+    gpus = _gpus(candidate.legs)
     sums = []
-    for key in dict.fromkeys(key for run in known for key in run):
+    for key in dict.fromkeys(key for run in (*known, now) for key in run):
         before, after = [run[key] for run in known if key in run], now.get(key)
-        usual, (name, device) = float(np.median(before)), key
+        name, device = key
+        if name == "gpu_bytes":  # a run that uses fewer GPUs has no entry
+            before = [run.get(key, 0.0) for run in known if (name, "0") in run]
+            after = now.get(key, 0.0) if now else None
+            device = gpus[int(device)][0] if int(device) < len(gpus) else device
+        if not before:
+            continue
+        usual = float(np.median(before))
         if after is None and complete:
             continue
         tier = None
@@ -172,18 +180,27 @@ def _total_of_tests(base: Run, candidate: Run) -> Total | None:
 
 
 def _measures(legs: Sequence[RunLeg]) -> dict[tuple[TotalName, str], float]:
-    """Return the totals of a complete run, by name and device: times only if each leg has one."""
+    """Return the totals of a complete run: times only if each leg has one.
+
+    Keys are the name and, of GPUs, the rank by memory: a runner may give a test any of its devices.
+    """
     totals: dict[tuple[TotalName, str], float] = {}
     walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
     if any(walls_s) and len(walls_s) == len(legs):
         totals = {("makespan_s", ""): max(walls_s), ("sum_s", ""): sum(walls_s)}
     if peaks := [leg.peak_bytes for leg in legs if leg.peak_bytes]:
         totals["peak_bytes", ""] = max(peaks)
-    for device, size_bytes in largest_by_gpu(leg.machine.gpu_bytes for leg in legs).items():
-        totals["gpu_bytes", device] = size_bytes
+    for rank, (_, size_bytes) in enumerate(_gpus(legs)):
+        totals["gpu_bytes", str(rank)] = size_bytes
     if growths := [leg.machine.swap_growth for leg in legs if leg.machine.swap_growth]:
         totals["swap_growth_bytes", ""] = max(growth.size_bytes for growth in growths)
     return totals
+
+
+def _gpus(legs: Sequence[RunLeg]) -> list[tuple[str, int]]:
+    """Return each device with the largest memory of any leg, the largest first."""
+    sizes = largest_by_gpu(leg.machine.gpu_bytes for leg in legs)
+    return sorted(sizes.items(), key=lambda item: (-item[1], item[0]))
 
 
 def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """The values that the next run of a pull request needs, as shortened records. Pure.
 
-A shortened record has a leg's first line, results, extreme samples and end; a result has only the
-keys that a comparison of numbers needs. The reader of records reads it.
+A shortened record has a leg's first line, its processes with the units that began them, results,
+extreme samples and end; a result has only the keys that a comparison of numbers needs. The reader
+of records reads it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.record.lines import encode
-from ciguard.model import EndLine, Record, Result, SampleLine
+from ciguard.model import EndLine, Record, Result, SampleLine, StartLine
 from ciguard.model.machine_use import machine_use
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def _lines(record: Record) -> Iterator[bytes]:
     if record.header is None:
         return
     yield encode(record.header)
+    yield from map(encode, (*record.processes, *record.process_ends))
+    suites = {line.process: (line.suite, line.variant) for line in record.processes}
+    for process, units in record.first_units.items():
+        for unit in sorted(units):
+            yield encode(StartLine(unit, *suites.get(process, ("", "")), process=process))
     yield from map(encode, map(_compact, record.results))
     use = machine_use(record.samples)
     growth = use.swap_growth.size_bytes if use.swap_growth is not None else None

@@ -295,6 +295,11 @@ def test_gpu_memory_and_swap_of_a_run_are_judged() -> None:
     same = compare_run(on_gpu(20, swap_mib=60), None, bases, previous=on_gpu(19, swap_mib=60))
     assert same.state == "same"
     assert not same.growths
+    moved = compare_run(on_gpu(20, gpu_mib={"0": 1000, "2": 5000}), None, bases)
+    assert not moved.growths, "the same memory on another device"
+    new = compare_run(on_gpu(20, gpu_mib={"0": 1000, "1": 5000, "2": 900}), None, bases)
+    assert len(new.growths) == 1
+    assert "memory of GPU 2: suspect (0 B -> 900 MiB, n=12)" in headline(new).text
 
 
 def test_gpu_memory_and_swap_of_the_history_are_the_baseline() -> None:

@@ -22,6 +22,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.model.standing import standing_of
+from ciguard.report.pr_values import encode_values
 
 SHARD = ShardLine("p", "01", run_id=1, run_attempt=1)
 FIRST = ProcessLine(1, 2, suite="s", at_s=0.5)
@@ -107,3 +108,11 @@ def test_history_has_standing_and_gpu_peak_of_each_value() -> None:
     values = history_of([read([FIRST], p1=lines)]).values
     assert [CODE_NAMES["standing"][code] for code in values.standing] == ["first", "later"]
     assert values.gpu_peak_bytes.tolist()[1] == 1 << 30
+
+
+def test_values_of_a_pull_request_keep_the_standing() -> None:
+    later = [line for line in ran("a", "b") if not isinstance(line, StartLine)]
+    record = read([FIRST, END, AFTER], p1_gw0=ran("a", "b"), p1_gw1=ran("c", "d"), p2=later)
+    (values,) = read_records([("values.jsonl", encode_values([record]))])
+    assert values.damage == ()
+    assert standings(values) == standings(record)
