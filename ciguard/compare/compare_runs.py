@@ -132,9 +132,11 @@ def compare_run(
     changes = with_excuses(with_failure_rates(changes, history, choice.used), context.excused)
     reasons = tuple(incompleteness(candidate, coverage))
     complete = not reasons and not _is_cut(changes, candidate, base)
-    durations, memory = verdicts.durations, verdicts.memory
+    durations, memory, gpu_memory = verdicts.durations, verdicts.memory, verdicts.gpu_memory
     if not complete:  # missing tests take their numbers with them: that is no gain
-        durations, memory = _replace_state((durations, memory), "improved", "incomplete")
+        durations, memory, gpu_memory = _replace_state(
+            (durations, memory, gpu_memory), "improved", "incomplete"
+        )
     past, other_conditions = past_metrics(history, choice.used, given, candidate.conditions)
     known = base, candidate, history, choice.used, given
     known_runs = baseline_info(history, choice, given, table)
@@ -155,7 +157,7 @@ def compare_run(
             totals=totals(*known, complete=complete, previous=previous),
             durations=durations,
             memory=memory,
-            gpu_memory=verdicts.gpu_memory,
+            gpu_memory=gpu_memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, changes)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
@@ -275,9 +277,9 @@ def _without_known(
 
 
 def _replace_state(
-    verdicts: tuple[MeasureVerdict, MeasureVerdict], old: MeasureState, new: MeasureState
+    verdicts: tuple[MeasureVerdict, ...], old: MeasureState, new: MeasureState
 ) -> tuple[MeasureVerdict, ...]:
-    """Replace one state of both measures by another."""
+    """Replace one state of measures by another."""
     return tuple(
         replace(verdict, verdict=new) if verdict.verdict == old else verdict for verdict in verdicts
     )

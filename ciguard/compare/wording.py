@@ -11,7 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.compare.listed_changes import is_counted
-from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, MeasureVerdict
+from ciguard.compare.measure_changes import (
+    MEASURE_NOUN,
+    NO_GPU_MEMORY,
+    CaseChange,
+    MeasureVerdict,
+)
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
@@ -565,7 +570,8 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
     elif not parts:
         parts = [
             (verdict.measure, measure_text(verdict))
-            for verdict in (comparison.memory, comparison.durations)
+            for verdict in (comparison.memory, comparison.gpu_memory, comparison.durations)
+            if verdict != NO_GPU_MEMORY
         ]
     if conditions := conditions_text(comparison.conditions):
         parts.insert(0, (None, conditions))

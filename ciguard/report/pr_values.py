@@ -42,7 +42,8 @@ def _lines(record: Record) -> Iterator[bytes]:
     if record.header is None:
         return
     yield encode(record.header)
-    yield from map(encode, (*record.processes, *record.process_ends))
+    yield from map(encode, record.processes)
+    yield from map(encode, record.process_ends)
     suites = {line.process: (line.suite, line.variant) for line in record.processes}
     for process, units in record.first_units.items():
         for unit in sorted(units):

@@ -111,8 +111,12 @@ def test_history_has_standing_and_gpu_peak_of_each_value() -> None:
 
 
 def test_values_of_a_pull_request_keep_the_standing() -> None:
-    later = [line for line in ran("a", "b") if not isinstance(line, StartLine)]
-    record = read([FIRST, END, AFTER], p1_gw0=ran("a", "b"), p1_gw1=ran("c", "d"), p2=later)
+    record = read(
+        [FIRST, END, AFTER],
+        p1_gw0=ran("a", "b"),
+        p1_gw1=ran("c", "d"),
+        p2=ran("a", "b", starts=False),
+    )
     (values,) = read_records([("values.jsonl", encode_values([record]))])
     assert values.damage == ()
     assert standings(values) == standings(record)

@@ -20,8 +20,8 @@ CLOSE_EVERY_S = 0.02
 # With more headroom than this, 10 GB/s could not reach a threshold within CALM_EVERY_S.
 CLOSE_BYTES, CLOSE_RATIO = 2 << 30, 0.1
 CALM_EVERY_S = 0.05
-TREE_EVERY_S = 0.04
-MAX_TREE_COST_RATIO = 200  # reading the sizes takes at most 0.5 % of a core
+TREE_EVERY_S, MAX_TREE_EVERY_S = 0.04, 0.08
+MAX_TREE_COST_RATIO = 200  # reading small trees takes at most 0.5 % of a core
 WRITE_EVERY_S = 1.0
 NOTABLE_RATIO, NOTABLE_BYTES = 0.25, 64 << 20
 SAMPLES_PER_DECISION = 2  # so that `policy` can tell low memory from a hiccup
@@ -94,7 +94,8 @@ class MemorySampler:
                 self._sizes[str(process)] = size
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
         cost_s = time.thread_time() - start_s
-        self._tree_every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
+        every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
+        self._tree_every_s = min(every_s, MAX_TREE_EVERY_S)
         self.tree_peak_bytes = max(self.tree_peak_bytes, sum(self._sizes.values()))
         self._pressure = self._instruments.pressure()
         used = self._instruments.gpu_bytes(now_s, tuple(trees.values()))

@@ -1,12 +1,14 @@
-"""The peak of a test's child processes belongs to the test that started them."""
+"""The peak of a test's child processes belongs to the test during which they ran."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, ClassVar
 
 from run.leg_runner import PYTEST, plan_of, start_shard
 
@@ -45,6 +47,25 @@ def test_children_of_tests_side_by_side_are_of_none(tmp_path: Path) -> None:
     workers = replace(PYTEST, args=("-n", "2"))
     record = start_shard(tmp_path, plan_of(UNITS, suites={"": workers})).wait(0).record()
     assert [line.peak_lower_bytes for line in record.results] == [None, None, None]
+
+
+def test_scans_of_a_large_tree_are_rare_however_many_processes_begin() -> None:
+    class Slow(TreeMemory):
+        scans_s: ClassVar[list[float]] = []
+
+        def rescan(self) -> None:
+            self.scans_s.append(now_s)
+            end_s = time.thread_time() + 0.002  # allows two scans a second
+            while time.thread_time() < end_s:
+                pass
+            self._pids = {os.getpid()}
+
+    tree = Slow(os.getpid())
+    for step in range(21):
+        now_s = step * 0.05
+        Thread(target=bool).start()  # also a new number
+        assert tree.read_bytes(now_s), "sizes are read each time"
+    assert len(tree.scans_s) <= 4
 
 
 def holder() -> subprocess.Popen[str]:
