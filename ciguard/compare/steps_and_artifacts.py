@@ -2,8 +2,8 @@
 
 Each run has one value; an item that one run lacks is missing, and not 0. Names are paired if they
 are equal or differ only in parts that each run has anew: a commit, a version, a date, a run number.
-A name that both runs have is never paired with another name: `python-3.11` and `python-3.12` of a
-matrix stay apart. If a name has more items in one run than in the other, only the counts are shown.
+Equal names come first: `python-3.11` and `python-3.12` of a matrix stay apart. If a name has more
+items in one run than in the other, none of them is paired.
 """
 
 from __future__ import annotations
@@ -54,26 +54,15 @@ _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class AmbiguousName:
-    """A name with more items in one run than in the other; `job` is that of a step, else ""."""
-
-    job: str
-    name: str
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
 class Paired(Generic[T]):
-    """Items of two runs: pairs, items of only one run, and counts of ambiguous names."""
+    """Items of two runs: pairs, and items of one run without a partner."""
 
     pairs: tuple[tuple[T, T], ...]
     only_before: tuple[T, ...]
     only_after: tuple[T, ...]
-    counts: tuple[AmbiguousName, ...]
 
     def with_unpaired(self) -> Iterator[tuple[T | None, T | None]]:
-        """Yield the pairs, then the items that only one of the runs has."""
+        """Yield the pairs, then the items without a partner."""
         yield from self.pairs
         yield from ((item, None) for item in self.only_before)
         yield from ((None, item) for item in self.only_after)
@@ -119,7 +108,6 @@ def pair_by_name(
         tuple((old[1], new[1]) for old, new in (*exact.pairs, *alike.pairs)),
         tuple(item for _, item in alike.only_before),
         tuple(item for _, item in alike.only_after),
-        (*exact.counts, *alike.counts),
     )
 
 
@@ -135,17 +123,14 @@ def _grouped(
 def _pair(before: Mapping[str, list[T]], after: Mapping[str, list[T]]) -> Paired[T]:
     pairs: list[tuple[T, T]] = []
     only: tuple[list[T], list[T]] = [], []
-    counts: list[AmbiguousName] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
         if len(old) == len(new):
             pairs += zip(old, new, strict=True)
-        elif old and new:
-            counts.append(AmbiguousName("", name, len(old), len(new)))
         else:
             only[0].extend(old)
             only[1].extend(new)
-    return Paired(tuple(pairs), tuple(only[0]), tuple(only[1]), tuple(counts))
+    return Paired(tuple(pairs), tuple(only[0]), tuple(only[1]))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -243,7 +228,6 @@ class StepChanges:
     """The steps of both runs: notable changes first, then missing steps."""
 
     changes: tuple[StepChange, ...] = ()
-    counts: tuple[AmbiguousName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +235,6 @@ class ArtifactChanges:
     """The artifacts of both runs: notable changes first, then missing artifacts."""
 
     changes: tuple[ArtifactChange, ...] = ()
-    counts: tuple[AmbiguousName, ...] = ()
 
 
 NO_STEPS: Final = StepChanges()
@@ -271,15 +254,13 @@ def compare_steps(
     """
     jobs = pair_by_name(_last_jobs(before), _last_jobs(after), own)
     changes: list[StepChange] = []
-    counts: list[AmbiguousName] = []
     for old_job, new_job in jobs.pairs:
         steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
         paired = pair_by_name(steps[0], steps[1], own)
         changes += [_step_change(new_job.name, *pair) for pair in paired.with_unpaired()]
-        counts += [replace(name, job=new_job.name) for name in paired.counts]
     timed = [step for step in changes if (step.wall_before_s, step.wall_after_s) != (None, None)]
     timed.sort(key=lambda step: (*_rank(step), step.job, step.name))
-    return StepChanges(tuple(timed), tuple(counts))
+    return StepChanges(tuple(timed))
 
 
 def _last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
@@ -318,7 +299,7 @@ def compare_artifacts(
         change = ArtifactChange(*_names(old, new), sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
         changes.append(change)
     changes.sort(key=lambda artifact: (*_rank(artifact), artifact.name))
-    return ArtifactChanges(tuple(changes), paired.counts)
+    return ArtifactChanges(tuple(changes))
 
 
 def _names(old: Step | RunArtifact | None, new: Step | RunArtifact | None) -> tuple[str, str]:
@@ -379,23 +360,7 @@ def _section(
             Section(f"{name}_counted", (Paragraph(f"{summary}."),), formats=("text",)),
             Section(f"{name}_others", (Details(summary, (folded,)),), formats=("markdown", "html")),
         ]
-    blocks.append(_counts(changes.counts))
     return Section(name, tuple(blocks), title, (len(listed), noun), drop=12)
-
-
-def _counts(counts: Sequence[AmbiguousName]) -> Table:
-    columns = (
-        Column("several of one name"), Column("before", "right"), Column("after", "right"),
-    )  # fmt: skip
-    rows: tuple[Row, ...] = tuple(
-        (
-            (f"{name.job}: " if name.job else "", Code(name.name)),
-            Cell(f"{name.before:,}", name.before),
-            Cell(f"{name.after:,}", name.after),
-        )
-        for name in counts
-    )
-    return Table(columns, rows, "name", MAX_ROWS)
 
 
 def _step(step: StepChange) -> Row:
