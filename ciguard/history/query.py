@@ -211,34 +211,6 @@ def join_counts(a: Positions, b: Positions, join: np.ufunc) -> Positions:
     return joined
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyFacts:
-    """Facts of each key over all runs that were added, as columns with a row for each key.
-
-    `runs` are executions: a skipped case did not run. Times are whole seconds since the epoch. A
-    time or the id of a run that is not known is 0.
-    """
-
-    first_seen_at: Positions
-    last_run: Positions
-    last_passed_at: Positions
-    last_passed_run: Positions
-    runs: Positions
-    failures: Positions
-
-
-def key_facts(history: History) -> KeyFacts:
-    """Return the facts of each key, from its values and the counts of its older ones."""
-    values, keys = history.values, len(history.keys)
-    counts = count_values(values, history.runs, keys)
-    if history.older is not None:
-        counts = join_counts(history.older, counts, np.add)
-    ids = np.array([run.run_id for run in history.runs], np.int64)
-    last_run = ids[values.run[group_bounds(values.key, keys)[1:] - 1]]  # every key has a value
-    number, skipped, failures, first_at, passed_at, passed_run = counts
-    return KeyFacts(first_at, last_run, passed_at, passed_run, number - skipped, failures)
-
-
 @dataclass(frozen=True, slots=True)
 class BaseQuery:
     """The run whose base is searched; a fact that is None excludes no run.

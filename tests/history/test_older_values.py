@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
 from history.test_merge import START, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import MAX_RUNS, merge
-from ciguard.history.query import key_facts
+from ciguard.history.query import count_values, join_counts
 from ciguard.model import OUTCOMES, Record, Result
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.model import Outcome
 
 OUTCOME = st.sampled_from(OUTCOMES)
+FACTS = ("runs", "skipped", "failures", "first_at", "passed_at", "passed_run")
 
 
 def one(run_id: int, outcome: Outcome = "passed") -> History:
@@ -32,9 +34,11 @@ def seconds(run_id: int) -> int:
 
 
 def facts(history: History) -> dict[str, dict[str, int]]:
-    columns = key_facts(history)
+    counts = count_values(history.values, history.runs, len(history.keys))
+    if history.older is not None:
+        counts = join_counts(history.older, counts, np.add)
     return {
-        key.unit: {name: int(getattr(columns, name)[row]) for name in columns.__slots__}
+        key.unit: dict(zip(FACTS, counts[:, row].tolist(), strict=True))
         for row, key in enumerate(history.keys)
     }
 
@@ -65,12 +69,12 @@ def test_facts_are_those_of_all_runs_ever_added(drawn: tuple[list[Outcome], list
         assert encode(merge(history, histories[run])) == content
     passed = [run for run, outcome in enumerate(outcomes, 1) if outcome == "passed"]
     assert facts(decode(content, "x"))["a"] == {
-        "first_seen_at": seconds(1),
-        "last_run": len(outcomes),
-        "last_passed_at": seconds(passed[-1]) if passed else 0,
-        "last_passed_run": passed[-1] if passed else 0,
-        "runs": sum(outcome != "skipped" for outcome in outcomes),
+        "runs": len(outcomes),
+        "skipped": outcomes.count("skipped"),
         "failures": sum(outcome in ("failed", "errored", "died") for outcome in outcomes),
+        "first_at": seconds(1),
+        "passed_at": seconds(passed[-1]) if passed else 0,
+        "passed_run": passed[-1] if passed else 0,
     }
 
 
@@ -87,7 +91,7 @@ def test_merge_of_two_long_histories_is_commutative_and_idempotent(
     for part in (a, b, both, *histories.values()):
         assert encode(merge(both, part)) == content
     found = facts(both)["a"]
-    assert found["first_seen_at"] == seconds(min(histories))
+    assert found["first_at"] == seconds(min(histories))
     expected = facts(reduce(merge, histories.values()))["a"]
     assert facts(a)["a"]["runs"] <= found["runs"] <= expected["runs"]
     if sets[0] <= sets[1]:
@@ -98,7 +102,7 @@ def test_run_later_than_twenty_newer_ones_is_not_counted_twice() -> None:
     history = reduce(merge, map(one, range(2, 25)))
     late = merge(history, one(1, "failed"))
     assert facts(late)["a"]["runs"] == facts(history)["a"]["runs"] == 23
-    assert facts(late)["a"]["first_seen_at"] == seconds(1)
+    assert facts(late)["a"]["first_at"] == seconds(1)
     assert encode(merge(late, one(1, "failed"))) == encode(late)
 
 
@@ -117,18 +121,17 @@ def test_runs_beyond_the_limit_are_counted_for_tests_that_stay() -> None:
     history = merge(merge(rare, newest), names)
     assert "gone" not in facts(history)
     assert facts(history)["rare"]["runs"] == 2
-    assert facts(history)["rare"]["first_seen_at"] == seconds(1)
+    assert facts(history)["rare"]["first_at"] == seconds(1)
 
 
 def test_undated_and_huge_runs_are_counted_without_time_and_name() -> None:
     huge = [Record("x", None, results=(Result("a", "passed"),))]
     history = history_of(huge, RunMetadata(run_id=1 << 60))
-    assert (facts(history)["a"]["first_seen_at"], facts(history)["a"]["last_run"]) == (0, 1 << 60)
+    assert facts(history)["a"]["first_at"] == facts(history)["a"]["passed_run"] == 0
     history = reduce(merge, map(one, range(1, 22)), history)
-    assert (facts(history)["a"]["runs"], facts(history)["a"]["last_run"]) == (22, 21)
+    assert facts(history)["a"]["runs"] == 22
     assert encode(decode(encode(history), "x")) == encode(history)
 
 
-def test_young_history_has_no_counts_and_no_facts_without_keys() -> None:
+def test_young_history_has_no_counts() -> None:
     assert reduce(merge, map(one, range(1, 21))).older is None
-    assert key_facts(empty()).runs.tolist() == []
