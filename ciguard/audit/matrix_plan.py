@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.fixed_plan import fixed_tests
 from ciguard.audit.proposal import Proposal, layout_of
 from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
-from ciguard.history.query import BaseQuery, newest_values
+from ciguard.history.query import BaseQuery, medians, newest_values
 from ciguard.history.stores import LoadedHistory
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
@@ -121,11 +118,8 @@ def durations_s(history: History, names: Sequence[str]) -> tuple[float | None, .
     """
     values = history.values
     table = newest_values(values.wall_s, values.key, len(history.keys), DEPTH)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a row without a value
-        medians = np.nanmedian(table, axis=1) if len(table) else np.zeros(0)
     sums: dict[tuple[str, str, str], float] = defaultdict(float)
-    for key, median in zip(history.keys, medians.tolist(), strict=True):
+    for key, median in zip(history.keys, medians(table).tolist(), strict=True):
         if median == median:  # noqa: PLR0124  # NaN: never measured
             sums[key.unit_key] += median
     longest: dict[str, float] = {}

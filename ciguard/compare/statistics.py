@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from ciguard.history.query import medians as medians  # noqa: PLC0414  # for all of `compare`
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,7 +43,6 @@ CASES_A_BIN: Final = 20  # with fewer, the spread of a bin is as uncertain as th
 MAD_TO_SIGMA: Final = 1.4826
 MEDIAN_VARIANCE: Final = 1.57  # pi / 2: variance of a median over that of a mean
 CONVERGED: Final = 1e-15
-NORMAL_95: Final = 1.959964
 MIN_BASELINE_RUNS: Final = 3  # with fewer baseline values no number is judged
 # With fewer baseline values nothing is confirmed, and no metric is judged: with 6, a metric with
 # two modes alarms in 4 % of the runs, with 10 in 1 %.
@@ -67,15 +68,6 @@ def count_values(table: Floats) -> NDArray[np.int64]:
     """Count the values of each row."""
     number: NDArray[np.int64] = (~np.isnan(table)).sum(axis=1)
     return number
-
-
-def medians(table: Floats) -> Floats:
-    """Return the median of each row, or NaN (np.nanmedian is slower, and warns)."""
-    ordered = np.sort(table, axis=1)  # NaN last
-    number = count_values(table)
-    rows = np.arange(len(table))
-    middle: Floats = ordered[rows, np.maximum(number - 1, 0) // 2] + ordered[rows, number // 2]
-    return middle / 2
 
 
 def mad_sigma(residuals: Floats) -> float:
@@ -136,22 +128,8 @@ def prediction_error(scale: Floats, number: NDArray[np.int64]) -> Floats:
 
 
 def t_975(degrees: NDArray[np.int64]) -> Floats:
-    """Return Student's t at 97.5 %, for a two-sided 95 % interval, of >= 1 degrees of freedom.
-
-    Exact for 1 and 2, else a series (Abramowitz and Stegun 26.7.5): 0.12 % too small at 3, and
-    less than 0.04 % from 4 on.
-    """
-    z, n = NORMAL_95, degrees.astype(np.float64)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    series = z + sum(term / n**power for power, term in enumerate(terms, 1))
-    two = 0.95 * np.sqrt(2 / (1 - 0.95**2))
-    quantile: Floats = np.where(n == 1, np.tan(0.475 * np.pi), np.where(n == 2, two, series))  # noqa: PLR2004
-    return quantile
+    """Return `student_975` of each number of degrees of freedom."""
+    return np.array([student_975(number) for number in degrees.tolist()], np.float64)
 
 
 FALSE_ALARM_RATE: Final = 0.05  # of unchanged runs, over all metrics of a run

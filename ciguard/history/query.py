@@ -167,20 +167,19 @@ def _steady_ratios(
 ) -> tuple[Floats, NDArray[np.int32]]:
     """Return log(wall / the key's median) and the leg of each long test among these keys."""
     key = values.key - np.int32(keys.start)
-    median_s = _medians(newest_values(values.wall_s, key, keys.stop - keys.start))[key]
+    median_s = medians(newest_values(values.wall_s, key, keys.stop - keys.start))[key]
     steady = (median_s >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
     ratio = np.log(values.wall_s[steady] / median_s[steady])
     return ratio, leg_positions(history, values)[steady]
 
 
-def _medians(table: Floats) -> Floats:
+def medians(table: Floats) -> Floats:
     """Return the median of each row's numbers, NaN without any (np.nanmedian loops, and warns)."""
     ordered: Floats = np.sort(table, axis=1)  # NaN last
     counts = (~np.isnan(table)).sum(axis=1)
     rows = np.arange(len(table))
-    middle = np.maximum(counts - 1, 0) // 2
-    medians: Floats = (ordered[rows, middle] + ordered[rows, counts // 2]) / 2
-    return medians
+    middle: Floats = ordered[rows, np.maximum(counts - 1, 0) // 2] + ordered[rows, counts // 2]
+    return middle / 2
 
 
 def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Positions:
