@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
-    from ciguard.serve.state.histories import HistoryRow
 
 LOG: Final = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/octet-stream"
@@ -41,7 +40,10 @@ def history_response(
             if repository is None or (repository.is_private and repository.id != caller):
                 return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
             row = histories.current(connection, repository.id)
-        return _file(row, request, objects) if row else _response(HTTPStatus.NO_CONTENT)
+        if row is None:
+            return _response(HTTPStatus.NO_CONTENT)
+        content = read_checked(objects, row.object, row.sha256, "history")
+        return _response(HTTPStatus.OK, content)
     except TokenRefused as error:
         return refusal(error)
     except (DamagedObject, KeysUnavailable) as error:
@@ -53,26 +55,7 @@ def history_response(
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
 
 
-def _file(row: HistoryRow, request: Request, objects: ObjectStore) -> Response:
-    etag = f'"{row.sha256}"'
-    if _matches(request.headers.get("If-None-Match", ""), etag):
-        return _response(HTTPStatus.NOT_MODIFIED, etag)
-    if request.method == "HEAD":
-        response = _response(HTTPStatus.OK, etag)
-        response.headers["Content-Length"] = str(row.bytes)
-        return response
-    return _response(HTTPStatus.OK, etag, read_checked(objects, row.object, row.sha256, "history"))
-
-
-def _response(status: HTTPStatus, etag: str = "", content: bytes | None = None) -> Response:
+def _response(status: HTTPStatus, content: bytes | None = None) -> Response:
     headers = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
-    if etag:
-        headers["ETag"] = etag
     media_type = MEDIA_TYPE if status is HTTPStatus.OK else None
     return Response(content, status, headers, media_type)
-
-
-def _matches(if_none_match: str, etag: str) -> bool:
-    """Compare weakly (RFC 9110, 13.1.2)."""
-    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return etag in tags or tags == ["*"]
