@@ -84,9 +84,6 @@ class GitHub:
         # Callers may ignore such an error: then their verdict is not final.
         self.transient_errors: list[GitHubError] = []
 
-    def __repr__(self) -> str:
-        return f"GitHub({self._api_url!r})"
-
     def __enter__(self) -> Self:
         return self
 

@@ -205,12 +205,10 @@ class BranchStore:
         self._check(done, f"git {arguments[0]} failed")
         return done.stdout.decode("ascii").strip()
 
-    def _check(
-        self, process: CompletedProcess[bytes], what: str, fix: str = "", *, writing: bool = False
-    ) -> None:
+    def _check(self, process: CompletedProcess[bytes], what: str, *, writing: bool = False) -> None:
         if process.returncode:
             output_text = without_secrets(_text(process))
-            fix = fix or advice(output_text, writing=writing)
+            fix = advice(output_text, writing=writing)
             raise RemoteError(f"{what}: {summarize(output_text)}", where=self.location, fix=fix)
 
 

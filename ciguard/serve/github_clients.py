@@ -85,9 +85,6 @@ class App:
         self._locks: dict[int, threading.Lock] = {}
         self._jwt()
 
-    def __repr__(self) -> str:
-        return f"App({self._app_id!r})"
-
     def account(self) -> Account:
         """Return the account of the App, which writes comments; one call for all."""
         if self._account is None:

@@ -43,7 +43,6 @@ _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "branch": _RUN.branch == sa.bindparam("branch"),
     "pull_request": _RUN.pull_request == sa.bindparam("pull_request"),
     "is_base_branch": _RUN.is_base_branch.is_(True),
-    "has_plan": schema.IS_PLANNED,
 }
 
 
@@ -135,24 +134,21 @@ def newest(
     branch: str | None = None,
     pull_request: int | None = None,
     is_base_branch: bool = False,
-    has_plan: bool = True,
     limit: int = PAGE,
 ) -> tuple[RunRow, ...]:
-    """Return a page of a repository's runs, the last completed first.
+    """Return a page of a repository's runs that ciguard plans, the last completed first.
 
     Args:
         before: last run of the previous page; None for the first page.
         branch: only runs of this branch.
         pull_request: only runs of this pull request.
         is_base_branch: only runs of the default branch.
-        has_plan: only runs of workflows that ciguard plans.
     """
     conditions = {
         "before": before is not None,
         "branch": branch is not None,
         "pull_request": pull_request is not None,
         "is_base_branch": is_base_branch,
-        "has_plan": has_plan,
     }
     values: dict[str, object] = {"of": repository_id, "most": limit}
     values |= {"branch": branch} if branch is not None else {}
@@ -168,7 +164,9 @@ def newest(
 def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
     """Build and cache the query: a page of repositories runs it twice for each of them."""
     query = sa.select(schema.run).where(
-        _RUN.repository_id == sa.bindparam("of"), *(_CONDITIONS[name] for name in names)
+        _RUN.repository_id == sa.bindparam("of"),
+        schema.IS_PLANNED,
+        *(_CONDITIONS[name] for name in names),
     )
     return query.order_by(*(column.desc() for column in _PLACE)).limit(sa.bindparam("most"))
 

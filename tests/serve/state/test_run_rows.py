@@ -108,7 +108,6 @@ def test_runs_are_filtered(connection: Connection) -> None:
     for one in (pull, push, foreign):
         record_run(connection, one)
     assert run_rows.newest(connection, 1) == (push, pull)
-    assert run_rows.newest(connection, 1, has_plan=False) == (foreign, push, pull)
     assert run_rows.newest(connection, 1, branch="main") == (push,)
     assert run_rows.newest(connection, 1, is_base_branch=True) == (push,)
     assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
