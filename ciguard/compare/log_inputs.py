@@ -48,7 +48,7 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
     """Return whether base and candidate are text logs.
 
     Raises:
-        InputError: one is a log, and the other is missing or an unreadable zip archive.
+        InputError: one is a log, and the other is missing.
         UsageError: one is a log, and the other is something else.
     """
     base, head = (_is_log(folder, argument) for argument in arguments)
@@ -58,21 +58,11 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
     where = f"{'HEAD' if base else 'BASE'}: {other}"
     if other.endswith(local.LOG_SUFFIXES) and not (folder / other).exists():
         raise InputError("not found", where=where, fix="name the other log")
-    other_path = folder / other
-    is_zip = other_path.suffix == ".zip" and other_path.is_file()
-    if is_zip:
-        try:
-            _zip_names(other_path)
-        except (OSError, InputError) as error:
-            detail = error.what if isinstance(error, InputError) else error
-            what = f"{other} is no readable zip archive: {detail}"
-            raise InputError(what, where=where, fix="download it again") from None
-    kinds = f"two logs ({', '.join(local.LOG_SUFFIXES)}, archives, addresses of jobs)"
+    kinds = (
+        f"two logs ({', '.join(local.LOG_SUFFIXES)}, archives with N_name.txt, addresses of jobs)"
+    )
     fix = f"compare {kinds}, or two runs"
-    is_archive = is_zip or local.is_directory(other_path)
-    kind = "has logs of jobs" if _archived(folder / log) else "is a text log"
-    problem = "has no logs of jobs (N_name.txt)" if is_archive else "is none"
-    raise UsageError(f"{log} {kind}, and {other} {problem}", where=where, fix=fix)
+    raise UsageError(f"{log} is a text log, and {other} is none", where=where, fix=fix)
 
 
 def compare_log_inputs(
@@ -187,12 +177,8 @@ def _files_of(path: Path) -> list[str]:
             files = [*path.glob("*.txt"), *path.glob("*/*.txt")]
             return [file.relative_to(path).as_posix() for file in files]
         if path.suffix == ".zip" and path.is_file():
-            return _zip_names(path)
+            with path.open("rb") as stream:
+                return member_names(stream, path.name, LIMITS)
     except (OSError, InputError):  # reading it as records or results reports the error
         pass
     return []
-
-
-def _zip_names(path: Path) -> list[str]:
-    with path.open("rb") as stream:
-        return member_names(stream, path.name, LIMITS)

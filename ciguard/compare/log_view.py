@@ -18,7 +18,6 @@ from ciguard.document import (
     Table,
     identifier,
 )
-from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.logs.process_logs import SOURCE
 from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, name_some, size
@@ -61,7 +60,6 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "nothing judged": "no value could be judged",
 }
 MAX_MISSING: Final = 3  # jobs and steps named in a sentence
-ARTIFACT_NAME: Final = "actions.artifact_name"
 ONE_RUN_EACH: Final = (
     "Values without a verdict are of one run each (n = 1): a difference may be chance."
 )
@@ -266,11 +264,8 @@ def _failures(comparison: LogComparison) -> Section:
 def _failure(failure: FailureCount, comparison: LogComparison) -> Row:
     value, side = failure.example, comparison.candidate if failure.after else comparison.base
     inconclusive = " (perhaps)" if failure.weak and failure.ending else ""
-    name: doc.Content = Code(_name(value))
-    for refused in (field for field in value.key if value.name == ARTIFACT_NAME):
-        name = (Code(_name(value)), ", use ", Code(valid_artifact_name(refused.value)))
     return (
-        name,
+        Code(_name(value)),
         Cell(f"{failure.before:,}", failure.before),
         Cell(f"{failure.after:,}", failure.after),
         " -> ".join(_exact_amount(each) for each in (failure.earlier, value) if each is not None),

