@@ -82,21 +82,18 @@ class Measurement:
 
 
 def values_of(record: Record) -> dict[Metric, float]:
-    """Return the measured values of a run of one command."""
+    """Return the measured values of a run; a program cannot report one under their names."""
     result = _command_result(record)
     if result is None:
         return {}
     measured = {WALL: result.wall_s, CPU: result.cpu_s, PEAK: result.peak_bytes}
     values = {metric: float(value) for metric, value in measured.items() if value is not None}
-    values |= _gpu_values(record.samples)
-    program_metrics = _program_metrics(record.metrics)
-    # A program's metric with a name of ciguard's gets another name.
-    return values | {_rename_reserved(metric): value for metric, value in program_metrics.items()}
-
-
-def _rename_reserved(metric: Metric) -> Metric:
-    is_reserved = metric.name in RESERVED_NAMES
-    return metric._replace(name=f"{metric.name} (its own)") if is_reserved else metric
+    own = {
+        metric: value
+        for metric, value in _program_metrics(record.metrics).items()
+        if metric.name not in RESERVED_NAMES
+    }
+    return values | _gpu_values(record.samples) | own
 
 
 def _gpu_values(samples: Sequence[SampleLine]) -> dict[Metric, float]:
