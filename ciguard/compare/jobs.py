@@ -162,7 +162,6 @@ class JobsComparison:
         state: `inconclusive` if jobs were cancelled, skipped or removed: they prove nothing.
         changes: jobs whose conclusion differs or that are still cancelled, the worst first.
         unchanged: jobs with the same conclusion, the longest first.
-        endings: by name, why jobs of the candidate were cancelled, if GitHub names the reason.
     """
 
     state: JobsState
@@ -170,7 +169,6 @@ class JobsComparison:
     candidate: RunInfo
     changes: tuple[JobChange, ...]
     unchanged: tuple[JobChange, ...]
-    endings: Mapping[str, Ending]
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
 
@@ -227,7 +225,6 @@ def compare_jobs_only(
         tuple(
             sorted(unchanged, key=lambda job: -max(job.wall_before_s or 0, job.wall_after_s or 0))
         ),
-        {job.name: job.ending for job in jobs if job.ending is not None},
         compare_steps(before, after, commits),
         compare_artifacts(artifacts[0], artifacts[1], commits),
     )
