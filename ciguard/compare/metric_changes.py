@@ -395,12 +395,6 @@ _AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes":
 MAX_CONDITION: Final = 60  # characters of a value
 
 
-def metric_title(metric: MetricChange | MetricCount) -> str:
-    """Return "xla.heap (ordinal=1)"."""
-    text = ", ".join(f"{name}={value}" for name, value in sorted(metric.key.items()))
-    return f"{metric.name} ({text})" if text else metric.name
-
-
 def metric_text(metric: MetricChange | MetricCount) -> str:
     """Return "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
     if isinstance(metric, MetricCount):

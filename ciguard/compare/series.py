@@ -10,7 +10,7 @@ independent noise none.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -71,8 +71,8 @@ class SeriesSummary:
     name: str
     unit: str
     key: Mapping[str, str]
-    trends: Mapping[Trend, int] = field(default_factory=dict)
-    steepest: Series | None = None
+    trends: Mapping[Trend, int]
+    steepest: Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,22 +185,17 @@ def series_section(changes: Sequence[SeriesChange]) -> Section:
         Column("metric"), Column("first and last"), Column("largest", "right", drop=2),
         Column("in this run"), Column("before"),
     )  # fmt: skip
-    rows = tuple(map(_row, sorted(changes, key=_rank)))
+    ordered = sorted(changes, key=lambda change: _ORDER.index(change.after.steepest.trend))
+    rows = tuple(map(_row, ordered))
     title = "Within the run"
     size_ = (len(rows), "metric")
     return Section("series", (Table(columns, rows, "metric"),), title, size_, drop=13, folded=True)
 
 
-def _rank(change: SeriesChange) -> int:
-    steepest = change.after.steepest
-    return _ORDER.index(steepest.trend) if steepest is not None else len(_ORDER)
-
-
 def _row(change: SeriesChange) -> Row:
     after, steepest = change.after, change.after.steepest
-    assert steepest is not None
     return (
-        Code(_title(after)),
+        Code(series_title(after.name, after.key)),
         f"{_amount(steepest.first, after.unit)} -> {_amount(steepest.last, after.unit)}",
         _amount(steepest.largest, after.unit),
         summary_text(after),
@@ -208,16 +203,15 @@ def _row(change: SeriesChange) -> Row:
     )
 
 
-def _title(summary: SeriesSummary) -> str:
-    key = ", ".join(f"{name}={value}" for name, value in sorted(summary.key.items()))
-    return f"{summary.name} ({key})" if key else summary.name
+def series_title(name: str, key: Mapping[str, str]) -> str:
+    """Return "xla.heap (ordinal=1)"."""
+    text = ", ".join(f"{part}={value}" for part, value in sorted(key.items()))
+    return f"{name} ({text})" if text else name
 
 
 def summary_text(summary: SeriesSummary) -> str:
     """Return "grows 11.0 MiB a test (n=20) in process 2 of shard 03; flat in 7 others"."""
     steepest = summary.steepest
-    if steepest is None:
-        return ""
     others = {
         trend: number - (trend == steepest.trend)
         for trend in _ORDER

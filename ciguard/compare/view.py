@@ -26,11 +26,10 @@ from ciguard.compare.metric_changes import (
     MetricChange,
     metric_change_text,
     metric_text,
-    metric_title,
     metric_verdict,
     metrics_text,
 )
-from ciguard.compare.series import series_section
+from ciguard.compare.series import series_section, series_title
 from ciguard.compare.steps_and_artifacts import artifacts_section, steps_section
 from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, headline
 from ciguard.document import (
@@ -389,8 +388,11 @@ def _metric(metric: MetricChange | MetricCount) -> Row:
     ratio = metric.ratio if isinstance(metric, MetricChange) else None
     change = metric_change_text(metric) if isinstance(metric, MetricChange) else "-"
     return (
-        Code(metric_title(metric)), metric_verdict(metric), metric_text(metric), Cell(change, ratio)
-    )  # fmt: skip
+        Code(series_title(metric.name, metric.key)),
+        metric_verdict(metric),
+        metric_text(metric),
+        Cell(change, ratio),
+    )
 
 
 def _both_runs(comparison: Comparison, facts: frozenset[Fact], links: Links) -> Section:

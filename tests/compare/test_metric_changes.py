@@ -18,8 +18,9 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_changes import metric_text, metric_title, metric_verdict, metrics_text
+from ciguard.compare.metric_changes import metric_text, metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
+from ciguard.compare.series import series_title
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, metric_effect
 from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
@@ -59,7 +60,9 @@ def compared(before: list[MetricLine], after: list[MetricLine]) -> Comparison:
 
 
 def rows(found: Comparison) -> list[tuple[str, float, float]]:
-    return [(metric_title(one), one.before, one.after) for one in found.metrics.changes]
+    return [
+        (series_title(one.name, one.key), one.before, one.after) for one in found.metrics.changes
+    ]
 
 
 def test_metrics_are_grouped_by_name_unit_and_conditions() -> None:
@@ -102,7 +105,7 @@ def test_of_a_different_number_of_values_only_the_counts_are_shown() -> None:
     found = compared(before, after)
     assert found.metrics.changes == ()
     (one,) = found.metrics.counts
-    assert (metric_title(one), metric_text(one)) == ("size (n=1)", "3 -> 2 values")
+    assert (series_title(one.name, one.key), metric_text(one)) == ("size (n=1)", "3 -> 2 values")
     assert "1 with another number of values" in metrics_text(found.metrics)
     assert "size (n=1)" in FORMATS["markdown"](found)
 
