@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, files_of
-from fakegithub.actions import add_artifact, add_job
+from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
+from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World, make_leg
 
 from ciguard.text import step_outputs
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
 NEEDS = json.dumps({"plan": {"result": "success"}, "legs": {"result": "failure"}})
 
 
@@ -45,18 +44,9 @@ class Job:
         self._ciguard = ciguard
         event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": "a" * 40}}}
         (folder / "event.json").write_text(json.dumps(event))
-        self.environ = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_API_URL": server.address,
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_EVENT_PATH": str(folder / "event.json"),
-            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "GITHUB_OUTPUT": str(folder / "outputs"),
-            "GITHUB_TOKEN": TOKEN,
-            "NO_PROXY": "*",
-        }
+        self.environ = {**environ_of(folder, server), "GITHUB_EVENT_NAME": "pull_request"}
+        for name in ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_SHA"):
+            del self.environ[name]
 
     def report(self, *words: str, expect: int = 0, **environ: str) -> CompletedProcess[str]:
         plan, records = self.world.write(self.folder)

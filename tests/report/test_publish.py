@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from conftest import Ciguard, clean_environment
-from fakegithub.actions import add_artifact, add_job
+from fakegithub.actions import add_job
 from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
+from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World, make_leg
+from serve.fake_runs import HEAD, MERGE, REPOSITORY, SHOP, upload_artifacts
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.report.sticky_texts import with_marker
 
@@ -26,11 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
 FORK = "stranger/shop"
-HEAD = "a" * 40
-SHOP = {"full_name": REPOSITORY, "default_branch": "main"}
+PULL = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
 
 
 def pull(number: int, **changes: Any) -> dict[str, Any]:
@@ -68,19 +66,7 @@ class Job:
         self.world = World()
         for shard in self.world.legs:
             add_job(server, f"tests ({shard})")
-        self.environ = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_API_URL": server.address,
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_RUN_ID": "7",
-            "GITHUB_RUN_ATTEMPT": "1",
-            "GITHUB_SHA": "c" * 40,
-            "GITHUB_EVENT_PATH": str(folder / "event.json"),
-            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/heads/main",
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "GITHUB_TOKEN": TOKEN,
-            "NO_PROXY": "*",
-        }
+        self.environ = {**environ_of(folder, server), "GITHUB_SHA": MERGE}
 
     def happens(self, name: str, event: dict[str, Any], **environ: str) -> None:
         (self.folder / "event.json").write_text(json.dumps({"repository": SHOP, **event}))
@@ -144,11 +130,7 @@ def test_generated_workflow_for_forks_publishes_the_report(
     """Its step, run by its shell: all of the run comes out of the fork's artifacts."""
     if bad:
         job.world.result("01", "a.t::two", outcome="failed", message="no")
-    planned = {"plan.json": plan_codec.encode(job.world.plan)}
-    add_artifact(server, f"ciguard-plan-{job.world.plan.id}-1", planned)
-    for key, leg in job.world.legs.items():
-        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-        add_artifact(server, f"ciguard-record-{job.world.plan.id}-{key}-1", files)
+    upload_artifacts(server, job.world)
     server.pulls_of[HEAD] = [pull(8)]
     values = Workflow("main", "ciguard", "", history="none", python="3.12")
     text = render_workflow(values, forks=True)
@@ -245,8 +227,7 @@ def test_merge_queue_gets_check_and_summary_only(job: Job, server: FakeGitHub) -
 
 
 def test_check_annotations_have_repository_paths_and_lines(job: Job, server: FakeGitHub) -> None:
-    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
-    job.happens("pull_request", event)
+    job.happens("pull_request", PULL)
     job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
     del job.world.legs["02"]
     job.report("--check", expect=13)
@@ -265,8 +246,7 @@ def test_missing_permission_is_a_note_that_names_it(
         job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
         job.world.result("01", "a.t::two", outcome="failed", message="no")
     else:
-        event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
-        job.happens("pull_request", event)
+        job.happens("pull_request", PULL)
     job.report(f"--{refused}", expect=10 if refused == "issue" else 0)
     note = job.summary().strip().splitlines()[-1]
     assert note.startswith(f"The {refused} could not be written with this token")
@@ -276,8 +256,7 @@ def test_missing_permission_is_a_note_that_names_it(
 def test_github_fault_is_reported_and_does_not_hide_the_verdict(
     job: Job, server: FakeGitHub
 ) -> None:
-    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
-    job.happens("pull_request", event)
+    job.happens("pull_request", PULL)
     server.faults.append(Fault(path="/issues/", status=410, message="Gone", times=9))
     assert "PASSED" in job.report("--comment", "--check", expect=4).stdout
     assert "The comment could not be written" in job.summary()

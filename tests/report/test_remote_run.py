@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, files_of
-from fakegithub.actions import add_artifact, add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
+from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World
 from pydantic import SecretStr
+from serve.fake_runs import BASE, HEAD, MERGE, REPOSITORY, SHOP, pull_json, upload_artifacts
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.github.client import GitHub
@@ -34,23 +35,8 @@ if TYPE_CHECKING:
 
     from ciguard.report.view import Report
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
-HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40
-SHOP: dict[str, Any] = {"full_name": REPOSITORY, "default_branch": "main", "id": 1}
 WORKFLOW = ".github/workflows/tests.yml"
 TODAY = datetime.now(UTC).date()
-
-
-def pull_json(repository: str = REPOSITORY, **changes: Any) -> dict[str, Any]:
-    return {
-        "number": 8,
-        "state": "open",
-        "head": {"sha": HEAD, "ref": "topic", "repo": {"full_name": repository, "id": 1}},
-        "base": {"ref": "main", "sha": BASE, "repo": SHOP},
-        "merge_commit_sha": MERGE,
-        **changes,
-    }
 
 
 def run_json(repository: str = REPOSITORY, **changes: Any) -> dict[str, Any]:
@@ -75,16 +61,6 @@ def server() -> Iterator[FakeGitHub]:
         for sha in (HEAD, BASE, MERGE):
             github.files["README.md", sha] = b"shop"
         yield github
-
-
-def upload(server: FakeGitHub, world: World, *, with_plan: bool = True) -> None:
-    name = world.plan.id
-    if with_plan:
-        add_artifact(server, f"ciguard-plan-{name}-1", {"plan.json": plan_codec.encode(world.plan)})
-    for key, leg in world.legs.items():
-        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-        add_artifact(server, f"ciguard-record-{name}-{key}-1", files)
-        add_job(server, f"tests ({key})")
 
 
 def past_at(history: Path) -> PastRuns:
@@ -138,20 +114,9 @@ def in_its_own_job(
     """`ciguard report --comment` as the pull request's run calls it; its stderr."""
     event = {"pull_request": pull_json(), "repository": SHOP}
     (folder / "event.json").write_text(json.dumps(event))
-    environ = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_API_URL": server.address,
-        "GITHUB_REPOSITORY": REPOSITORY,
-        "GITHUB_EVENT_NAME": "pull_request",
-        "GITHUB_EVENT_PATH": str(folder / "event.json"),
-        "GITHUB_HEAD_REF": "topic",
-        "GITHUB_RUN_ID": "7",
-        "GITHUB_RUN_ATTEMPT": "1",
-        "GITHUB_SHA": MERGE,
-        "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/{WORKFLOW}@refs/pull/8/merge",
-        "GITHUB_TOKEN": TOKEN,
-        "NO_PROXY": "*",
-    }
+    named = {"EVENT_NAME": "pull_request", "HEAD_REF": "topic", "SHA": MERGE}
+    environ = environ_of(folder, server)
+    environ |= {f"GITHUB_{name}": value for name, value in named.items()}
     words = ("report", "--run", "7/1", "--repo", REPOSITORY, "--history", "none", *words)
     return ciguard(*words, "--comment", cwd=folder, expect=expect, **environ).stderr
 
@@ -170,7 +135,7 @@ def test_service_and_job_write_the_same_bytes(
     world = World()
     world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2", file="a.t", line=3)
     world.result("01", "a.t::one", outcome="failed", message="assert 3 == 4", file="b.t", line=9)
-    upload(server, world)
+    upload_artifacts(server, world)
     history = with_a_past(ciguard, server, world, tmp_path)
     stderr = in_its_own_job(ciguard, server, tmp_path, "--history", "h", expect=10)
     assert "comment created" in stderr
@@ -199,7 +164,7 @@ def test_static_plan_is_that_of_the_judged_tree(
     server.files[path, MERGE] = content
     (tmp_path / STATIC_FOLDER).mkdir()
     (tmp_path / path).write_bytes(content)
-    upload(server, world, with_plan=False)
+    upload_artifacts(server, world, with_plan=False)
     in_its_own_job(ciguard, server, tmp_path, "--plan", path, expect=13)
     (body,) = server.bodies()
     assert "has no plan" not in body
@@ -210,7 +175,7 @@ def test_static_plan_is_that_of_the_judged_tree(
 
 def test_runs_of_a_fork_are_its_own_claim(server: FakeGitHub) -> None:
     server.pulls_of[HEAD] = [pull_json("stranger/shop")]
-    upload(server, World())
+    upload_artifacts(server, World())
     report, done = judged(server, run_json("stranger/shop"))
     assert report is not None
     assert report.exit_code == 0
@@ -221,7 +186,7 @@ def test_runs_of_a_fork_are_its_own_claim(server: FakeGitHub) -> None:
 def test_pull_request_that_is_not_known_is_judged_strictly(server: FakeGitHub) -> None:
     server.pulls_of[HEAD] = []
     server.files["ciguard.toml", HEAD] = b"[guard]\nmax_drop = 0.5\n"
-    upload(server, World())
+    upload_artifacts(server, World())
     report, done = judged(server)
     assert report is not None
     assert report.contents is not None
@@ -245,7 +210,7 @@ def test_run_of_ours_that_lost_its_plan_is_incomplete(server: FakeGitHub) -> Non
 
 def test_branch_is_judged_by_its_own_configuration(server: FakeGitHub) -> None:
     server.files["ciguard.toml", HEAD] = b'[report]\nfooter = "Of main."\n'
-    upload(server, World())
+    upload_artifacts(server, World())
     push = run_json(event="push", head_branch="main")
     with GitHub(server.address, SecretStr(TOKEN)) as github:
         finished = WorkflowRun.model_validate(push)
@@ -272,7 +237,7 @@ def test_job_leaves_the_comment_to_the_service(
     server: FakeGitHub, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     server.files["ciguard.toml", BASE] = b'[report]\nby = "service"\n'
-    upload(server, World())
+    upload_artifacts(server, World())
     stderr = in_its_own_job(ciguard, server, tmp_path, expect=0)
     assert 'comment left to the service ([report] by = "service")' in stderr
     assert server.bodies() == []

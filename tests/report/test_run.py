@@ -13,9 +13,9 @@ from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.fixtures import Leg, World, make_leg
+from guard.fixtures import World, make_leg
+from serve.fake_runs import REPOSITORY, upload_artifacts, upload_record
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.model import EndLine
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from conftest import Ciguard
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
 
 
 @pytest.fixture
@@ -59,21 +58,11 @@ def call(tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]) -> Call:
     return call
 
 
-def upload(server: FakeGitHub, world: World, leg: Leg, attempt: int = 1) -> None:
-    files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-    name = f"ciguard-record-{world.plan.id}-{leg.header.shard}-{attempt}"
-    add_artifact(server, name, files)
-
-
 @pytest.fixture
 def world(server: FakeGitHub) -> World:
     """Run 7, all green, on the server."""
     world = World()
-    name = f"ciguard-plan-{world.plan.id}-1"
-    add_artifact(server, name, {"plan.json": plan_codec.encode(world.plan)})
-    for key, leg in world.legs.items():
-        upload(server, world, leg)
-        add_job(server, f"tests ({key})")
+    upload_artifacts(server, world)
     return world
 
 
@@ -111,11 +100,8 @@ def test_leg_without_a_record_is_dead_and_explained_by_github(
     call: Call, server: FakeGitHub
 ) -> None:
     world = World()
-    planned = {"plan.json": plan_codec.encode(world.plan)}
-    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", planned)
-    for key in ("01", "03"):
-        upload(server, world, world.legs[key])
-        add_job(server, f"tests ({key})")
+    del world.legs["02"]
+    upload_artifacts(server, world)
     limit = "The job has exceeded the maximum execution time of 15m0s"
     add_job(server, "tests (02)", "cancelled", annotations=[limit])
     text = call("guard", expect=13).stdout
@@ -129,7 +115,7 @@ def test_earlier_attempt_is_judged_without_later_ones(
     """In attempt 2 shard 02 ran again and was cut; in attempt 1 all was well."""
     rerun = make_leg(world.plan, "02", attempt=2)
     rerun.own = [line for line in rerun.own if not isinstance(line, EndLine)]
-    upload(server, world, rerun, attempt=2)
+    upload_record(server, rerun)
     add_job(server, "tests (02)", "failure", attempt=2)
     call("guard", "--run", "7/1", expect=0)
     call("guard", "--run", "7", expect=13)
@@ -240,12 +226,7 @@ def test_report_and_compare_of_one_run_show_the_same_numbers(
 def suspected(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
     """Run 7 on the server, in which one test takes twice the memory of 12 runs before."""
     write_past(tmp_path, ciguard, 12)
-    world = ran(7, 20, 40)
-    plan = {"plan.json": plan_codec.encode(world.plan)}
-    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", plan)
-    for key, leg in world.legs.items():
-        upload(server, world, leg)
-        add_job(server, f"tests ({key})")
+    upload_artifacts(server, ran(7, 20, 40))
 
 
 def upload_confirmation(

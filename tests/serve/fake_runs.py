@@ -10,7 +10,7 @@ from ciguard.codec import plan_file as plan_codec
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
-    from guard.fixtures import World
+    from guard.fixtures import Leg, World
 
 REPOSITORY = "octo-org/shop"
 HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40
@@ -19,19 +19,21 @@ BY_SERVICE = b'[report]\nby = "service"\n'
 STARTED = "2026-11-26T10:00:00Z"
 
 
+def pull_json(repository: str = REPOSITORY) -> dict[str, Any]:
+    """Pull request 8 of HEAD, which is a branch of `repository`."""
+    return {
+        "number": 8,
+        "state": "open",
+        "head": {"sha": HEAD, "ref": "topic", "repo": {"full_name": repository, "id": 1}},
+        "base": {"ref": "main", "sha": BASE, "repo": SHOP},
+        "merge_commit_sha": MERGE,
+    }
+
+
 def open_pull_request(github: FakeGitHub) -> None:
-    """Pull request 8 of HEAD, whose base leaves the comment to the service."""
+    """A pull request whose base leaves the comment to the service."""
     github.pulls.add((REPOSITORY, 8))
-    tip = {"sha": HEAD, "ref": "topic", "repo": {"full_name": REPOSITORY, "id": 1}}
-    github.pulls_of[HEAD] = [
-        {
-            "number": 8,
-            "state": "open",
-            "head": tip,
-            "base": {"ref": "main", "sha": BASE, "repo": SHOP},
-            "merge_commit_sha": MERGE,
-        }
-    ]
+    github.pulls_of[HEAD] = [pull_json()]
     for sha in (HEAD, BASE, MERGE):
         github.files["ciguard.toml", sha] = BY_SERVICE
 
@@ -39,13 +41,27 @@ def open_pull_request(github: FakeGitHub) -> None:
 def upload(github: FakeGitHub, world: World, run_id: int, **facts: Any) -> None:
     """A completed run with its artifacts and jobs."""
     add_run(github, run_id, head_sha=HEAD, run_started_at=STARTED, updated_at=STARTED, **facts)
-    plan = {"plan.json": plan_codec.encode(world.plan)}
-    add_artifact(github, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
+    upload_artifacts(github, world, run_id)
+
+
+def upload_artifacts(
+    github: FakeGitHub, world: World, run_id: int = 7, *, with_plan: bool = True
+) -> None:
+    """The plan and the records of a run, each with its green job."""
+    if with_plan:
+        plan = {"plan.json": plan_codec.encode(world.plan)}
+        add_artifact(github, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
     for key, leg in world.legs.items():
-        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-        add_artifact(github, f"ciguard-record-{world.plan.id}-{key}-1", files, run=run_id)
-        add_job(github, f"tests ({key})")
-        github.jobs[-1]["run_id"] = run_id
+        upload_record(github, leg, run_id)
+        add_job(github, f"tests ({key})", run=run_id)
+
+
+def upload_record(github: FakeGitHub, leg: Leg, run_id: int = 7) -> None:
+    """The record of one leg, in its attempt."""
+    header = leg.header
+    files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+    name = f"ciguard-record-{header.plan_id}-{header.shard}-{header.run_attempt}"
+    add_artifact(github, name, files, run=run_id)
 
 
 def of_pull_request(**facts: Any) -> dict[str, Any]:
