@@ -209,17 +209,22 @@ def test_success_above_the_limit_had_another_one(past: PastRuns, findings: Findi
     assert (found["certainty"], found["doubt"]) == ("possible", "limit-changed")
 
 
+def shards_took(past: PastRuns, *minutes: float) -> None:
+    """Three runs of a matrix whose shards took these times."""
+    past.workflow(SHARDS)
+    for _ in range(3):
+        run = past.run()
+        for number, wall in enumerate(minutes, 1):
+            past.job(run, f"test ({number})", minutes=wall)
+
+
 @pytest.mark.parametrize(
     ("walls", "ratio"), [((30, 6, 6, 6), 2.5), ((10, 9, 9, 8), None), ((0.8, 0.1, 0.1, 0.1), None)]
 )
 def test_imbalance_of_shards(
     past: PastRuns, findings: Findings, walls: tuple[float, ...], ratio: float | None
 ) -> None:
-    past.workflow(SHARDS)
-    for _ in range(3):
-        run = past.run()
-        for number, minutes in enumerate(walls, 1):
-            past.job(run, f"test ({number})", minutes=minutes)
+    shards_took(past, *walls)
     found = findings("imbalanced-matrix")
     assert [one["facts"]["ratio"] for one in found] == ([ratio] if ratio else [])
     if found:
@@ -245,11 +250,7 @@ def test_shard_that_is_gone_is_not_compared(past: PastRuns, findings: Findings) 
 
 def test_public_repository_has_no_price(past: PastRuns, findings: Findings) -> None:
     past.server.is_private = False
-    past.workflow(SHARDS)
-    for _ in range(3):
-        run = past.run()
-        for number, minutes in enumerate((30, 6, 6, 6), 1):
-            past.job(run, f"test ({number})", minutes=minutes)
+    shards_took(past, 30, 6, 6, 6)
     (found,) = findings("imbalanced-matrix")
     assert found["facts"]["saved_usd"] is None
 
@@ -257,11 +258,7 @@ def test_public_repository_has_no_price(past: PastRuns, findings: Findings) -> N
 def test_rounding_up_to_minutes_is_what_balance_can_save(
     past: PastRuns, findings: Findings
 ) -> None:
-    past.workflow(SHARDS)
-    for _ in range(3):
-        run = past.run()
-        for number, minutes in enumerate((8.0, 1.4, 1.3, 1.3), 1):
-            past.job(run, f"test ({number})", minutes=minutes)
+    shards_took(past, 8.0, 1.4, 1.3, 1.3)
     (found,) = findings("imbalanced-matrix")
     facts = found["facts"]
     assert (facts["billed_minutes"], facts["balanced_minutes"]) == (14, 12)
@@ -271,11 +268,8 @@ def test_rounding_up_to_minutes_is_what_balance_can_save(
 def test_axis_of_environments_is_only_possibly_imbalanced(
     past: PastRuns, findings: Findings
 ) -> None:
+    shards_took(past, 40, 2)
     past.workflow(SHARDS.replace("shard: [1, 2, 3, 4]", "python: [1, 2]"))
-    for _ in range(3):
-        run = past.run()
-        past.job(run, "test (1)", minutes=40)
-        past.job(run, "test (2)", minutes=2)
     (found,) = findings("imbalanced-matrix")
     assert (found["certainty"], found["doubt"]) == ("possible", "axis-of-environments")
 
