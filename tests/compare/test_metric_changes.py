@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.metric_changes import MetricChange
+    from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
     from ciguard.model import Record
 
@@ -153,6 +154,10 @@ def measured(run_id: int, *lines: MetricLine, **more: Any) -> Record:
     return replace(record(run_id, PASSED, **more), metrics=lines)
 
 
+def recorded(run_id: int, *lines: MetricLine, **more: Any) -> Run:
+    return runs_from_records([measured(run_id, *lines, **more)], f"run {run_id}")[-1]
+
+
 def past(count: int, *names: str, unit: str = "s") -> History:
     """Runs whose metrics are around 1."""
     names = names or ("step",)
@@ -165,8 +170,7 @@ def past(count: int, *names: str, unit: str = "s") -> History:
 
 
 def judge(history: History, *lines: MetricLine, **directions: Direction) -> Comparison:
-    (candidate,) = runs_from_records([measured(100, *lines)], "head")
-    return compare_run(candidate, history, context=Context(directions=directions))
+    return compare_run(recorded(100, *lines), history, context=Context(directions=directions))
 
 
 def only(found: Comparison) -> MetricChange:
@@ -278,9 +282,8 @@ def test_kept_metric_that_is_missing_is_counted() -> None:
 
 def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
     history = past(3)
-    (candidate,) = runs_from_records([measured(100, MetricLine("step", 1.5, "s"))], "head")
-    base = from_history(history, 1)
-    one = only(compare_run(candidate, history, [base]))
+    candidate = recorded(100, MetricLine("step", 1.5, "s"))
+    one = only(compare_run(candidate, history, [from_history(history, 1)]))
     assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 past runs")
 
 
@@ -303,19 +306,16 @@ EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
 def test_exact_metric_differs_or_does_not(
     name: str, before: list[float], after: list[float], verdict: str
 ) -> None:
-    def run(run_id: int, values: list[float]) -> Any:
-        return runs_from_records(
-            [measured(run_id, *(MetricLine(name, value) for value in values))], f"{run_id}"
-        )[-1]
-
-    found = compare_run(run(2, after), None, [run(1, before)], context=Context(directions=EXACT))
+    base, head = ([MetricLine(name, value) for value in values] for values in (before, after))
+    context = Context(directions=EXACT)
+    found = compare_run(recorded(2, *head), None, [recorded(1, *base)], context=context)
     assert only(found).verdict == verdict
     assert metric_verdict(only(found)) == f"{'equal' if verdict == 'same' else verdict} (exact)"
 
 
 def test_mixed_values_make_a_mixed_run() -> None:
     before, after = (
-        runs_from_records([measured(n, *(MetricLine("m", one) for one in values))], f"{n}")[-1]
+        recorded(n, *(MetricLine("m", one) for one in values))
         for n, values in ((1, (1.0, 5.0)), (2, (2.0, 4.0)))
     )
     found = compare_run(after, None, [before], context=Context(directions=EXACT))
@@ -326,8 +326,7 @@ def test_mixed_values_make_a_mixed_run() -> None:
 def test_difference_below_the_last_printed_digit_is_none() -> None:
     def run(run_id: int, value: float, resolution: float) -> Any:
         log_value = LogValue("m", value, "B", (), Place(), resolution=resolution)
-        line = LogMetric("m", value, "bytes", log_value=log_value)
-        return runs_from_records([measured(run_id, line)], f"{run_id}")[-1]
+        return recorded(run_id, LogMetric("m", value, "bytes", log_value=log_value))
 
     context = Context(directions=EXACT)
     for resolution, verdict in ((1e6, "same"), (1e5, "worse")):
@@ -339,11 +338,11 @@ def test_difference_below_the_last_printed_digit_is_none() -> None:
 def test_exact_values_that_are_missing_are_no_gain() -> None:
     before = [MetricLine("m", 5.0), MetricLine("p", 5.0), MetricLine("p", 6.0)]
     directions = {**EXACT, "p": Direction("lower", exact=True)}
-    (base,) = runs_from_records([measured(1, *before)], "1")
+    base = recorded(1, *before)
     for after, missing in (([], 2), (before[:1], 1), (before[:2], 1), (before, 0)):
         better = MetricLine("k", 1.0)
         base_with = replace(base, metrics={**base.metrics, ("k", "", ()): (2.0,)})
-        (head,) = runs_from_records([measured(2, better, *after)], "2")
+        head = recorded(2, better, *after)
         context = Context(directions={**directions, "k": Direction("lower", exact=True)})
         found = compare_run(head, None, [base_with], context=context)
         assert found.metrics.missing_exact == missing
@@ -358,19 +357,15 @@ def test_past_runs_with_other_conditions_judge_nothing() -> None:
 
     history = reduce(merge, (run(n, "a1" if n <= 11 else "c3") for n in range(1, 24)))
     line = MetricLine("step", 1.5, "s")
-    (candidate,) = runs_from_records([measured(100, line, conditions={"XLA": "c3"})], "head")
-    found = compare_run(candidate, history)
+    found = compare_run(recorded(100, line, conditions={"XLA": "c3"}), history)
     assert (only(found).verdict, only(found).runs) == ("worse", 12)
     assert found.metrics.other_conditions == 8  # of the last 20 runs
     assert "8 past runs under other conditions left out" in metrics_text(found.metrics)
 
 
 def test_iterations_are_values_of_one_metric() -> None:
-    def run(run_id: int) -> Any:
-        lines = [MetricLine("step", 1.0 + n, "s", {"iteration": str(n)}) for n in range(3)]
-        return runs_from_records([measured(run_id, *lines)], f"{run_id}")[-1]
-
-    one = only(compare_run(run(2), None, [run(1)]))
+    lines = [MetricLine("step", 1.0 + n, "s", {"iteration": str(n)}) for n in range(3)]
+    one = only(compare_run(recorded(2, *lines), None, [recorded(1, *lines)]))
     assert (one.n_before, one.n_after, dict(one.key), one.before) == (3, 3, {}, 2.0)
 
 
@@ -431,8 +426,7 @@ def test_conditions_of_legs_and_of_the_history_are_compared() -> None:
     history = history_of([
         measured(1, conditions={"A": "x"}), measured(1, conditions={"A": "y"}, shard="02")
     ])  # fmt: skip
-    (candidate,) = runs_from_records([measured(100, conditions={"A": "x"})], "head")
-    found = compare_run(candidate, history)
+    found = compare_run(recorded(100, conditions={"A": "x"}), history)
     assert [(one.name, one.before, one.after) for one in found.conditions] == [
         ("A", ("x", "y"), ("x",))
     ]
