@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+import pytest
 from fakegithub.server import serving
 from fakegithub.state import Login
 from serve.fake_runs import REPOSITORY, open_pull_request
@@ -31,16 +32,17 @@ if TYPE_CHECKING:
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 
 
-@contextlib.contextmanager
-def github_with_pull_request() -> Iterator[FakeGitHub]:
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    """GitHub with pull request 8."""
     with serving() as github:
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
         open_pull_request(github)
         yield github
 
 
-@contextlib.contextmanager
-def judging_service(server: FakeGitHub, folder: Path) -> Iterator[Service]:
+@pytest.fixture
+def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
     """With SQLite and a folder `results`."""
     environ = {
         "CIGUARD_WEBHOOK_SECRET": "of the hook",
@@ -49,8 +51,8 @@ def judging_service(server: FakeGitHub, folder: Path) -> Iterator[Service]:
     }
     settings = read_settings(
         environ,
-        database=f"sqlite:///{folder / 'ciguard.db'}",
-        results=str(folder / "results"),
+        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
+        results=str(tmp_path / "results"),
         repositories=[REPOSITORY],
     )
     with open_service(settings, {}) as service:

@@ -14,7 +14,7 @@ from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import World, make_leg, make_plan
 from serve.fake_runs import BASE, HEAD, of_pull_request, upload
-from serve.work.judging import github_with_pull_request, judge, judge_job, judging_service
+from serve.work.judging import judge, judge_job, server, service
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
@@ -32,22 +32,11 @@ from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from ciguard.serve.service import Service
 
-
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with github_with_pull_request() as github:
-        yield github
-
-
-@pytest.fixture
-def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
-    with judging_service(server, tmp_path) as opened:
-        yield opened
+__all__ = ["server", "service"]
 
 
 def test_run_planned_without_timings_has_no_bound(

@@ -11,7 +11,7 @@ import pytest
 from conftest import call_in_process
 from guard.fixtures import World, make_leg
 from serve.fake_runs import of_pull_request, upload
-from serve.work.judging import github_with_pull_request, judge, judging_service
+from serve.work.judging import judge, server, service
 
 from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
@@ -24,7 +24,6 @@ from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
     from pathlib import Path
 
     from fakegithub.state import FakeGitHub
@@ -34,17 +33,7 @@ if TYPE_CHECKING:
 
 KEY = RunKey(1, 7, 1)
 
-
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with github_with_pull_request() as github:
-        yield github
-
-
-@pytest.fixture
-def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
-    with judging_service(server, tmp_path) as opened:
-        yield opened
+__all__ = ["server", "service"]
 
 
 def check(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
