@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ciguard.audit.repository_runs import PastRun, RepositoryRuns, distinct
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
-from ciguard.model.jobs import Job, last_attempt
+from ciguard.model.jobs import Job, last_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +81,8 @@ def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) 
     """Return the cause of a red run whose jobs were read."""
     if run.conclusion == "startup_failure":
         return RedCause("startup_failure")
-    jobs = _last_jobs(repository.jobs.get(run.id, ()))
-    bad = [job for job in jobs if job.conclusion in _BAD]
+    last = last_attempts(repository.jobs.get(run.id, ()))
+    bad = [job for jobs in last.values() for job in jobs if job.conclusion in _BAD]
     declared_jobs = {job.id: declared.find(run.workflow, job.name) for job in bad}
     # An aggregation job failed because other jobs did.
     first = [job for job in bad if not _aggregates(declared_jobs[job.id])] or bad
@@ -101,13 +101,6 @@ def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) 
 
 def _aggregates(declared: DeclaredJob | None) -> bool:
     return declared is not None and declared.is_aggregation
-
-
-def _last_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    by_name: dict[str, list[Job]] = {}
-    for job in jobs:
-        by_name.setdefault(job.name, []).append(job)
-    return tuple(job for executions in by_name.values() for job in last_attempt(executions))
 
 
 def _run_wide_text(

@@ -9,12 +9,11 @@ items in one run than in the other, none of them is paired.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
-from ciguard.model.jobs import Job, RunArtifact, Step, last_attempt
+from ciguard.model.jobs import Job, RunArtifact, Step, last_attempts
 from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, size
 
@@ -252,7 +251,11 @@ def compare_steps(
         before, after: jobs of all attempts of each run.
         own: commits of the runs.
     """
-    jobs = pair_by_name(_last_jobs(before), _last_jobs(after), own)
+    by_name = [
+        [(name, job) for name, last in last_attempts(jobs).items() for job in last]
+        for jobs in (before, after)
+    ]
+    jobs = pair_by_name(by_name[0], by_name[1], own)
     changes: list[StepChange] = []
     for old_job, new_job in jobs.pairs:
         steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
@@ -261,13 +264,6 @@ def compare_steps(
     timed = [step for step in changes if (step.wall_before_s, step.wall_after_s) != (None, None)]
     timed.sort(key=lambda step: (*_rank(step), step.job, step.name))
     return StepChanges(tuple(timed))
-
-
-def _last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
-    by_name: defaultdict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_name[job.name].append(job)
-    return [(name, job) for name, attempts in by_name.items() for job in last_attempt(attempts)]
 
 
 def _step_change(job: str, old: Step | None, new: Step | None) -> StepChange:

@@ -27,7 +27,7 @@ from ciguard.guard.legs import LegResult, explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import Selection, is_undated, select
 from ciguard.guard.verdict import Finding
-from ciguard.model.jobs import Job, last_attempt
+from ciguard.model.jobs import Job, last_attempt, last_attempts
 from ciguard.model.shard_names import ends_with
 from ciguard.render.notes import Note
 
@@ -262,9 +262,7 @@ def match_jobs(
     Returns:
         for each shard one job; none if no job has its name; several if the name is ambiguous.
     """
-    by_name: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_name[job.name].append(job)
+    by_name = last_attempts(jobs)
     recorded: dict[str, set[str]] = defaultdict(set)
     for record in records:
         header = record.header
@@ -276,7 +274,7 @@ def match_jobs(
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
         if not names and plan.combination(shard) is not None:
             names = sorted(name for name in by_name if ends_with(name, shard.key))
-        matched[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
+        matched[shard.key] = tuple(job for name in names for job in by_name[name])
     return matched
 
 
@@ -285,9 +283,7 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
 
     A key, or the plan's name as the end of a longer name, must fit the name of exactly one job.
     """
-    by_name: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_name[job.name].append(job)
+    by_name = last_attempts(jobs)
     matched: dict[str, tuple[Job, ...]] = {}
     for shard in plan.shards:
         names = _names(shard.job or shard.key, by_name)
@@ -297,7 +293,7 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
         elif not shard.job:
             names = names or [name for name in by_name if name.endswith(f" ({shard.key})")]
             names = names if len(names) == 1 else []
-        matched[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
+        matched[shard.key] = tuple(job for name in names for job in by_name[name])
     return matched
 
 

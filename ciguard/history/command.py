@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -40,7 +39,7 @@ from ciguard.history.stores import FileStore, load, open_store, open_writable_st
 from ciguard.history.view import contents, document, incomplete_run, json_lines
 from ciguard.history.write_retry import update
 from ciguard.model import EndLine, Plan, Record
-from ciguard.model.jobs import Job, last_attempt
+from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.shard_names import shard_lookup
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -273,13 +272,11 @@ def _of_last_attempts(
     files: Sequence[ResultFile], plan: Plan, jobs: Sequence[Job]
 ) -> tuple[ResultFile, ...]:
     """Return the newest files of each shard, without those of a job whose re-run left no files."""
-    by_name: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_name[job.name].append(job)
+    by_name = last_attempts(jobs)
     ran_last = {
-        shard.key: last_attempt(by_name[shard.job])[0].run_attempt
+        shard.key: by_name[shard.job][0].run_attempt
         for shard in plan.shards
-        if shard.job and by_name[shard.job]
+        if shard.job in by_name
     }
     shard_of = shard_lookup(plan)
     # A history of result files does not distinguish the attempts of a job.

@@ -84,10 +84,15 @@ def attempt_at(jobs: Iterable[Job], at: datetime) -> int | None:
 
 def oldest_counting_attempt(jobs: Iterable[Job]) -> int:
     """Return the attempt since which all jobs ran again: no earlier attempt counts."""
+    return min((last[0].run_attempt for last in last_attempts(jobs).values()), default=1)
+
+
+def last_attempts(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
+    """Return by name the last attempt in which each job ran."""
     by_name: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         by_name[job.name].append(job)
-    return min((last_attempt(same)[0].run_attempt for same in by_name.values()), default=1)
+    return {name: last_attempt(same) for name, same in by_name.items()}
 
 
 def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
