@@ -40,8 +40,8 @@ _FLAGS: Final = frozenset(
     | {"--clearMocks", "--resetMocks", "--restoreMocks", "--resetModules", "--injectGlobals"}
     | {"--detectLeaks", "--randomize", "--showSeed", "--useStderr", "--testLocationInResults"}
     | {"--watchman", "--notify", "--automock", "--waitForUnhandledRejections"}
+    | {"--noCache", "--noCoverage", "--noWatchman", "--watch=false", "--watchAll=false"}
 )
-_WATCHING: Final = frozenset({"--watch", "--watchAll"})  # they select tests unless "false"
 _WITH_VALUE: Final = frozenset(
     {"--maxWorkers", "-w", "--config", "-c", "--testTimeout", "--outputFile", "--seed", "--env"}
     | {"--coverageDirectory", "--workerIdleMemoryLimit", "--cacheDirectory", "--maxConcurrency"}
@@ -105,7 +105,9 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
         # yargs takes `--run-in-band` for `--runInBand`.
         option = _HYPHEN.sub(lambda match: match[1].upper(), option)
         values = [word._replace(text=value)] if equals else []
-        if not word.text.startswith("-"):
+        if word.text in ("true", "false"):  # perhaps the value of the option before
+            yield "unknown", word
+        elif not word.text.startswith("-"):
             yield "pattern", word
         elif option in _LISTS:
             while queue and not queue[0].text.startswith("-"):
@@ -116,20 +118,8 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
                 values.append(queue.popleft() if queue else word._replace(text=""))
             if option == "--shard":
                 yield "shard", values[0]
-        else:
-            is_flag = option in _FLAGS | _WATCHING
-            if is_flag and not equals and queue and queue[0].text in ("true", "false"):
-                value = queue.popleft().text
-            if not _selects_all(option, value):
-                yield "unknown", word
-
-
-def _selects_all(option: str, value: str) -> bool:
-    """Return whether an option without a value, or with "true" or "false", leaves no test out."""
-    if option in _WATCHING:
-        return value == "false"
-    turned_off = f"--{option[4:5].lower()}{option[5:]}" if option.startswith("--no") else ""
-    return option in _FLAGS or turned_off in _FLAGS | _WATCHING
+        elif option not in _FLAGS and f"{option}={value}" not in _FLAGS:
+            yield "unknown", word
 
 
 def _check(kind: str, value: str, where: str) -> None:

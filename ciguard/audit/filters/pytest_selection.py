@@ -7,7 +7,6 @@ select tests: the selection is not known then.
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import re
 from collections import deque
@@ -55,7 +54,6 @@ _SELECTING: Final[Mapping[str, str]] = {
     "-k": "keyword",
     "-m": "mark",
     "--ignore": "ignore",
-    "--ignore-glob": "ignore_glob",
     "--deselect": "deselect",
 }
 _TOKEN: Final = re.compile(r"\s*(?:([()])|((?::?\w|[:+.\[\]\\/-])+))")
@@ -208,9 +206,6 @@ def _matches(kind: str, value: str, unit: InventoryUnit) -> bool:
         return unit.unit.startswith(value)
     if kind == "ignore":
         return _is_below(path, value)
-    if kind == "ignore_glob":
-        pattern = posixpath.normpath(value)
-        return any(fnmatch.fnmatch(parent, pattern) for parent in _with_folders(path))
     wanted, names = _parts(value), _parts(unit.unit)
     if not _is_below(path, wanted[0]):
         return False
@@ -223,9 +218,3 @@ def _matches(kind: str, value: str, unit: InventoryUnit) -> bool:
 def _is_below(path: str, folder: str) -> bool:
     folder = posixpath.normpath(folder)
     return folder in (".", path) or path.startswith(f"{folder}/")
-
-
-def _with_folders(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = posixpath.dirname(path)

@@ -63,7 +63,7 @@ def selection(text: str, files: tuple[str, ...] = FILES) -> Selection:
         ("--collectCoverageFrom 'src/**' cart --coverageReporters text lcov -i", [0, 1]),
         ("--no-cache --no-watchman --clearMocks --bail=2 cart", [0, 1]),
         ("--run-in-band --max-workers 2 --coverage-reporters=text --ci cart", [0, 1]),
-        ("--coverage false --ci=true --watchAll=false --watch false --no-watch-all cart", [0, 1]),
+        ("--coverage=false --ci=true --watchAll=false --watch=false cart", [0, 1]),
     ],
 )
 def test_patterns_select_what_jest_runs(text: str, expected: list[int]) -> None:
@@ -84,6 +84,7 @@ def test_shards_divide_the_files() -> None:
     [
         *("-t adds", "--onlyChanged", "cart --shard=1/2", "--watch", "--watchAll=true", "--no"),
         *("--selectProjects web", "--testMatch '**/a.js'", "--rootDir=web", "--not-an-option"),
+        "--coverage false",
     ],
 )
 def test_what_depends_on_more_than_paths_is_not_known(text: str) -> None:

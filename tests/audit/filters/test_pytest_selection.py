@@ -106,7 +106,6 @@ NAMES = (
 )
 MARKS = ("unit", "slow", "gpu", "web", "top", "Slow", "parametrize", "nothing")
 IGNORED = ("tests/unit", "tests/unit/", "tests/unit/deep", "tests/test_cart.py", "./test_top.py")
-GLOBS = ("tests/unit/*", "*/deep", "*cart.py", "*/test_[pu]*")
 PREFIXES = (
     "tests/unit",
     "tests/unit/test_cart.py::TestCart",
@@ -137,8 +136,6 @@ def arguments(random_: random.Random) -> list[str]:
     # pytest looks for what is ignored from the root down, and then again for each argument.
     if random_.random() < 0.2 and not any(path in found for path in PATHS):
         found += [f"--ignore={random_.choice(IGNORED)}"]
-    if random_.random() < 0.1 and not any(path in found for path in PATHS):
-        found += ["--ignore-glob", f"*/{random_.choice(GLOBS)}"]
     if random_.random() < 0.2:
         found += ["--deselect", random_.choice(PREFIXES)]
     found += random_.choice(
