@@ -7,7 +7,7 @@ script computes.
 In `A&(x|y)` the term x is vacuous if x selects every test that A selects: then y has no effect
 either. The cause is a term that is part of a name that A requires already, as `~Tests.D` in
 `~ModelTests.Diffusion&(~Tests.A|~Tests.D)`. A correction lets x and y continue the name that A
-requires, in every shard whose alternatives have the same neighbours and the same beginning.
+requires.
 """
 
 from __future__ import annotations
@@ -192,7 +192,11 @@ def audit(
         empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in all_terms if empty),
         term_count=len(all_terms),
         cut_classes=_cut_classes(tests, sure, repeated[0]),
-        corrections=corrections(matrix.shards, visible, evaluator),
+        corrections=tuple(
+            correction
+            for position, shard in enumerate(matrix.shards)
+            for correction in _corrections(position, shard, visible[position], evaluator)
+        ),
     )
 
 
@@ -302,8 +306,7 @@ class Correction:
 
     Attributes:
         shard: by position.
-        vacuous: the texts of the vacuous terms; empty if only the same alternatives of another
-            shard have a vacuous term.
+        vacuous: the texts of the vacuous terms.
         corrected: the whole filter, in which each alternative continues the name of a neighbour;
             "" if there is no such filter.
         tests: sets that the filter selects as written and as corrected.
@@ -315,35 +318,33 @@ class Correction:
     tests: tuple[int, int]
 
 
-class _Group(NamedTuple):
-    """Alternatives `x|y|...` in a conjunction, with the texts of their neighbours."""
-
-    shard: int
-    terms: tuple[Term, ...]
-    vacuous: tuple[Term, ...]
-    neighbours: tuple[str, ...]
-    beginning: str
-
-
-def corrections(
-    shards: Sequence[ShardFilter], visible: Sequence[int], evaluator: Evaluator
-) -> tuple[Correction, ...]:
-    """Correct every group of alternatives with a vacuous term, and groups like it; by shard.
+def _corrections(
+    position: int, shard: ShardFilter, visible: int, evaluator: Evaluator
+) -> Iterator[Correction]:
+    """Correct every group of alternatives with a vacuous term.
 
     Args:
-        visible: for each shard the tests of its project, from which its filter selects.
+        position: of the shard.
+        visible: the tests of the shard's project, from which its filter selects.
     """
-    alike: dict[tuple[tuple[str, ...], str], list[_Group]] = defaultdict(list)
-    for position, shard in enumerate(shards):
-        for group in _groups(position, shard, visible[position], evaluator):
-            alike[group.neighbours, group.beginning or repr(group)].append(group)
-    corrected = [
-        _correction(shards[group.shard], group, visible[group.shard], evaluator)
-        for groups in alike.values()
-        if any(group.vacuous for group in groups)
-        for group in groups
-    ]
-    return tuple(sorted(corrected, key=lambda correction: correction.shard))
+    expression = shard.expression or And(())
+    before = evaluator.select(expression).sure & visible
+    for alternatives, neighbours in _conjunctions(expression):
+        terms = [part for part in alternatives.parts if _selects(part)]
+        # A single term that is always true is a catch-all, on purpose.
+        if len(terms) < max(2, len(alternatives.parts)):
+            continue
+        context = evaluator.select(And(neighbours)).sure & visible
+        vacuous = [term for term in terms if context and not context & ~evaluator.term(term).sure]
+        if not vacuous:
+            continue
+        text, after = _continued(shard, terms, neighbours), before
+        try:
+            if text:
+                after = evaluator.select(evaluator.language.parse(text, shard.name)).sure & visible
+        except InputError:  # the text is no filter of this language
+            text = ""
+        yield Correction(position, tuple(map(shard.written, vacuous)), text, (before, after))
 
 
 def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression, ...]]]:
@@ -359,48 +360,22 @@ def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression
         yield from _conjunctions(expression.part)
 
 
-def _groups(
-    shard: int, filter_: ShardFilter, visible: int, evaluator: Evaluator
-) -> Iterator[_Group]:
-    for alternatives, neighbours in _conjunctions(filter_.expression or And(())):
-        terms = tuple(part for part in alternatives.parts if _selects(part))
-        # A single term that is always true is a catch-all, on purpose.
-        if len(terms) < max(2, len(alternatives.parts)):
-            continue
-        context = evaluator.select(And(neighbours)).sure & visible
-        vacuous = [term for term in terms if context and not context & ~evaluator.term(term).sure]
-        beginnings = {filter_.written(term).rpartition(".")[0] for term in terms}
-        yield _Group(
-            shard,
-            terms,
-            tuple(vacuous),
-            neighbours=tuple(
-                sorted(filter_.written(part) for part in neighbours if _selects(part))
-            ),
-            beginning=beginnings.pop() if len(beginnings) == 1 else "",
-        )
-
-
 def _selects(part: Expression) -> TypeGuard[Term]:
     return isinstance(part, Term) and not part.excludes
 
 
-def _correction(
-    shard: ShardFilter, group: _Group, visible: int, evaluator: Evaluator
-) -> Correction:
-    dotted = [neighbour for neighbour in group.neighbours if "." in neighbour]
-    before = evaluator.select(shard.expression or And(())).sure & visible
-    vacuous = tuple(map(shard.written, group.vacuous))
-    uncorrected = Correction(group.shard, vacuous, "", (before, before))
-    if not group.beginning or not dotted:
-        return uncorrected
-    text, neighbour = shard.text, max(dotted, key=len)
-    for term in reversed(group.terms):
+def _continued(shard: ShardFilter, terms: Sequence[Term], neighbours: Sequence[Expression]) -> str:
+    """Return the filter with each term as the end of the longest name that a neighbour requires.
+
+    "" if no neighbour has a name of several parts, or the terms have different beginnings.
+    """
+    names = [shard.written(part) for part in neighbours if _selects(part)]
+    name = max((name for name in names if "." in name), key=len, default="")
+    beginnings = {shard.written(term).rpartition(".")[0] for term in terms}
+    if not name or len(beginnings) > 1 or "" in beginnings:
+        return ""
+    text = shard.text
+    for term in reversed(terms):
         tail = shard.written(term).rpartition(".")[2]
-        text = f"{text[: term.start]}{neighbour}.{tail}{text[term.end :]}"
-    try:
-        corrected = evaluator.language.parse(text, shard.name)
-    except InputError:  # the text is no filter of this language
-        return uncorrected
-    after = evaluator.select(corrected).sure & visible
-    return Correction(group.shard, vacuous, text, (before, after))
+        text = f"{text[: term.start]}{name}.{tail}{text[term.end :]}"
+    return text

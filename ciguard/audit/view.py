@@ -167,9 +167,7 @@ def _corrections(audit: Audit) -> Section:
         before, after = (tests.bit_count() for tests in correction.tests)
         name = Code(audit.shards[correction.shard].shard.name, NAME_WIDTH)
         terms = join([Code(text, NAME_WIDTH) for text in correction.vacuous])
-        words: tuple[Span, ...] = (": its terms are parts of a name in the same way",)
-        if correction.vacuous:
-            words = (": ", *terms, " is true for all that the rest of the filter selects")
+        words = (": ", *terms, " is true for all that the rest of the filter selects")
         children: tuple[Item, ...] = ()
         if correction.corrected:
             counts = f"{count_of(before, 'test')} as written, {after:,} with "
