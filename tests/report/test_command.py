@@ -203,9 +203,9 @@ def proposed(job: Job, run: int, mib: int) -> dict[str, Any]:
     return {**job.environ, **of_run}
 
 
-def with_a_past(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
-    """12 runs of the base branch, which GitHub knows to come before the pull request."""
-    past = {"plan_id": job.world.plan.id, "event": "push", "workflow": "tests.yml"}
+def with_a_past(ciguard: Ciguard, server: FakeGitHub, world: World, folder: Path) -> Path:
+    """A history of 12 runs of the base branch, which GitHub knows to come before."""
+    past = {"plan_id": world.plan.id, "event": "push", "workflow": "tests.yml"}
     commits = [f"{number:040x}" for number in range(1, 13)]
     for number, sha in enumerate(commits, 1):
         for shard, units in (("01", ("a.t::one", "a.t::two")), ("02", ("b.t::one",))):
@@ -213,18 +213,19 @@ def with_a_past(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
             at = f"2026-01-{number:02}T10:00:00Z"
             facts = {**past, "run_id": 20 + number, "started_at": at, "tested_sha": sha}
             for path, content in files_of({shard: results}, **facts).items():
-                target = job.folder / "past" / path
+                target = folder / "past" / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-    ciguard("history", "add", "past", "--history", "h", cwd=job.folder)
+    ciguard("history", "add", "past", "--history", "h", cwd=folder)
     between = f"{commits[0]}...{commits[-1]}"
     server.merge_bases[between] = commits[0]
     server.commits_of[between] = commits[1:]
+    return folder / "h"
 
 
 def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
     """Run 90 leaves its values, run 101 finds them: each report in at most 6 calls."""
-    with_a_past(job, server, ciguard)
+    with_a_past(ciguard, server, job.world, job.folder)
     for name in job.world.legs:
         for run in (90, 101):
             add_job(server, f"tests ({name})")

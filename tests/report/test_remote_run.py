@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.compare_factories import case, files_of
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World
 from pydantic import SecretStr
+from report.test_command import with_a_past
 from serve.fake_runs import BASE, HEAD, MERGE, REPOSITORY, SHOP, pull_json, upload_artifacts
 
 from ciguard.codec import plan_file as plan_codec
@@ -68,24 +68,6 @@ def past_at(history: Path) -> PastRuns:
         return load_or_explain(history.name, history.parent, {}, "not compared")
 
     return PastRuns(load, "service://history")
-
-
-def with_a_past(ciguard: Ciguard, server: FakeGitHub, world: World, folder: Path) -> Path:
-    """A history of 4 runs of the base branch, which GitHub knows to come before."""
-    commits = [f"{number:040x}" for number in range(1, 5)]
-    facts: dict[str, Any] = {"plan_id": world.plan.id, "event": "push", "workflow": "tests.yml"}
-    for number, sha in enumerate(commits, 1):
-        at = f"2026-01-{number:02}T10:00:00Z"
-        legs = {"01": [case("a.t::one", 1.0, 100)], "02": [case("b.t::one", 1.0, 100)]}
-        run = {"run_id": 20 + number, "started_at": at, "tested_sha": sha}
-        for path, content in files_of(legs, **facts, **run).items():
-            (folder / "past" / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "past" / path).write_bytes(content)
-    ciguard("history", "add", "past", "--history", "h", cwd=folder)
-    between = f"{commits[0]}...{commits[-1]}"
-    server.merge_bases[between] = commits[0]
-    server.commits_of[between] = commits[1:]
-    return folder / "h"
 
 
 def judged(
@@ -211,18 +193,11 @@ def test_run_of_ours_that_lost_its_plan_is_incomplete(server: FakeGitHub) -> Non
 def test_branch_is_judged_by_its_own_configuration(server: FakeGitHub) -> None:
     server.files["ciguard.toml", HEAD] = b'[report]\nfooter = "Of main."\n'
     upload_artifacts(server, World())
-    push = run_json(event="push", head_branch="main")
-    with GitHub(server.address, SecretStr(TOKEN)) as github:
-        finished = WorkflowRun.model_validate(push)
-        place = RepositoryRef(REPOSITORY, "https://github.com", server.address)
-        subject = actions_run(place, finished, None, "main")
-        assert subject.is_base_branch
-        remote = RemoteRun(github, subject, finished.path, TODAY, print)
-        found = judge_remote(remote, past_at(Path("none")), remote.artifacts)
-    assert found is not None
-    assert found.report.contents is not None
-    assert found.report.contents.policy.footer == "Of main."
-    assert found.report.exit_code == 0
+    report, _ = judged(server, run_json(event="push", head_branch="main"))
+    assert report is not None
+    assert report.contents is not None
+    assert report.contents.policy.footer == "Of main."
+    assert report.exit_code == 0
 
 
 def test_merge_queue_names_its_base(server: FakeGitHub) -> None:
