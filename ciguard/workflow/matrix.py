@@ -233,19 +233,10 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _as_number(value: Any) -> float:
-    if value is None:
-        return 0.0
-    if isinstance(value, (bool, int, float)):
-        return float(value)
-    if not isinstance(value, str):
-        return math.nan
-    text = value.strip()
     try:
-        if text[:2] in ("0x", "0o"):
-            return float(int(text[2:], 16 if text[1] == "x" else 8))
-        return float(text) if "_" not in text else math.nan
-    except ValueError:
-        return 0.0 if not text else math.nan
+        return float(value or 0.0)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _get(values: Any, name: str) -> Any:

@@ -130,7 +130,6 @@ exclude:
         "v: ['null', '']\nexclude: [{v: null}]",
         ["{v: 'null'}"],
     ),
-    "hexadecimal text is a number": ("v: ['0x10', 1]\nexclude: [{v: 16}]", ["{v: 1}"]),
     "an object matches by its parts": (
         "c: [{a: 1, b: 2}, {a: 1, b: 3}]\nexclude: [{c: {b: 3}}]",
         ["{c: {a: 1, b: 2}}"],
