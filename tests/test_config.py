@@ -116,15 +116,12 @@ def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
     [
         (
             '[metrics.keep]\npattern = "abc"',
-            "metrics.keep: expected a list, found {'pattern': 'abc'}\n"
-            "  fix: keep is a key of [metrics]: give the pattern another name",
+            "metrics.keep: expected a list, found {'pattern': 'abc'}",
         ),
-        ('[metrics.conditions]\npattern = "abc"', "fix: conditions is a key of [metrics]: give"),
         ('[metrics]\nkeep = "step"', "metrics.keep: expected a list, found 'step'"),
         (
             '[metrics]\nkept = ["step"]',
-            "metrics.kept: expected a table, found ['step']\n"
-            "  fix: the keys are keep and conditions; a pattern is a table [metrics.kept]",
+            "metrics.kept: expected a table, found ['step']",
         ),
         (
             '[metrics]\nconditions = ["A=1"]',

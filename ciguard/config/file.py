@@ -224,21 +224,8 @@ def _mistakes(
         where = origins.get(location, f"{source}: {'.'.join(location)}")
         if detail["type"] == "extra_forbidden":
             yield UsageError("unknown key", where=where, fix=_suggestion(location))
-        elif location[:1] == ("metrics",) and detail["type"] in ("tuple_type", "model_type"):
-            fix = _metrics_fix(location[-1], detail["input"])
-            yield UsageError(describe_mistake(detail), where=where, fix=fix)
         else:
             yield UsageError(describe_mistake(detail), where=where)
-
-
-def _metrics_fix(name: str, value: object) -> str:
-    """Return the fix for a table of [metrics] that is a list, or a list that is a table."""
-    if name not in MetricsConfig.model_fields:
-        keys = " and ".join(MetricsConfig.model_fields)
-        return f"the keys are {keys}; a pattern is a table [metrics.{name}]"
-    if isinstance(value, dict):
-        return f"{name} is a key of [metrics]: give the pattern another name"
-    return ""
 
 
 def _suggestion(location: tuple[str, ...]) -> str:
