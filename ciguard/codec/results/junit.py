@@ -55,17 +55,14 @@ _STATUS_OUTCOMES: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
 }
 
-Producer = Literal["Vitest", "Playwright", "CTest", "libtest", "container-structure-test"]
+Producer = Literal["Vitest", "Playwright", "CTest", "libtest"]
 
 _BY_ATTRIBUTES: Final[Mapping[str, Producer]] = {
     "testsuite name timestamp hostname tests failures errors skipped time": "Vitest",
     "testsuites id name tests failures skipped errors time": "Playwright",
     "testsuite name tests failures disabled skipped hostname time timestamp": "CTest",
     "testsuite name package id errors failures tests skipped": "libtest",
-    "testsuites failures tests time": "container-structure-test",
 }
-# No tests of an image take longer than a day, or less than as many nanoseconds (86 microseconds).
-_LONGEST_RUN_S: Final = 86_400
 # Files of `vitest --typecheck`, which are compiled, not run, and have no time.
 _TYPE_TESTS: Final = re.compile(r"-d\.[cm]?[jt]sx?$")
 _PLAYWRIGHT_SKIPS: Final = frozenset({"skip", "fixme"})
@@ -105,7 +102,6 @@ class _Reading(XmlReader):
         self.bad = 0  # elements of failures
         self.never_ran = 0  # cases of the innermost suite
         self.not_reached = 0  # cases of Playwright
-        self.per_second = 1.0  # unit of `time`
         self.properties: list[str] = []  # of the open case, for Playwright
         self.case: dict[str, str] | None = None
         self.orphan = False  # the open case is the failure of a suite outside of cases
@@ -150,8 +146,6 @@ class _Reading(XmlReader):
     def start_suite(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin a suite."""
         producer = producer_of(tag, attributes) or self.producer
-        if not self.suites:
-            self.per_second = ticks_per_second(producer, attributes)
         above = self.suites[-1].file if self.suites else None
         bad = self.count(attributes, "failures") + self.count(attributes, "errors")
         name, file = attributes.get("name", ""), attributes.get("file") or above
@@ -242,7 +236,7 @@ class _Reading(XmlReader):
             unit=f"{classname}::{name}" if classname else name or "unnamed",
             outcome=self.outcome,
             ending=self.ending,
-            wall_s=seconds(case.get("time"), self.per_second),
+            wall_s=seconds(case.get("time")),
             message=self.message,
             classname=classname,
             name=name,
@@ -329,17 +323,6 @@ def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:
     """
     is_untimed = producer == "Vitest" and suite.get("time") == "0"
     return is_untimed and _TYPE_TESTS.search(suite.get("name", "")) is None
-
-
-def ticks_per_second(producer: Producer | None, root: Mapping[str, str]) -> float:
-    """Return the unit of `time`: container-structure-test wrote nanoseconds before 1.14.
-
-    Milliseconds came from FitNesse and Chutzpah until 2015 and jest-junit before 1.1: no rule.
-    """
-    if producer != "container-structure-test":
-        return 1.0
-    time = root["time"]
-    return 1e9 if time.isdecimal() and int(time) > _LONGEST_RUN_S else 1.0
 
 
 def is_failure_of_ctest(producer: Producer | None, case: Mapping[str, str], message: str) -> bool:
