@@ -20,13 +20,6 @@ def test_failure_has_message_file_and_line() -> None:
     assert found == ("1 != 2", "a.t", 17)
 
 
-def test_fail_then_pass_is_flaky_within_a_leg() -> None:
-    world = World()
-    damages.flaky(world)
-    (flaky,) = world.prove().flaky
-    assert (flaky.key.unit, flaky.shard, flaky.first.outcome) == ("a.t::two", "01", "failed")
-
-
 def test_a_unit_that_fails_in_another_leg_is_not_flaky() -> None:
     world = World()
     damages.flaky(world)

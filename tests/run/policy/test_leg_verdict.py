@@ -51,12 +51,6 @@ def test_exit_codes(found: LegVerdict, code: ExitCode) -> None:
     assert found.exit_code == code
 
 
-def test_unit_that_passed_after_plugin_reruns_is_flaky() -> None:
-    found = judge(Result("a", "passed", reruns=1), Result("b", "failed", reruns=1))
-    assert found.flaky == (UnitKey("", "", "a"),)
-    assert found.counts == {"passed": 1, "failed": 1}
-
-
 class _Counted(str):
     """A word that knows how often it was compared."""
 
@@ -101,30 +95,6 @@ def test_verdict_has_counts_and_missing_units() -> None:
     assert found.ending == "setup_failed"
 
 
-def test_outcome_of_a_unit_is_that_of_its_last_process() -> None:
-    found = judge(
-        Result("a", "passed", case="1", process=1),
-        Result("a", "died", case="a", process=1),
-        Result("a", "passed", case="1", process=2),
-        Result("a", "passed", case="2", process=2),
-        Result("b", "passed", process=1),
-    )
-    assert found.exit_code == ExitCode.OK
-    assert found.counts == {"passed": 3}
-
-
-def test_failed_case_without_a_retry_stays_failed() -> None:
-    first = Result("a", "failed", case="1", process=1)
-    rerun = [Result("a", "passed", case="2", process=2), Result("b", "passed", process=2)]
-    found = judge(first, Result("a", "passed", case="2", process=1), *rerun)
-    assert (found.exit_code, found.bad, found.flaky) == (ExitCode.TESTS_FAILED, (first,), ())
-    assert found.counts == {"passed": 2, "failed": 1}
-    found = judge(first, *rerun, Result("a", "passed", case="1", process=3))
-    assert (found.exit_code, found.flaky) == (ExitCode.OK, (UnitKey("", "", "a"),))
-    complete = judge(Result("a", "errored", process=1), *rerun)
-    assert complete.exit_code == ExitCode.OK, "the rows answer what was said of all of it"
-
-
 def test_retry_without_a_result_is_incomplete() -> None:
     """Whoever reads the record says so too."""
     tally = Tally()
@@ -152,36 +122,3 @@ def test_failure_before_a_kill_counts_in_the_resumed_leg() -> None:
     tally.add(Result("a", "passed", case="x", process=3))
     found = judge_leg(tally, PLANNED, "completed")
     assert (found.exit_code, found.flaky) == (ExitCode.OK, (UnitKey("", "", "a"),))
-
-
-def test_pass_after_out_of_memory_is_not_flaky() -> None:
-    """One meaning here, in the guard and in the comparison: see `Result.passed_after_oom`."""
-    found = judge(
-        Result("a", "died", ending="memory_guard", process=1),
-        Result("a", "passed", process=2),
-        Result("b", "died", ending="out_of_memory", process=1),
-        Result("b", "failed", process=2),
-        Result("b", "passed", process=3),
-    )
-    assert (found.passed_after_oom, found.flaky) == (
-        (UnitKey("", "", "a"),),
-        (UnitKey("", "", "b"),),
-    )
-
-
-def test_unit_stopped_at_a_checkpoint_is_not_flaky() -> None:
-    found = judge(
-        Result("a", "died", ending="deadline", process=1), Result("a", "passed", process=2)
-    )
-    assert (found.passed_after_oom, found.flaky) == ((), ())
-
-
-def test_result_of_an_older_process_does_not_override() -> None:
-    """Of a leg in parts the leg's own file is read behind those of all its processes."""
-    found = judge(
-        Result("a", "passed", process=2),
-        Result("b", "passed", process=2),
-        Result("a", "died", ending="crash", process=1),
-    )
-    assert (found.exit_code, found.counts) == (ExitCode.OK, {"passed": 2})
-    assert found.flaky == (UnitKey("", "", "a"),)
