@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 
@@ -24,6 +25,11 @@ from ciguard.model import (
     StartLine,
     UnitCount,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ciguard.model import Ending
 
 GIB = 1 << 30
 BROKEN = "conftest.py: ImportError: No module named 'shop'"
@@ -138,56 +144,23 @@ def process_file_lost(world: World) -> None:
     world.extra = {"record-01-1/process-001.jsonl": b"\n"}
 
 
-def one_case_lost(world: World) -> None:
-    world.end("01", counts={"passed": 4})
-
-
 def failed(world: World) -> None:
     world.result("01", "a.t::two", outcome="failed", message="AssertionError: 1 != 2")
 
 
-def timed_out(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="timeout")
+def died(ending: Ending) -> Callable[[World], None]:
+    """A unit of leg 01."""
+    return lambda world: world.result("01", "a.t::two", outcome="died", ending=ending)
 
 
-def crashed(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="crash")
+def ended(**changes: Any) -> Callable[[World], None]:
+    """Leg 01, with another last line."""
+    return lambda world: world.end("01", **changes)
 
 
-def out_of_memory(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="out_of_memory")
-
-
-def memory_guard(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="memory_guard")
-
-
-def stopped_at_the_deadline(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="deadline")
-
-
-def cancelled_in_it(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="cancelled")
-
-
-def died_of_the_unknown(world: World) -> None:
-    world.result("01", "a.t::two", outcome="died", ending="unknown")
-
-
-def leg_at_its_deadline(world: World) -> None:
-    world.end("01", ending="deadline", exit_code=13)
-
-
-def leg_cancelled(world: World) -> None:
-    world.end("01", ending="cancelled", exit_code=143)
-
-
-def leg_exits_with_incomplete(world: World) -> None:
-    world.end("01", exit_code=13)
-
-
-def leg_exits_with_failure(world: World) -> None:
-    world.end("01", exit_code=10)
+def process_ended(ending: Ending, exit_code: int) -> Callable[[World], None]:
+    """That of leg 01."""
+    return lambda world: replaced(world, ProcessEndLine(1, ending, exit_code, 3.0))
 
 
 def skipped(world: World) -> None:
@@ -300,7 +273,7 @@ def copied_and_changed(world: World) -> None:
 def red_process(world: World) -> None:
     detail = "exit code 1\n3 style errors"
     world.legs["01"].own.insert(-1, EventLine("unexplained_exit", 3.0, 1, detail=detail))
-    replaced(world, ProcessEndLine(1, "completed", 1, 3.0))
+    process_ended("completed", 1)(world)
     world.end("01", exit_code=10)
 
 
@@ -400,21 +373,9 @@ def restarted_after_result(world: World) -> None:
     leg.inner.insert(5, StartLine("a.t::two", process=1, at_s=1.95))
 
 
-def silent_crash(world: World) -> None:
-    replaced(world, ProcessEndLine(1, "crash", -9, 3.0))
-
-
 def crash_with_a_last_word(world: World) -> None:
-    silent_crash(world)
+    process_ended("crash", -9)(world)
     world.legs["01"].own.insert(0, EventLine("last_output", 3.0, 1, detail="killed by SIGKILL"))
-
-
-def killed_and_completed(world: World) -> None:
-    replaced(world, ProcessEndLine(1, "completed", -9, 3.0))
-
-
-def exit_code_of_nothing(world: World) -> None:
-    replaced(world, ProcessEndLine(1, "completed", 1, 3.0))
 
 
 def replaced(world: World, end: ProcessEndLine) -> None:
@@ -440,10 +401,6 @@ def unannounced_process(world: World) -> None:
     world.drop("01", ProcessLine)
 
 
-def an_end_that_counts_nothing(world: World) -> None:
-    world.end("01", counts={})
-
-
 def a_result_file_lost(world: World) -> None:
     """And with it all lines that tell a leg of ours from the files of others."""
     world.legs["01"].own.insert(1, EventLine("result_file", 2.0, 1, detail="r.xml"))
@@ -453,7 +410,3 @@ def a_result_file_lost(world: World) -> None:
 def a_pass_edited_to_a_skip(world: World) -> None:
     world.result("01", "a.t::two", outcome="skipped")
     world.end("01", counts={"passed": 3})
-
-
-def failures_that_the_end_counts(world: World) -> None:
-    world.end("01", counts={"passed": 2, "failed": 1})

@@ -156,7 +156,7 @@ def test_missing_record_names_its_units_and_a_fix() -> None:
 REASONS = [
     (damages.start_without_result, "started, but did not finish"),
     (damages.neither_start_nor_result, "its job ended by itself, and recorded nothing about it"),
-    (damages.stopped_at_the_deadline, "stopped: deadline"),
+    (damages.died("deadline"), "stopped: deadline"),
 ]
 
 
@@ -172,7 +172,7 @@ def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: st
 
 def test_unit_stopped_with_its_leg_is_no_failure() -> None:
     world = World()
-    damages.stopped_at_the_deadline(world)
+    damages.died("deadline")(world)
     world.result("01", "b.t::three", outcome="failed")
     verdict = world.prove()
     assert "; 1 of 8 tests failed" in headline(verdict)

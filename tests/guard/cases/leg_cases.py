@@ -55,33 +55,41 @@ RECORDS = {
         "incomplete", damages.process_file_lost, "3 of 8 tests have no result"
     ),
     "one case lost": shown(
-        "incomplete", damages.one_case_lost, "its end line counts 4 results, its record holds 3"
+        "incomplete",
+        damages.ended(counts={"passed": 4}),
+        "its end line counts 4 results, its record holds 3",
     ),
-    "a timeout": shown("failed", damages.timed_out, "1 of 8 tests failed"),
-    "a crash": shown("failed", damages.crashed, "1 of 8 tests failed"),
-    "out of memory": shown("failed", damages.out_of_memory, "1 of 8 tests failed"),
-    "stopped for memory": shown("failed", damages.memory_guard, "1 of 8 tests failed"),
+    "a timeout": shown("failed", damages.died("timeout"), "1 of 8 tests failed"),
+    "a crash": shown("failed", damages.died("crash"), "1 of 8 tests failed"),
+    "out of memory": shown("failed", damages.died("out_of_memory"), "1 of 8 tests failed"),
+    "stopped for memory": shown("failed", damages.died("memory_guard"), "1 of 8 tests failed"),
     "stopped at the deadline": shown(
-        "incomplete", damages.stopped_at_the_deadline, "1 of 8 tests has no result"
+        "incomplete", damages.died("deadline"), "1 of 8 tests has no result"
     ),
     "cancelled in a test": shown(
-        "incomplete", damages.cancelled_in_it, "1 of 8 tests has no result"
+        "incomplete", damages.died("cancelled"), "1 of 8 tests has no result"
     ),
     "died of nobody knows what": shown(
-        "incomplete", damages.died_of_the_unknown, "1 of 8 tests has no result"
+        "incomplete", damages.died("unknown"), "1 of 8 tests has no result"
     ),
     "a leg at its deadline": shown(
-        "incomplete", damages.leg_at_its_deadline, "shard 01 of 3 did not end by", "deadline"
+        "incomplete",
+        damages.ended(ending="deadline", exit_code=13),
+        "shard 01 of 3 did not end by",
+        "deadline",
     ),
     "a leg that was told to end": shown(
-        "incomplete", damages.leg_cancelled, "shard 01 of 3 did not end by itself", "cancelled"
+        "incomplete",
+        damages.ended(ending="cancelled", exit_code=143),
+        "shard 01 of 3 did not end by itself",
+        "cancelled",
     ),
     "a leg that says incomplete": shown(
-        "incomplete", damages.leg_exits_with_incomplete, "shard 01: it ended with exit code 13"
+        "incomplete", damages.ended(exit_code=13), "shard 01: it ended with exit code 13"
     ),
     "a leg that says failed": shown(
         "failed",
-        damages.leg_exits_with_failure,
+        damages.ended(exit_code=10),
         "shard 01: it ended with failed tests, but its record holds",
     ),
     "a skipped test": shown("passed", damages.skipped, "have a result, 1 of them skipped"),
@@ -148,19 +156,21 @@ INTEGRITY = {
         "incomplete", damages.restarted_after_result, "'a.t::two' begins again after its result"
     ),
     "a crash without a word": shown(
-        "incomplete", damages.silent_crash, "process 1 ended (crash, exit code -9), and no"
+        "incomplete",
+        damages.process_ended("crash", -9),
+        "process 1 ended (crash, exit code -9), and no",
     ),
     "a crash with a last word": shown(
         "failed", damages.crash_with_a_last_word, "process 1 ended by crash"
     ),
     "killed and completed": shown(
         "incomplete",
-        damages.killed_and_completed,
+        damages.process_ended("completed", -9),
         "process 1 ended (completed, exit code -9)",
     ),
     "an exit code of nothing": shown(
         "incomplete",
-        damages.exit_code_of_nothing,
+        damages.process_ended("completed", 1),
         "process 1 ended (completed, exit code 1)",
     ),
     "two ends of a process": shown(
@@ -176,7 +186,7 @@ INTEGRITY = {
         "incomplete", damages.unannounced_process, "process 1 does not have one start before"
     ),
     "an end that counts nothing": shown(
-        "incomplete", damages.an_end_that_counts_nothing, "its end line counts 0 results, its"
+        "incomplete", damages.ended(counts={}), "its end line counts 0 results, its"
     ),
     "a result file lost": shown(
         "incomplete", damages.a_result_file_lost, "results/process-001/r.xml is missing"
@@ -187,7 +197,9 @@ INTEGRITY = {
         "its end line counts 3 executed tests, its record holds 2",
     ),
     "failures that the end counts": shown(
-        "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
+        "incomplete",
+        damages.ended(counts={"passed": 2, "failed": 1}),
+        "its end line counts 1 bad result",
     ),
 }
 
