@@ -39,9 +39,7 @@ def test_samples(case: Path, golden: Golden) -> None:
 def test_impossible_duration_is_an_error_that_names_the_test(value: str) -> None:
     with pytest.raises(InputError) as caught:
         read(f'{{"a.py::ok": 1, "a.py::bad": {value}}}'.encode())
-    assert "d.json" in caught.value.where
-    if value not in {"NaN", "-Infinity"}:  # refused before its key is known
-        assert "a.py::bad" in caught.value.where
+    assert caught.value.where == "d.json: a.py::bad"
 
 
 @pytest.mark.parametrize(
@@ -51,12 +49,7 @@ def test_impossible_duration_is_an_error_that_names_the_test(value: str) -> None
         b"{",
         b"7",
         b"[1]",
-        b'{"a": {"b": {"c": {"d": {"e": 1}}}}}',
-        b'{"a": {}}',
-        b'{"a": {"b": {}}}',
-        b'{"a": {"b": 1}, "c": 2}',
-        b'{"a": {"b": {"c": {"d": 1}}}}',
-        b'{"a": {"b": 1}, "c": {"d": {"e": 1}}}',
+        b'{"a": {"b": {"c": 1}}}',
         b'{"a": ' * 100_000,
         b'{"a": 1' + b"0" * 5000 + b"}",
         b"\xff{}",
