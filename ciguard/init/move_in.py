@@ -41,7 +41,7 @@ from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition,
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
-from ciguard.workflow.yaml_values import MAX_BYTES, load, run_defaults_of, steps_of
+from ciguard.workflow.yaml_values import load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -178,14 +178,11 @@ def read_workflow(folder: Path, path: str) -> str:
     """Read the text of a workflow file.
 
     Raises:
-        InputError: the file is a link, too large, or not UTF-8.
+        InputError: the file is a link, or not UTF-8.
     """
     target = folder / path
     if target.is_symlink():
         raise InputError("is a symbolic link", where=path, fix="name the file that it points to")
-    if target.is_file() and target.stat().st_size > MAX_BYTES:
-        what = f"{target.stat().st_size:,} bytes, more than {MAX_BYTES:,}"
-        raise InputError(what, where=path, fix="GitHub takes no workflow of that size either")
     try:
         return local.read(target).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -298,12 +295,6 @@ def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequen
         console.err(f"- {', '.join(coverage_gates)}: {what}; {fix}")
 
 
-def has_shell(job: MovableJob) -> bool:
-    """Return whether the step, the job or the workflow names the shell of the commands."""
-    step = job.value["steps"][job.step - 1]
-    return "shell" in step or "shell" in run_defaults_of(job.workflow, job.value)
-
-
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     """Return messages on changes that the user has to make, and on consequences."""
     messages = ["require the check ciguard: checks by the names of test jobs change"]
@@ -319,7 +310,8 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
         messages.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
     if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
-        shell = "" if has_shell(job) else "; commands without `shell:` run in bash there"
+        named = {*run_defaults_of(job.workflow, job.value), *job.value["steps"][job.step - 1]}
+        shell = "" if "shell" in named else "; commands without `shell:` run in bash there"
         messages.append(f"Windows has not been tried{shell}")
     if "workflow_call" in str(job.workflow.get("on")):
         messages.append("workflows that call this one have to grant the permissions of its jobs")

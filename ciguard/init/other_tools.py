@@ -98,10 +98,6 @@ NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", 
 NODE_TEST: Final = re.compile(r"\bnode\b[^\"]* --test\b")
 
 
-def python_tool_files() -> tuple[str, ...]:
-    return tuple(name for tool in PYTHON_TOOLS.values() for name in tool.files)
-
-
 def python_tool(texts: Mapping[str, str], framework: str) -> str:
     """Return the tool that a project requires; "" if uv, Poetry or pip can set up the project."""
     if uses_uv(texts) or uses_poetry(texts):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES, RECIPES, ProjectFolder, Recipe
-from ciguard.init.other_tools import python_tool, python_tool_files
+from ciguard.init.other_tools import PYTHON_TOOLS, python_tool
 from ciguard.init.toolchains import (
     PROJECT_FILE,
+    SUPPORTED,
     TOOLCHAINS,
     TOP,
     VERSION_FILE,
@@ -22,7 +23,6 @@ from ciguard.init.toolchains import (
     PythonProject,
     checkout_command,
     is_requirement_file,
-    is_supported,
     lowest_allowed,
     pinned,
     project_table,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The files whose text is read; of all other files, only the name is used.
 DEPENDENCY_FILES: Final = (
     *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
-    *python_tool_files(),
+    *(name for tool in PYTHON_TOOLS.values() for name in tool.files),
     *PROJECT_FILES,
 )
 # A folder of this name, and each folder below it, is part of the project around it.
@@ -244,7 +244,8 @@ def _choose_python(
     version = lowest_allowed(specifiers)
     where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
     if version:
-        rule = "lowest version with security fixes" if is_supported(version) else "newest version"
+        is_supported = int(version.removeprefix("3.")) in SUPPORTED
+        rule = "lowest version with security fixes" if is_supported else "newest version"
         notify(f"tests run with Python {version}: the {rule} that {where} allows ({specifiers})")
     elif specifiers:
         what = f"ciguard knows none that fits {specifiers!r} of {where}"
@@ -285,7 +286,9 @@ def suggest_languages(
                 continue
             if (path, kind) in frameworks_used or _is_inside(project.path, recipe.framework, homes):
                 continue
-            count = _count_tests(project, patterns)
+            inside = [path for path in project.files if path.startswith(project.start)]
+            tests = {path for path in inside if any(matches(path, glob) for glob in patterns)}
+            count = len(tests)
             is_shown = project.has(recipe.shown_by) if recipe.shown_by else count
             if not is_shown:
                 continue
@@ -307,11 +310,6 @@ def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) ->
         name == framework and (home == TOP or f"{path}/".startswith(f"{home}/"))
         for name, home in homes
     )
-
-
-def _count_tests(project: ProjectFolder, patterns: Iterable[str]) -> int:
-    inside = [path for path in project.files if path.startswith(project.start)]
-    return len({path for pattern in patterns for path in inside if matches(path, pattern)})
 
 
 def _merge(first: Environment | None, second: Environment) -> Environment:

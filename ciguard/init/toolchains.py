@@ -314,11 +314,6 @@ def lowest_allowed(specifiers: str) -> str:
     return ""
 
 
-def is_supported(version: str) -> bool:
-    """Return whether CPython's version gets security fixes."""
-    return version in {f"3.{minor}" for minor in SUPPORTED}
-
-
 def _is_allowed(version: _Version, clause: str) -> bool:
     match = _CLAUSE.fullmatch(clause)
     if match is None:

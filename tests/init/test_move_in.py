@@ -231,7 +231,7 @@ REFUSED_FILES = {
     "empty": (b"", "no workflow: it has no jobs", 3),
     "broken": (b"on: [\n", "not YAML", 3),
     "not UTF-8": (b"on: push # \xff\n", "not UTF-8", 3),
-    "10 MB": (b"# " + b"x" * 10_000_000 + b"\n" + WORKFLOW, "10,000,138 bytes, more than", 3),
+    "10 MB": (b"# " + b"x" * 10_000_000 + b"\n" + WORKFLOW, "10,000,138 characters, more than", 3),
 }
 
 
