@@ -89,11 +89,6 @@ def with_tool(config: Config, units: Sequence[InventoryUnit], tool: str) -> Conf
     return config.model_copy(update={"suite": suites})
 
 
-def configured_suites(config: Config) -> dict[str, Suite] | None:
-    """Return the configured suites; None if there are only defaults."""
-    return suites_of(config) if "suite" in config.model_fields_set else None
-
-
 def suites_of(config: Config) -> dict[str, Suite]:
     """Return the suites of a plan, by name.
 
@@ -223,13 +218,8 @@ def in_each_combination(
     return tuple(replace(unit, variant=each.label) for each in combinations for unit in listed)
 
 
-def with_hosted_pools(pools: Mapping[str, Pool], suites: Mapping[str, Suite]) -> dict[str, Pool]:
-    """Add a pool for each of GitHub's runners that only a combination names."""
-    variants = (variant for suite in suites.values() for variant in suite.variants.values())
-    return _with_pools(pools, {variant.pool for variant in variants})
-
-
-def _with_pools(pools: Mapping[str, Pool], runners: set[str]) -> dict[str, Pool]:
+def with_pools(pools: Mapping[str, Pool], runners: set[str]) -> dict[str, Pool]:
+    """Add a pool for each of these runners that has none."""
     new = {name: PoolConfig(runs_on=name) for name in sorted(runners - {*pools, ""})}
     return {**pools, **(pools_of(Config(pool=new), ()) if new else {})}
 
@@ -243,7 +233,7 @@ def with_runner_pools(
     """
     known = {pool.runs_on: name for name, pool in pools.items() if isinstance(pool.runs_on, str)}
     names = {runner: known.get(runner, runner) for runner in runners}
-    return _with_pools(pools, {*names.values()}), {**names, "": next(iter(pools))}
+    return with_pools(pools, {*names.values()}), {**names, "": next(iter(pools))}
 
 
 def prices_of(config: Config) -> dict[str, float]:

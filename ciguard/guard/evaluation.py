@@ -12,7 +12,7 @@ import click
 from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
-from ciguard.config.suites import configured_suites
+from ciguard.config.suites import suites_of
 from ciguard.errors import InputError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
@@ -216,11 +216,12 @@ def evaluate(
         # A static plan may be old: its jobs list the tests that exist.
         plan_path="" if plan.is_static else options.plan_path,
     )
+    is_configured = plan.is_static and "suite" in context.config.model_fields_set
     verdict = prove(
         plan,
         records,
         jobs,
-        configured=configured_suites(context.config) if plan.is_static else None,
+        configured=suites_of(context.config) if is_configured else None,
         platform=platform,
         policy=policy,
         extra_findings=(

@@ -102,7 +102,8 @@ def prove(
     blocks = find_moved_blocks(plan, selection.newest, selection.earlier)
     legs = _legs(with_moved_units(plan, blocks, selection.newest), selection, facts)
     planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
-    final, doubled = _final_results(legs, moved_shards(blocks))
+    moved = {unit.key: block.shards for block in blocks if block.claimers for unit in block.units}
+    final, doubled = _final_results(legs, moved)
     missing = with_moves(tuple(_missing(legs, final)), blocks)
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
@@ -472,11 +473,6 @@ def _passed(end: UnitResult | None) -> bool:
     if end is None or end.status != "good" or end.failures:
         return False
     return any(case.outcome == "passed" for case in end.cases)
-
-
-def moved_shards(blocks: Iterable[MovedBlock]) -> Mapping[UnitKey, frozenset[str]]:
-    """Return by unit of a claimed block the legs that may have run the unit."""
-    return {unit.key: block.shards for block in blocks if block.claimers for unit in block.units}
 
 
 def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tuple[Missing, ...]:

@@ -9,6 +9,7 @@ units). The service receives the claims, and gives each block to one leg.
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 from collections import Counter
 from dataclasses import dataclass, field
@@ -244,6 +245,12 @@ class Orphan:
     def key(self) -> UnitKey:
         """Return the key of the unit."""
         return UnitKey(self.suite, self.variant, self.unit)
+
+
+def excluding_pattern(unit: str, patterns: Iterable[str]) -> str | None:
+    """Return the first pattern of `fnmatch` that matches an id; the id itself always matches."""
+    matching = (text for text in patterns if unit == text or fnmatch.fnmatchcase(unit, text))
+    return next(matching, None)
 
 
 def exclusion_rule(suite: str, pattern: str) -> str:

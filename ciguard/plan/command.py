@@ -30,8 +30,8 @@ from ciguard.config.suites import (
     pools_of,
     suites_of,
     with_combinations,
-    with_hosted_pools,
     with_inventory_suites,
+    with_pools,
 )
 from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
@@ -579,7 +579,8 @@ def read_scope(
     combinations, taken = _read_combinations(invocation.folder, matrix_file, take)
     suites = with_combinations(scope.suites, scope.pools, combinations)
     all_units = in_each_combination(scope.listed, combinations) if scope.listed else scope.listed
-    chosen = with_hosted_pools(scope.pools, suites)
+    variants = chain.from_iterable(suite.variants.values() for suite in suites.values())
+    chosen = with_pools(scope.pools, {variant.pool for variant in variants})
     scope = replace(scope, suites=suites, pools=chosen, listed=all_units)
     return replace(scope, per_combination=True, taken_shards=taken)
 

@@ -6,7 +6,6 @@ has a meaning, as the order of a framework's list has, `run_order` keeps it. Pur
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, UnitKey
-from ciguard.model.plan import exclusion_rule
+from ciguard.model.plan import excluding_pattern, exclusion_rule
 from ciguard.text import name_some, one_line
 
 if TYPE_CHECKING:
@@ -146,10 +145,11 @@ def inventory(
     for position in _by_key(units):
         unit = units[position]
         patterns = exclude.get(unit.suite)
-        rule = _rule(unit, patterns) if patterns else None
-        if rule is None:
+        pattern = excluding_pattern(unit.unit, patterns) if patterns else None
+        if pattern is None:
             planned.append(position)
         else:
+            rule = exclusion_rule(unit.suite, pattern)
             excluded.append(Exclusion(unit.unit, rule, unit.suite, unit.variant))
     if not planned:
         text = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
@@ -219,13 +219,6 @@ def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
         raise InputError(
             f"listed more than once: {name_some(units, one_line)}", where=where, fix=fix
         )
-
-
-def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
-    for pattern in patterns:
-        if pattern == unit.unit or fnmatch.fnmatchcase(unit.unit, pattern):
-            return exclusion_rule(unit.suite, pattern)
-    return None
 
 
 def file_of(unit: InventoryUnit) -> str | None:

@@ -6,7 +6,6 @@ exist are left out, and each new unit falls to one shard, if need be by a hash.
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import os
 import zlib
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequenc
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
 from ciguard.model.listings import file_of_unit
+from ciguard.model.plan import excluding_pattern
 from ciguard.run.frameworks.id_limit import is_too_long, too_long
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
@@ -27,7 +27,7 @@ from ciguard.run.policy.state import State
 from ciguard.text import count_of, whole_name
 
 if TYPE_CHECKING:
-    from typing import List, Optional, Tuple
+    from typing import List, Tuple
 
     from ciguard.run.frameworks.base import ListedUnit
     from ciguard.run.policy.actions import Start
@@ -168,7 +168,7 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     keys = [other.key for other in shards]
     listed, errors = _check(units)
     patterns = plan.suites[suite].exclude
-    excluded = {unit: pattern for unit in listed if (pattern := _excluding_pattern(unit, patterns))}
+    excluded = {unit: pattern for unit in listed if (pattern := excluding_pattern(unit, patterns))}
     existing = [unit for unit in listed.values() if unit.unit not in excluded]
     planned = {unit.key: other.key for other in shards for unit in other.units}
     assigned = _assign(existing, suite_key, planned, keys)
@@ -252,12 +252,6 @@ def _assign(
 def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
     """Return the shard of a unit without one: the same in every leg and on every machine."""
     return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
-
-
-def _excluding_pattern(unit: str, patterns: Iterable[str]) -> Optional[str]:
-    return next(
-        (text for text in patterns if unit == text or fnmatch.fnmatchcase(unit, text)), None
-    )
 
 
 def _list_suite(

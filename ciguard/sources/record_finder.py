@@ -302,7 +302,8 @@ class RecordFinder:
         from ciguard.github.run_client import completed_runs  # noqa: PLC0415
 
         this_run = self.current_run()
-        workflow = this_run.workflow if this_run is not None and _is_file(this_run.workflow) else ""
+        workflow = this_run.workflow if this_run is not None else ""
+        workflow = workflow if workflow.endswith((".yml", ".yaml")) else ""
         repository_ref = self._resolve_repository()
         repository = repository_ref.repository
         with self.github(repository_ref, where) as github:
@@ -320,7 +321,3 @@ def _cancelled(jobs: tuple[Job, ...]) -> list[Job]:
     """Return the cancelled jobs of the last attempt, at most MAX_ANNOTATED: each costs a call."""
     last = {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
     return [job for job in last.values() if job.conclusion == "cancelled"][:MAX_ANNOTATED]
-
-
-def _is_file(workflow: str) -> bool:
-    return workflow.endswith((".yml", ".yaml"))
