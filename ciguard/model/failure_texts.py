@@ -103,7 +103,7 @@ _PREFIX: Final = re.compile(
 _MAX_PREFIXES: Final = 4
 
 
-def ending_of_failure(kind: str, message: str) -> Ending:
+def ending_of_failure(kind: str, message: str | None) -> Ending:
     """Return the ending of a failed case; "completed" if neither type nor message is known.
 
     Args:
@@ -111,7 +111,7 @@ def ending_of_failure(kind: str, message: str) -> Ending:
         message: only its start is used.
     """
     known_ending = _ending_of_type(kind)
-    text = message[:MAX_CHARACTERS].strip()
+    text = (message or "")[:MAX_CHARACTERS].strip()
     for _ in range(_MAX_PREFIXES):
         if known_ending is not None:
             return known_ending

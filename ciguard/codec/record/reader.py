@@ -193,12 +193,6 @@ def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     return file._replace(blocks=[block for block in file.blocks if block[1]])
 
 
-def _process_of(file: _File) -> int | None:
-    """Return the process in the name of a file; None for another name."""
-    match = _PROCESS_FILE.fullmatch(file.source.rpartition("/")[2])
-    return int(match[1]) if match else None
-
-
 def result_file_location(path: str) -> tuple[str, str] | None:
     """Split the path of a result file into the record's folder and the name; None for others."""
     match = _RESULT_FILE.fullmatch(path)
@@ -232,8 +226,8 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             owner = file.legs[0]
         elif len(folder_legs) == 1:
             (leg,) = folder_legs
-            process = _process_of(file)
-            is_started = process is not None and (file.folder, leg, process) in started
+            named = _PROCESS_FILE.fullmatch(file.source.rpartition("/")[2])
+            is_started = named is not None and (file.folder, leg, int(named[1])) in started
             has_own_name = file.source.endswith(f"/{OWN_FILE}")
             is_own_file = has_own_name and file.folder not in with_shard_line
             owner = leg if file.blocks or is_started or is_own_file else None

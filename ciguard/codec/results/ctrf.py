@@ -12,13 +12,13 @@ from ciguard.codec.results.jsonfile import (
     Counters,
     JsonObject,
     clean_message,
-    ending_of,
     head_keys,
     pad_tries,
     read_object,
     with_tries,
 )
 from ciguard.model import BAD_OUTCOMES, ENDINGS, Ending, Outcome, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ def _result(test: JsonObject) -> Result:
         outcome = _RAW_OUTCOMES[raw]
     if outcome in BAD_OUTCOMES:
         is_died = outcome == "died"
-        ending = _RAW_ENDINGS.get(raw) or ("unknown" if is_died else ending_of("", message))
+        ending = _RAW_ENDINGS.get(raw) or ("unknown" if is_died else ending_of_failure("", message))
     suite, name = " > ".join(test.texts("suite")), test.text("name")
     file = test.text("filePath")
     return Result(

@@ -16,13 +16,14 @@ from ciguard.codec.results.jsonfile import (
     Counters,
     JsonObject,
     clean_message,
-    ending_of,
+    error_outside,
     head_keys,
     pad_tries,
     read_object,
     with_tries,
 )
 from ciguard.model import Ending, Outcome, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,17 +124,10 @@ def _ending(outcome: Outcome, message: str | None) -> Ending:
         return "unknown"
     if outcome == "failed" and message and message.startswith(_VITEST_TIMEOUT):
         return "timeout"
-    return ending_of("", message) if outcome == "failed" else "completed"
+    return ending_of_failure("", message) if outcome == "failed" else "completed"
 
 
 def _file_error(file: JsonObject, name: str) -> Result:
     """Return the result of a file whose tests could not run, for an import, a hook or a worker."""
     message = clean_message(_HEADING.sub("", file.text("message"), count=1))
-    return Result(
-        unit=name,
-        outcome="errored",
-        ending=ending_of("", message),
-        message=message,
-        name=name,
-        file=name,
-    )
+    return error_outside(name, message, name)

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from ciguard.codec.results.base import truncate_message
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
+from ciguard.model import BAD_OUTCOMES, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ def clean_message(*parts: str | None) -> str | None:
     return truncate_message(_COLOUR.sub("", "\n".join(filter(None, parts))))
 
 
-def ending_of(kind: str, message: str | None) -> Ending:
-    """Return the ending of a failure by its type and message."""
-    return ending_of_failure(kind, message or "")
+def error_outside(name: str, message: str | None, file: str | None = None) -> Result:
+    """Return the result of an error outside of tests: at import, in a hook, in a set-up."""
+    ending = ending_of_failure("", message)
+    return Result(name, "errored", ending=ending, message=message, name=name, file=file)
 
 
 def pad_tries(messages: Sequence[str | None], count: int) -> list[str | None]:
@@ -177,7 +178,7 @@ def pad_tries(messages: Sequence[str | None], count: int) -> list[str | None]:
 def with_tries(final: Result, messages: Sequence[str | None]) -> Iterator[Result]:
     """Yield a failed try for each message, then the final result as the last try."""
     for number, message in enumerate(messages, 1):
-        words = {"message": message, "ending": ending_of("", message), "wall_s": None}
+        words = {"message": message, "ending": ending_of_failure("", message), "wall_s": None}
         yield replace(final, outcome="failed", try_number=number, **words)  # type: ignore[arg-type]
     yield replace(final, try_number=len(messages) + 1) if messages else final
 

@@ -15,11 +15,12 @@ from ciguard.codec.results.jsonfile import (
     Counters,
     JsonObject,
     clean_message,
-    ending_of,
+    error_outside,
     head_keys,
     read_object,
 )
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ def _result(result: JsonObject, template: Result, expected: str) -> Result:
     elif status == "timedOut":
         ending = "timeout"
     else:
-        ending = ending_of("", message)
+        ending = ending_of_failure("", message)
     return replace(
         template,
         outcome=outcome,
@@ -134,17 +135,10 @@ def _result(result: JsonObject, template: Result, expected: str) -> Result:
     )
 
 
-def _error(error: JsonObject) -> Result:
+def _error(entry: JsonObject) -> Result:
     """Return the result of an error outside of tests: at import, in the global set-up."""
-    location = error.object("location")
-    message = clean_message(error.text("message") or error.text("value"))
-    name = location.text("file") or _OUTSIDE
-    return Result(
-        unit=name,
-        outcome="errored",
-        ending=ending_of("", message),
-        message=message,
-        name=name,
-        file=location.text("file") or None,
-        line=location.count("line") or None,
-    )
+    location = entry.object("location")
+    message = clean_message(entry.text("message") or entry.text("value"))
+    file = location.text("file")
+    error = error_outside(file or _OUTSIDE, message, file or None)
+    return replace(error, line=location.count("line") or None)

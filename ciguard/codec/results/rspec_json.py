@@ -14,11 +14,12 @@ from ciguard.codec.results.jsonfile import (
     Counters,
     JsonObject,
     clean_message,
-    ending_of,
+    error_outside,
     head_keys,
     read_object,
 )
 from ciguard.model import Ending, Outcome, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,9 +63,7 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
         yield result
     summary = report.object("summary")
     if summary.count("errors_outside_of_examples_count"):
-        message = clean_message(*report.texts("messages"))
-        ending = ending_of("", message)
-        yield Result(_OUTSIDE, "errored", ending=ending, message=message, name=_OUTSIDE)
+        yield error_outside(_OUTSIDE, clean_message(*report.texts("messages")))
     if "example_count" not in summary.values:
         raise summary.error("expected a count, found nothing", "example_count")
     counters.check(summary.count("example_count"), summary.count("failure_count"), report)
@@ -81,7 +80,7 @@ def _result(example: JsonObject) -> Result:
     kind, message = exception.text("class"), exception.text("message")
     ending: Ending = "unknown" if outcome == "died" else "completed"
     if outcome == "failed":
-        ending = ending_of(kind, message)
+        ending = ending_of_failure(kind, message)
         message = f"{kind}: {message}" if kind else message
     return Result(
         unit=unit or case,
