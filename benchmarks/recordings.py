@@ -23,7 +23,7 @@ from ciguard.history import file as codec
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import estimate_units
-from ciguard.plan.history_inputs import join_history
+from ciguard.plan.history_inputs import join_history, map_keys
 from ciguard.plan.inventory import inventory
 from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
 from ciguard.run.frameworks import command, pytest
@@ -163,7 +163,8 @@ def estimated(trial: Trial) -> Estimates:
     """What `ciguard plan` takes for the later run's units, sorted by id."""
     ids = sorted(trial.later)
     found = inventory([InventoryUnit(unit) for unit in ids], exclude={}, ordered=False)
-    rows, _ = join_history(history(trial.known, trial.least), found)
+    past = history(trial.known, trial.least)
+    rows = join_history(past, map_keys(past, found))
     return estimate_units(rows, len(ids), found.ancestors({"": ancestors_of(ids)}))
 
 

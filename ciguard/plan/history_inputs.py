@@ -75,38 +75,28 @@ MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacit
 
 
 @dataclass(frozen=True, slots=True)
-class JoinCoverage:
-    """The number of the history's entries that match existing units, of all entries."""
-
-    matched: int
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
 class KeyMapping:
     """The unit of each key of the history, or -1; for keys of totals (class, file) their units."""
 
     unit_of_key: Positions
     totals: Mapping[int, tuple[int, ...]]
 
+    @property
+    def matched(self) -> int:
+        """Return the number of keys that match existing units."""
+        return int((self.unit_of_key >= 0).sum()) + len(self.totals)
 
-def join_history(
-    history: History, inventory: Inventory, key_mapping: KeyMapping | None = None
-) -> tuple[Observations, JoinCoverage]:
+
+def join_history(history: History, mapping: KeyMapping) -> Observations:
     """Match the history's values to the inventory's units.
 
     A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
     class or file is divided over those of its units that have no value of their own in the run.
 
-    Args:
-        inventory: the existing units.
-        key_mapping: of `map_keys`, if already known.
-
     Returns:
-        Rows by unit, and the coverage of the history's keys. O(values) in numpy.
+        Rows by unit. O(values) in numpy.
     """
     values = history.values
-    mapping = map_keys(history, inventory) if key_mapping is None else key_mapping
     unit_of_key, totals = mapping.unit_of_key, mapping.totals
     speed = speed_factors(history)
     bound = is_censored(values) | ~in_complete_leg(history, values)
@@ -136,8 +126,7 @@ def join_history(
         upper_bound_bytes=_bounds(values.peak_upper_bytes, row, divisor),
         begins_process=np.isin(values.standing[row], _BEGINS),
     )
-    coverage = JoinCoverage(int((unit_of_key >= 0).sum()) + len(totals), len(history.keys))
-    return _sum_cases_per_run(rows, values.run[row]), coverage
+    return _sum_cases_per_run(rows, values.run[row])
 
 
 def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
@@ -373,7 +362,7 @@ def read_past(
         setups_s = {}
     else:
         mapping = map_keys(history, inventory)
-        rows, coverage = join_history(history, inventory, mapping)
+        rows = join_history(history, mapping)
         suite_names = sorted(suites)
         numbers = {name: number for number, name in enumerate(suite_names)}
         suite_of = np.array([numbers[key.suite] for key in inventory.keys], np.int64)
@@ -382,8 +371,8 @@ def read_past(
         history_json = {
             "source": loaded.location,
             "runs": len(history.runs),
-            "entries": coverage.entries,
-            "matched": coverage.matched,
+            "entries": len(history.keys),
+            "matched": mapping.matched,
             "units_with_history": int(estimates.has_history.sum()),
         }
         if history.runs and history.runs[-1].at > UNDATED:

@@ -153,7 +153,7 @@ def test_every_suspect_is_placed_once_and_no_shard_stays_empty(
 def planned(history: History, shards: int = SHARDS) -> Plan:
     there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
     places = map_keys(history, there)
-    rows, _ = join_history(history, there, places)
+    rows = join_history(history, places)
     names = {"": lambda unit: (unit.partition("::")[0], "")}
     basis = PlanInputs(
         inventory=there,

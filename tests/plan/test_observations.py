@@ -12,8 +12,8 @@ from ciguard.codec.results.base import ExternalName
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey
-from ciguard.plan.estimates import WINDOW
-from ciguard.plan.history_inputs import JoinCoverage, join_history, with_process_costs
+from ciguard.plan.estimates import WINDOW, Observations
+from ciguard.plan.history_inputs import join_history, map_keys, with_process_costs
 from ciguard.plan.inventory import Inventory, inventory
 
 NAN = float("nan")
@@ -60,20 +60,22 @@ def there(*units: str) -> Inventory:
     return inventory([InventoryUnit(unit) for unit in units], exclude={}, ordered=True)
 
 
+def joined(past: History, *units: str) -> tuple[Observations, int]:
+    """Rows of existing units, and the number of matching keys."""
+    mapping = map_keys(past, there(*units))
+    return join_history(past, mapping), mapping.matched
+
+
 def test_rows_are_ordered_by_unit_and_run() -> None:
-    found, share = join_history(
-        history([("b", 1, 4.0), ("b", 0, 3.0), ("gone", 0, 9.0)]), there("a", "b")
-    )
+    found, share = joined(history([("b", 1, 4.0), ("b", 0, 3.0), ("gone", 0, 9.0)]), "a", "b")
     assert found.unit.tolist() == [1, 1]
     assert found.wall_s.tolist() == [3.0, 4.0]
-    assert share == JoinCoverage(1, 2)
+    assert share == 1
 
 
 def test_unit_sums_its_cases_and_takes_their_largest_peak() -> None:
     rows = [("a|1", 0, 1.0), ("a|2", 0, 2.0), ("a|1", 1, 5.0)]
-    found, _ = join_history(
-        history(rows, peak_delta_bytes=[7, 1, 9], retained_bytes=[1, 2, -1]), there("a")
-    )
+    found, _ = joined(history(rows, peak_delta_bytes=[7, 1, 9], retained_bytes=[1, 2, -1]), "a")
     assert found.wall_s.tolist() == [3.0, 5.0]
     assert found.peak_delta_bytes.tolist() == [9.0, 1.0]
     assert found.retained_bytes.tolist() == [0.0, 2.0]
@@ -83,23 +85,21 @@ def test_stopped_units_and_dead_legs_give_lower_bounds() -> None:
     stopped = history([("a", 0, 1.0), ("a", 1, 2.0)])
     endings = np.array([COMPLETED, TIMEOUT], np.uint8)
     stopped = replace(stopped, values=replace(stopped.values, ending=endings))
-    assert join_history(stopped, there("a"))[0].is_lower_bound.tolist() == [False, True]
-    assert join_history(history([("a", 0, 1.0)], leg=1), there("a"))[0].is_lower_bound.tolist() == [
-        True
-    ]
+    assert joined(stopped, "a")[0].is_lower_bound.tolist() == [False, True]
+    assert joined(history([("a", 0, 1.0)], leg=1), "a")[0].is_lower_bound.tolist() == [True]
 
 
 def test_only_the_last_clean_values_and_all_bounds_are_used() -> None:
     rows = [("a", run, float(run)) for run in range(20)]
-    found, _ = join_history(history(rows), there("a"))
+    found, _ = joined(history(rows), "a")
     assert found.wall_s.tolist() == [float(run) for run in range(20 - WINDOW, 20)]
-    assert len(join_history(history(rows, leg=1), there("a"))[0].wall_s) == 20
+    assert len(joined(history(rows, leg=1), "a")[0].wall_s) == 20
 
 
 def test_times_are_normalised_to_the_common_speed() -> None:
     units = [f"t{number:02}" for number in range(25)]
     rows = [(unit, run, 1.3 if run == 3 else 1.0) for unit in units for run in range(5)]
-    found, _ = join_history(history(rows), there(*units))
+    found, _ = joined(history(rows), *units)
     assert found.wall_s == pytest.approx(np.ones(len(rows)))
     assert found.speed_spread is not None
     assert 0.05 < found.speed_spread < 0.2
@@ -107,33 +107,35 @@ def test_times_are_normalised_to_the_common_speed() -> None:
 
 def test_names_of_another_tool_are_matched() -> None:
     spelled = {"pkg.mod.C::t": ExternalName("pkg.mod.C", "t")}
-    found, share = join_history(
-        history([("pkg.mod.C::t", 0, 2.0)], spelled=spelled), there("pkg/mod.py::C::t", "x")
+    found, share = joined(
+        history([("pkg.mod.C::t", 0, 2.0)], spelled=spelled), "pkg/mod.py::C::t", "x"
     )
     assert found.unit.tolist() == [0]
-    assert share == JoinCoverage(1, 1)
+    assert share == 1
 
 
 def test_total_is_divided_among_the_unmeasured_units() -> None:
     """A file's 6 s for three units is 2 s each, but for one that was measured by itself."""
     spelled = {"a.py": ExternalName(file="a.py")}
     rows = [("a.py", 0, 6.0), ("a.py::C::x", 0, 0.5)]
-    found, share = join_history(
+    found, share = joined(
         history(rows, spelled=spelled, peak_delta_bytes=[9, 5]),
-        there("a.py::C::x", "a.py::C::y", "a.py::C::z"),
+        "a.py::C::x",
+        "a.py::C::y",
+        "a.py::C::z",
     )
     assert found.unit.tolist() == [0, 1, 2]
     assert found.wall_s.tolist() == [0.5, 2.0, 2.0]
     assert found.peak_delta_bytes.tolist()[0] == 5.0
     assert np.isnan(found.peak_delta_bytes[1:]).all(), "a peak cannot be divided"
-    assert share == JoinCoverage(2, 2)
+    assert share == 2
 
 
 def test_empty_history_gives_no_rows() -> None:
     empty = history([])
-    found, share = join_history(empty, there("a"))
+    found, share = joined(empty, "a")
     assert len(found.unit) == 0
-    assert share == JoinCoverage(0, 0)
+    assert share == 0
 
 
 def test_suite_overhead_is_the_median_of_completed_legs() -> None:
@@ -160,7 +162,7 @@ def test_bounds_of_a_unit_combine_those_of_its_cases() -> None:
         "peak_lower_bytes": [2.0, NAN, 3.0, 4.0],
         "peak_upper_bytes": [9.0, NAN, 8.0, NAN],
     }
-    found, _ = join_history(history(rows, **measured), there("a", "b"))
+    found, _ = joined(history(rows, **measured), "a", "b")
     assert found.lower_bound_bytes is not None
     assert found.upper_bound_bytes is not None
     assert found.lower_bound_bytes.tolist() == [2.0, 4.0]
@@ -169,5 +171,5 @@ def test_bounds_of_a_unit_combine_those_of_its_cases() -> None:
 
 
 def test_no_bounds_without_bounded_values() -> None:
-    found, _ = join_history(history([("a", 0, 1.0)]), there("a"))
+    found, _ = joined(history([("a", 0, 1.0)]), "a")
     assert (found.lower_bound_bytes, found.upper_bound_bytes) == (None, None)

@@ -49,11 +49,6 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _OUTPUT)
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """Return the names as CTest writes them: the test's name is also the class."""
-    return unit, unit
-
-
 CTEST: Final = replace(
     launcher_row("ctest", "ctest", _words, "ciguard_ctest.py", "ciguard_gtest_stream.py"),
     unit="test",
@@ -68,6 +63,6 @@ CTEST: Final = replace(
             "configure and build first, and name the folder of the build: --test-dir",
         ),
     ),
-    junit_name=junit_name,
+    junit_name=lambda unit: (unit, unit),  # the test's name is also the class
     ancestors=command.ancestors,
 )
