@@ -5,33 +5,19 @@ from __future__ import annotations
 import io
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.audit.tool_listings import read_listing
 from ciguard.codec.results import go_json
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.results.go_json import MAX_LINE_BYTES
 from ciguard.codec.results.matching import units_of_cases
-from ciguard.codec.unpack_limits import gunzip
-from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests/samples/recorded"
 COMPLETE_FILE = (ROOT / "tests/samples/go-json/outcomes/input.jsonl").read_bytes()
-
-
-def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(go_json.read(gunzip(io.BytesIO(content)), "r.json"))
-    except InputError as error:
-        return found, error
-    return found, None
 
 
 # (passed, failed, errored, skipped, died), and what the error says; "" if none.
@@ -59,14 +45,14 @@ COUNTS = {
 def test_recorded_files_give_expected_counts(name: str) -> None:
     content = (RECORDED / name).read_bytes()
     assert format_of(io.BytesIO(content), name) is FORMATS["go-json"]
-    found, error = read_until_error(content)
+    found, error = read_until_error(go_json.read, content)
     outcomes = Counter(one.outcome for one in found)
     counts = tuple(outcomes[one] for one in ("passed", "failed", "errored", "skipped", "died"))
     expected, states = COUNTS[name]
     assert counts == expected
     assert states in error.what if error else not states
     if error:
-        assert error.where == f"r.json:{len(content.splitlines())}"
+        assert error.where == f"results:{len(content.splitlines())}"
 
 
 @pytest.mark.parametrize("name", ["binary-v", "list-tests"])
@@ -76,7 +62,7 @@ def test_other_output_of_go_is_not_recognised(name: str) -> None:
 
 def test_results_are_those_of_the_junit_file_of_gotestsum() -> None:
     own = RECORDED / "own"
-    found, _ = read_until_error((own / "gotestsum.json").read_bytes())
+    found, _ = read_until_error(go_json.read, (own / "gotestsum.json").read_bytes())
     junit = FORMATS["junit"].read(io.BytesIO((own / "gotestsum-junit.xml").read_bytes()), "x")
     theirs = {(one.classname, one.name, one.outcome) for one in junit}
     assert {(one.classname, one.name, one.outcome) for one in found} == theirs
@@ -86,7 +72,7 @@ def test_units_are_those_that_go_lists() -> None:
     folder = RECORDED / "go"
     listed = read_listing((folder / "list-tests.stdout.txt").read_text("utf-8"))
     assert listed
-    found, _ = read_until_error((folder / "run-all.stdout.txt").read_bytes())
+    found, _ = read_until_error(go_json.read, (folder / "run-all.stdout.txt").read_bytes())
     tests = [one for one in found if "/" not in (one.name or "")]
     units = {unit for unit, _ in units_of_cases(tests, listed, ("", ""))}
     assert units == {one.unit for one in listed}
@@ -108,12 +94,12 @@ def test_other_json_is_not_recognised(head: bytes) -> None:
 
 
 def test_file_cut_anywhere_is_an_error_and_no_test_passes_for_it() -> None:
-    complete = Counter(one.outcome for one in read_until_error(COMPLETE_FILE)[0])
+    complete = Counter(one.outcome for one in read_until_error(go_json.read, COMPLETE_FILE)[0])
     end = COMPLETE_FILE.index(b'"Elapsed":0.5}')  # of the package that has tests
     for cut in range(40, end, 61):
-        found, error = read_until_error(COMPLETE_FILE[:cut])
+        found, error = read_until_error(go_json.read, COMPLETE_FILE[:cut])
         assert error is not None
-        assert error.where.startswith("r.json:")
+        assert error.where.startswith("results:")
         assert sum(one.outcome == "passed" for one in found) <= complete["passed"]
 
 
@@ -128,11 +114,11 @@ def test_file_cut_anywhere_is_an_error_and_no_test_passes_for_it() -> None:
 )
 def test_damage_names_its_line(line: bytes, states: str) -> None:
     passed = b'{"Action":"pass","Package":"p","Test":"T"}\n'
-    found, error = read_until_error(passed + line + passed)
+    found, error = read_until_error(go_json.read, passed + line + passed)
     assert [one.unit for one in found] == ["p.T"]
     assert error is not None
     assert states in error.what
-    assert error.where == "r.json:2"
+    assert error.where == "results:2"
 
 
 def test_values_that_no_go_writes_are_no_crash() -> None:
@@ -140,6 +126,6 @@ def test_values_that_no_go_writes_are_no_crash() -> None:
         b'{"Action":1,"Package":2,"Test":[]}\n{"Action":"pass","Test":"T","Elapsed":true}\n'
         b'{"Action":"pass","Test":"U\\ud800","Elapsed":NaN}\n{"Time":1}\n'
     )
-    found, error = read_until_error(lines)
+    found, error = read_until_error(go_json.read, lines)
     assert error is None
     assert [(one.unit, one.wall_s) for one in found] == [("T", None), ("U?", None)]

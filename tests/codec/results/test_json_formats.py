@@ -1,36 +1,23 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.codec.results import ctrf, jest_json, playwright_json, rspec_json
 from ciguard.codec.results.base import HEAD_BYTES
 from ciguard.codec.results.formats import FORMATS
 from ciguard.codec.results.jsonfile import MAX_TRIES, PIECES_FROM_BYTES, head_keys
-from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from ciguard.codec.results.base import ResultFormat
-    from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 JSON_SAMPLES = [path for name in FORMATS for path in sorted((SAMPLES / name).glob("*/input.json"))]
 READERS = [FORMATS[name] for name in dict.fromkeys(path.parts[-3] for path in JSON_SAMPLES)]
-
-
-def read_until_error(
-    reader: ResultFormat, content: bytes
-) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(reader.read(io.BytesIO(content), "r.json"))
-    except InputError as error:
-        return found, error
-    return found, None
 
 
 @pytest.mark.parametrize(
@@ -39,8 +26,8 @@ def read_until_error(
 def test_large_file_read_in_pieces_says_what_a_small_one_does(path: Path) -> None:
     content = path.read_bytes()
     reader = FORMATS[path.parts[-3]]
-    found, error = read_until_error(reader, content)
-    large = read_until_error(reader, b"\n" * PIECES_FROM_BYTES + content)
+    found, error = read_until_error(reader.read, content)
+    large = read_until_error(reader.read, b"\n" * PIECES_FROM_BYTES + content)
     assert large[0] == found
     assert (large[1] and large[1].what) == (error and error.what)
 
@@ -51,9 +38,9 @@ def test_large_file_read_in_pieces_says_what_a_small_one_does(path: Path) -> Non
         (b"", 300, None),
         (b'"failureMessages": ["\\ud800"],', 300, None),  # half a character
         (b'"duration": NaN,', 300, None),
-        (b'"duration": 0x1,', 0, "r.json:202:"),
-        (b'"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b",", 0, "r.json"),
-        (b'"title": "\xff",', 200, "r.json"),
+        (b'"duration": 0x1,', 0, "results:202:"),
+        (b'"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b",", 0, "results"),
+        (b'"title": "\xff",', 200, "results"),
     ],
     ids=["none", "surrogate", "NaN", "hexadecimal", "deep", "not UTF-8"],
 )
@@ -68,7 +55,7 @@ def test_piece_that_msgspec_refuses_is_read_or_is_an_error_with_a_place(
         for number in range(300)
     ]
     content = b'{"numTotalTests": 300, "numRuntimeErrorTestSuites": 0, "testResults": [\n'
-    found, error = read_until_error(jest_json, content + b",\n".join(files) + b"]}")
+    found, error = read_until_error(jest_json.read, content + b",\n".join(files) + b"]}")
     assert len(found) == count
     assert (error is None) == (what is None)
     if error is not None and what is not None:
@@ -109,11 +96,11 @@ def test_pending_is_a_skip_of_jest_and_no_result_of_vitest() -> None:
         "success": True,
         "testResults": [{"name": "a.js", "status": "passed", "assertionResults": [test]}],
     }
-    (lost,), error = read_until_error(jest_json, json.dumps(report).encode())
+    (lost,), error = read_until_error(jest_json.read, json.dumps(report).encode())
     assert (lost.outcome, lost.ending) == ("died", "unknown")
     assert error is not None
     report["wasInterrupted"] = False
-    (skipped,), error = read_until_error(jest_json, json.dumps(report).encode())
+    (skipped,), error = read_until_error(jest_json.read, json.dumps(report).encode())
     assert (skipped.outcome, error) == ("skipped", None)
 
 
@@ -121,20 +108,20 @@ def test_failed_file_with_a_lost_test_is_an_errored_result_too() -> None:
     test = {"fullName": "t", "status": "pending"}
     file = {"name": "a.js", "status": "failed", "message": "no", "assertionResults": [test]}
     content = json.dumps({"numTotalTests": 1, "testResults": [file]}).encode()
-    found, error = read_until_error(jest_json, content)
+    found, error = read_until_error(jest_json.read, content)
     assert [one.outcome for one in found] == ["died", "errored"]
     assert error is not None
 
 
 def test_a_number_of_tries_makes_no_endless_list() -> None:
     tests = [{"name": "t", "status": "passed", "retries": 10**12}]
-    found, error = read_until_error(ctrf, json.dumps({"results": {"tests": tests}}).encode())
+    found, error = read_until_error(ctrf.read, json.dumps({"results": {"tests": tests}}).encode())
     assert (len(found), error) == (MAX_TRIES + 1, None)
 
 
 def test_half_a_character_becomes_a_question_mark() -> None:
     content = b'{"version": "3", "examples": [{"id": "\\ud83d", "status": "passed"}], "summary": '
-    (found,), error = read_until_error(rspec_json, content + b'{"example_count": 1}}')
+    (found,), error = read_until_error(rspec_json.read, content + b'{"example_count": 1}}')
     assert (found.unit, error) == ("?", None)
 
 
@@ -143,6 +130,6 @@ def test_half_a_character_becomes_a_question_mark() -> None:
     "content", [b"", b"[]", b"{}", b"null", b"\xff", b"[" * 10**6, b'{"a":1e9']
 )
 def test_any_other_bytes_are_an_input_error(reader: ResultFormat, content: bytes) -> None:
-    found, error = read_until_error(reader, content)
+    found, error = read_until_error(reader.read, content)
     assert not found
     assert error is not None

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.codec.results import junit
 from ciguard.codec.results.base import MAX_MESSAGE_BYTES, peek
@@ -19,16 +20,7 @@ SAMPLES = ROOT / "tests" / "samples" / "junit"
 
 
 def read(content: bytes) -> list[Result]:
-    return list(junit.read(gunzip(io.BytesIO(content)), "r.xml"))
-
-
-def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(junit.read(gunzip(io.BytesIO(content)), "r.xml"))
-    except InputError as error:
-        return found, error
-    return found, None
+    return list(junit.read(gunzip(io.BytesIO(content)), "results"))
 
 
 def test_result_is_a_frozen_value() -> None:
@@ -50,12 +42,12 @@ def test_result_is_a_frozen_value() -> None:
 def test_entities_and_document_types_are_refused(attack: bytes) -> None:
     with pytest.raises(InputError, match="document type or an entity") as caught:
         read(attack)
-    assert caught.value.where.startswith("r.xml:1:")
+    assert caught.value.where.startswith("results:1:")
 
 
 def test_huge_token_is_rejected_after_earlier_results() -> None:
     parts = [b'<testsuite><testcase name="ok"/><testcase name="', *[b"x" * (1 << 20)] * 6]
-    found, error = read_until_error(b"".join(parts))
+    found, error = read_until_error(junit.read, b"".join(parts))
     assert [result.unit for result in found] == ["ok"]
     assert error is not None
     assert "4 MiB" in error.what
@@ -70,10 +62,12 @@ def test_long_text_is_accepted_and_message_truncated() -> None:
 
 
 def test_results_before_a_syntax_error_are_yielded() -> None:
-    found, error = read_until_error(b'<testsuite>\n<testcase name="a"/>\n<testcase name=a/>')
+    found, error = read_until_error(
+        junit.read, b'<testsuite>\n<testcase name="a"/>\n<testcase name=a/>'
+    )
     assert [result.unit for result in found] == ["a"]
     assert error is not None
-    assert error.where == "r.xml:3:16"
+    assert error.where == "results:3:16"
 
 
 def test_nested_cases_are_both_read() -> None:
@@ -84,7 +78,7 @@ def test_nested_cases_are_both_read() -> None:
 def test_unknown_encodings_are_input_errors() -> None:
     for encoding in (b"klingon", b"gb2312"):
         _, error = read_until_error(
-            b'<?xml version="1.0" encoding="' + encoding + b'"?><testsuite/>'
+            junit.read, b'<?xml version="1.0" encoding="' + encoding + b'"?><testsuite/>'
         )
         assert error is not None
 
@@ -150,10 +144,12 @@ def test_forbidden_xml_characters_do_not_end_the_file() -> None:
     ],
 )
 def test_misspelled_elements_and_wrong_counters_are_errors(inside: str, states: str) -> None:
-    _, error = read_until_error(f'<testsuite xmlns:j="urn:j">{inside}</testsuite>'.encode())
+    _, error = read_until_error(
+        junit.read, f'<testsuite xmlns:j="urn:j">{inside}</testsuite>'.encode()
+    )
     assert error is not None
     assert states in error.what
-    assert error.where.startswith("r.xml:1:")
+    assert error.where.startswith("results:1:")
     assert error.fix
 
 
@@ -181,7 +177,7 @@ def test_zero_time_means_no_result_only_in_vitest_files(suite: str, outcomes: li
     more = 'name="t.js" timestamp="" hostname=""'
     cases = '<testcase name="a" time="0.2"/><testcase name="b" time="0"/>'
     content = f"<testsuites><testsuite {more} {suite}>{cases}</testsuite></testsuites>"
-    found, error = read_until_error(content.encode())
+    found, error = read_until_error(junit.read, content.encode())
     assert [result.outcome for result in found] == outcomes
     assert (error is not None) == (len(outcomes) == 1)
 
@@ -246,7 +242,7 @@ def test_skip_without_a_reason_was_not_run_by_playwright(
     inside = f"{case}<properties>{properties}</properties><skipped></skipped></testcase>"
     before = '<testcase name="s" classname="a.js"><properties><property name="skip"/></properties>'
     suite = f'<testsuite name="a.js" tests="2">{before}<skipped/></testcase>{inside}</testsuite>'
-    found, error = read_until_error(f"<testsuites {root}>{suite}</testsuites>".encode())
+    found, error = read_until_error(junit.read, f"<testsuites {root}>{suite}</testsuites>".encode())
     assert [result.outcome for result in found] == ["skipped", outcome]
     not_run = "Playwright did not run 1 of 2 tests" if outcome == "died" else None
     assert (error.what if error else None) == not_run
@@ -260,8 +256,8 @@ def test_time_in_nanoseconds_is_not_measured() -> None:
 def test_libtest_counts_ignored_tests_that_it_does_not_list() -> None:
     suite = '<testsuite name="t" package="t" id="0" errors="0" failures="0" tests="{}" skipped="1">'
     case = '<testcase classname="m" name="t" time="0"/></testsuite>'
-    assert read_until_error(f"{suite.format(2)}{case}".encode())[1] is None
-    _, error = read_until_error(f"{suite.format(3)}{case}".encode())
+    assert read_until_error(junit.read, f"{suite.format(2)}{case}".encode())[1] is None
+    _, error = read_until_error(junit.read, f"{suite.format(3)}{case}".encode())
     assert error is not None
 
 
@@ -288,11 +284,11 @@ def test_unknown_status_or_invalid_counter_is_an_error_with_its_line(
     case: str, states: str
 ) -> None:
     text = f'<testsuite>\n<testcase name="ok"/>\n{case}\n</testsuite>'
-    found, error = read_until_error(text.encode())
+    found, error = read_until_error(junit.read, text.encode())
     assert [result.unit for result in found] == ["ok"]
     assert error is not None
     assert states in error.what
-    assert error.where.startswith("r.xml:3:")
+    assert error.where.startswith("results:3:")
 
 
 def test_properties_are_skipped_and_hide_no_case() -> None:
@@ -302,7 +298,7 @@ def test_properties_are_skipped_and_hide_no_case() -> None:
     assert read(f"{full}{some}</testsuite>".encode()) == read(f"{bare}</testsuite>".encode())
     for hidden in ("<failure/>", "<j:Error/>", "<testcase/>", "<testsuite/>"):
         inside = f"<testsuite><testcase name='a'><properties>{hidden}</properties></testcase>"
-        found, error = read_until_error(inside.encode())
+        found, error = read_until_error(junit.read, inside.encode())
         assert found == []
         assert error is not None
         assert "among <properties>" in error.what

@@ -1,29 +1,9 @@
 from __future__ import annotations
 
-import io
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.codec.results import nunit
-from ciguard.codec.unpack_limits import gunzip
-from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
-
-SAMPLES = Path(__file__).parents[2] / "samples" / "nunit"
-COMPLETE_FILE = (SAMPLES / "outcomes" / "input.xml").read_bytes()
-
-
-def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(nunit.read(gunzip(io.BytesIO(content)), "r.xml"))
-    except InputError as error:
-        return found, error
-    return found, None
 
 
 @pytest.mark.parametrize(
@@ -39,7 +19,9 @@ def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
     ],
 )
 def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
-    _, error = read_until_error(f"<test-run xmlns:n='urn:n'>{inside}</test-run>".encode())
+    _, error = read_until_error(
+        nunit.read, f"<test-run xmlns:n='urn:n'>{inside}</test-run>".encode()
+    )
     assert states in error.what if error else not states
 
 
@@ -56,12 +38,12 @@ def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
 )
 def test_counters_of_the_run_are_compared(counters: str, states: str) -> None:
     case = "<test-suite total='9'><test-case fullname='t' result='Passed'/></test-suite>"
-    found, error = read_until_error(f"<test-run {counters}>{case}</test-run>".encode())
+    found, error = read_until_error(nunit.read, f"<test-run {counters}>{case}</test-run>".encode())
     assert len(found) == 1
     assert states in error.what if error else not states
 
 
 def test_another_root_is_an_error() -> None:
-    _, error = read_until_error(b"<test-results><test-case/></test-results>")
+    _, error = read_until_error(nunit.read, b"<test-results><test-case/></test-results>")
     assert error is not None
-    assert (error.where, error.fix) == ("r.xml:1:1", "its root is <test-run>")
+    assert (error.where, error.fix) == ("results:1:1", "its root is <test-run>")

@@ -1,30 +1,15 @@
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.codec.results import trx
 from ciguard.codec.results.base import xml_root
-from ciguard.codec.unpack_limits import gunzip
-from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "trx"
 COMPLETE_FILE = (SAMPLES / "theory_and_outcomes" / "input.trx").read_bytes()
-
-
-def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(trx.read(gunzip(io.BytesIO(content)), "r.trx"))
-    except InputError as error:
-        return found, error
-    return found, None
 
 
 def test_every_trx_outcome_is_mapped() -> None:
@@ -35,7 +20,9 @@ def test_every_trx_outcome_is_mapped() -> None:
     )
     for name in names.split():
         result = f'<UnitTestResult testName="t" outcome="{name}"/>'
-        (found,), _ = read_until_error(f"<TestRun><Results>{result}</Results></TestRun>".encode())
+        (found,), _ = read_until_error(
+            trx.read, f"<TestRun><Results>{result}</Results></TestRun>".encode()
+        )
         assert found.unit == "t"
 
 
@@ -55,7 +42,7 @@ def test_format_is_recognised_by_the_root_element(head: bytes, root: str) -> Non
 
 
 def test_second_document_in_one_file_is_rejected() -> None:
-    found, error = read_until_error(COMPLETE_FILE + b"<TestRun/>")
+    found, error = read_until_error(trx.read, COMPLETE_FILE + b"<TestRun/>")
     assert found
     assert error is not None
     assert (error.what, error.fix) == (
@@ -125,7 +112,7 @@ def run_info(outcome: str, text: str) -> str:
     ],
 )
 def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
-    _, error = read_until_error(f'<TestRun xmlns:t="urn:t">{inside}</TestRun>'.encode())
+    _, error = read_until_error(trx.read, f'<TestRun xmlns:t="urn:t">{inside}</TestRun>'.encode())
     assert error is not None
     assert states in error.what
     assert error.fix
@@ -133,5 +120,5 @@ def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
 
 def test_unrelated_run_warnings_are_no_error() -> None:
     output = run_info("Warning", "[xUnit.net 00:00:00.86]     Shop.CartTests.Adds [SKIP]")
-    found, error = read_until_error(f"<TestRun>{output}</TestRun>".encode())
+    found, error = read_until_error(trx.read, f"<TestRun>{output}</TestRun>".encode())
     assert (len(found), error) == (1, None)

@@ -1,29 +1,9 @@
 from __future__ import annotations
 
-import io
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
+from codec.results.reading import read_until_error
 
 from ciguard.codec.results import xunit
-from ciguard.codec.unpack_limits import gunzip
-from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
-
-SAMPLES = Path(__file__).parents[2] / "samples" / "xunit"
-COMPLETE_FILE = (SAMPLES / "outcomes" / "input.xml").read_bytes()
-
-
-def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
-    found: list[Result] = []
-    try:
-        found.extend(xunit.read(gunzip(io.BytesIO(content)), "r.xml"))
-    except InputError as error:
-        return found, error
-    return found, None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +29,7 @@ def test_manifests_are_not_recognised(head: bytes) -> None:
 )
 def test_unknown_results_and_spellings_are_errors(inside: str, states: str) -> None:
     content = f"<assemblies xmlns:x='urn:x'><assembly>{inside}</assembly></assemblies>"
-    _, error = read_until_error(content.encode())
+    _, error = read_until_error(xunit.read, content.encode())
     assert states in error.what if error else not states
 
 
@@ -69,12 +49,12 @@ def test_counters_of_each_assembly_are_compared(counters: str, states: str) -> N
     test = "<collection total='9'><test name='t' result='Pass'/></collection>"
     assembly = f"<assembly {counters}>{test}</assembly>"
     content = f"<assemblies>{assembly}<assembly total='1'>{test}</assembly></assemblies>"
-    found, error = read_until_error(content.encode())
+    found, error = read_until_error(xunit.read, content.encode())
     assert len(found) == (1 if error and "no number" in error.what else 2)
     assert states in error.what if error else not states
 
 
 def test_another_root_is_an_error() -> None:
-    _, error = read_until_error(b"<class><test/></class>")
+    _, error = read_until_error(xunit.read, b"<class><test/></class>")
     assert error is not None
-    assert (error.where, error.fix) == ("r.xml:1:1", "its root is <assemblies>")
+    assert (error.where, error.fix) == ("results:1:1", "its root is <assemblies>")

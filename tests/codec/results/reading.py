@@ -1,0 +1,26 @@
+"""What a reader finds in the text of a result file, damaged or not."""
+
+from __future__ import annotations
+
+import io
+from typing import IO, TYPE_CHECKING
+
+from ciguard.codec.unpack_limits import gunzip
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ciguard.model import Result
+
+
+def read_until_error(
+    read: Callable[[IO[bytes], str], Iterator[Result]], content: bytes
+) -> tuple[list[Result], InputError | None]:
+    """The results of the file `results` before its first error, and that error."""
+    found: list[Result] = []
+    try:
+        found.extend(read(gunzip(io.BytesIO(content)), "results"))
+    except InputError as error:
+        return found, error
+    return found, None
