@@ -28,6 +28,16 @@ def _lines(run: Run, path: str) -> list[bytes]:
     return run.files[path].splitlines(keepends=True)
 
 
+def _put(run: Run, path: str, at: int, new: bytes, instead: int = 0) -> None:
+    lines = _lines(run, path)
+    lines[at : at + instead] = [new]
+    run.files[path] = b"".join(lines)
+
+
+def _written(*lines: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 def drop_lines(dice: Random, run: Run) -> str:
     path = _some_file(dice, run)
     lines = _lines(run, path)
@@ -86,8 +96,7 @@ def edit_line(dice: Random, run: Run) -> str:
     line[word] = dice.choice((dice.choice(rest), dice.choice(odd), dice.choice(endings)))
     if dice.random() < 0.2:
         del line[word]
-    lines[at] = json.dumps(line).encode() + b"\n"
-    run.files[path] = b"".join(lines)
+    _put(run, path, at, _written(line), instead=1)
     return f"{path}:{at + 1}: {word} {before!r:.40} -> {line.get(word)!r:.40}"
 
 
@@ -156,10 +165,6 @@ def drop_folder(dice: Random, run: Run) -> str:
     return f"{place}: dropped"
 
 
-def _written(*lines: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-
-
 def _lines_of(run: Run, *kinds: str) -> list[tuple[str, int, dict[str, Any]]]:
     """Every line of these types, with its file and place."""
     return [
@@ -183,9 +188,7 @@ def append_after_end(dice: Random, run: Run) -> str:
         {"type": "sample", "at_s": moment(end) + 2},
     )
     more = dice.choice((_written(dice.choice(own)), _written(*own), _lines(run, path)[0]))
-    lines = _lines(run, path)
-    lines.insert(at + dice.choice((0, 1, 1)), more)
-    run.files[path] = b"".join(lines)
+    _put(run, path, at + dice.choice((0, 1, 1)), more)
     return f"{path}: {more!r:.60} beside the end"
 
 
@@ -200,9 +203,7 @@ def another_end(dice: Random, run: Run) -> str:
     at_s = moment(end) + dice.choice((-1, 0, 1))
     more = _written({**end, "ending": ending, "exit_code": code, "at_s": max(0, at_s)})
     if dice.random() < 0.5:
-        lines = _lines(run, path)
-        lines.insert(at + dice.randrange(2), more)
-        run.files[path] = b"".join(lines)
+        _put(run, path, at + dice.randrange(2), more)
     else:
         run.files[f"{path.rpartition('/')[0]}/ends-{dice.randrange(9)}.jsonl"] = more
     return f"{path}: another end: {ending}, {code}, at {at_s:.1f}"
@@ -215,10 +216,8 @@ def as_process_2(dice: Random, run: Run) -> str:
         return "no result"
     path, at, result = dice.choice(found)
     bad = dice.choice(("failed", "failed", "errored", "died"))
-    lines = _lines(run, path)
     owner = [one for one in objects(run.files[path]) if one.get("type") == "defaults"][:1]
-    lines[at] = _written({**result, "outcome": bad})
-    run.files[path] = b"".join(lines)
+    _put(run, path, at, _written({**result, "outcome": bad}), instead=1)
     at_s = moment(result) + dice.choice((0, 0, 1))
     rerun = {**result, "process": 2, "at_s": at_s, "try": dice.choice((1, 2))}
     place = path.rpartition("/")[0]
@@ -248,9 +247,7 @@ def restart_after_result(dice: Random, run: Run) -> str:
         return "no start"
     path, _, start = dice.choice(starts)
     start = {**start, "at_s": moment(start) + dice.choice((0, 9))}
-    lines = _lines(run, path)
-    lines.insert(dice.randrange(len(lines) + 1), _written(start))
-    run.files[path] = b"".join(lines)
+    _put(run, path, dice.randrange(len(_lines(run, path)) + 1), _written(start))
     return f"{path}: {start.get('unit')} begins once more"
 
 
@@ -267,11 +264,9 @@ def other_process_end(dice: Random, run: Run) -> str:
         {"process": number(line, "process") + 1},
         {"type": "nothing"},
     )
-    lines = _lines(run, path)
     change = dice.choice(changes)
-    changed = _written({**line, **change})
-    lines[at : at + 1] = [changed] if dice.random() < 0.7 else [lines[at], changed]
-    run.files[path] = b"".join(lines)
+    instead = int(dice.random() < 0.7)
+    _put(run, path, at + 1 - instead, _written({**line, **change}), instead)
     return f"{path}: {line['type']} {change}"
 
 
@@ -280,9 +275,8 @@ def other_commit(dice: Random, run: Run) -> str:
     if not found:
         return "no shard line"
     path, at, line = dice.choice(found)
-    lines = _lines(run, path)
-    lines[at] = _written({**line, "head_sha": dice.choice(("b" * 40, "", HEAD))})
-    run.files[path] = b"".join(lines)
+    other = _written({**line, "head_sha": dice.choice(("b" * 40, "", HEAD))})
+    _put(run, path, at, other, instead=1)
     return f"{path}: of another commit"
 
 
