@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.guard.diagnosis import DEFAULT_LIMIT_S
 from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ciguard.audit.rules.base import WorkflowFile
 
-DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
 _MAX_DEPTH: Final = 4  # of workflows that call one another
 _EXPRESSION: Final = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 _LOCAL: Final = "./"

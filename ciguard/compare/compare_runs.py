@@ -24,6 +24,7 @@ from ciguard.compare.legs import (
     totals,
 )
 from ciguard.compare.measure_changes import (
+    NO_GPU_MEMORY,
     confirmable_logs,
     judge_durations,
     judge_gpu_memory,
@@ -132,16 +133,13 @@ def compare_run(
     changes = with_excuses(with_failure_rates(changes, history, choice.used), context.excused)
     reasons = tuple(incompleteness(candidate, coverage))
     complete = not reasons and not _is_cut(changes, candidate, base)
-    durations, memory, gpu_memory = verdicts.durations, verdicts.memory, verdicts.gpu_memory
     if not complete:  # missing tests take their numbers with them: that is no gain
-        durations, memory, gpu_memory = _replace_state(
-            (durations, memory, gpu_memory), "improved", "incomplete"
-        )
+        verdicts = _replace_state(verdicts, "improved", "incomplete")
     past, other_conditions = past_metrics(history, choice.used, given, candidate.conditions)
     known = base, candidate, history, choice.used, given
     known_runs = baseline_info(history, choice, given, table)
     unjudged: UnjudgedReason | None = (
-        "same run" if is_itself else _why_unjudged(table, (durations, memory), known_runs)
+        "same run" if is_itself else _why_unjudged(table, verdicts, known_runs)
     )
     return with_state(
         Comparison(
@@ -155,9 +153,9 @@ def compare_run(
             lost_units=lost,
             legs=leg_changes(base, candidate, verdicts.speed),
             totals=totals(*known, complete=complete, previous=previous),
-            durations=durations,
-            memory=memory,
-            gpu_memory=gpu_memory,
+            durations=verdicts.durations,
+            memory=verdicts.memory,
+            gpu_memory=verdicts.gpu_memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, changes)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
@@ -224,17 +222,11 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
         logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
-    durations = judge_durations(candidate, speeds, baseline, table, logs)
     sizes = earlier.memory if earlier is not None else None
-    memory = judge_memory(candidate, comparable, table, sizes)
-    if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves
-        durations, memory = _replace_state(
-            (durations, memory), "not measured", "baseline incomplete"
-        )
     runs = int(table.run_of_group.max(initial=-1)) + 1
-    return _Verdicts(
-        durations=durations,
-        memory=memory,
+    verdicts = _Verdicts(
+        durations=judge_durations(candidate, speeds, baseline, table, logs),
+        memory=judge_memory(candidate, comparable, table, sizes),
         gpu_memory=judge_gpu_memory(candidate, comparable, table, sizes),
         speed=speeds.speed_factor,
         suite_speed=judge_suite_speed(
@@ -244,6 +236,9 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         ),
         leaks=find_leaks(candidate, comparable, table.retained_bytes, previous),
     )
+    if table.from_incomplete_legs:  # measured before, in legs that did not end by themselves
+        verdicts = _replace_state(verdicts, "not measured", "baseline incomplete")
+    return verdicts
 
 
 def _own_speed(run: Run, speed: Floats, baseline_probe_s: float | None) -> Floats:
@@ -276,20 +271,24 @@ def _without_known(
     return tuple(case for case in changes if case.kind != "added" or case.key not in known)
 
 
-def _replace_state(
-    verdicts: tuple[MeasureVerdict, ...], old: MeasureState, new: MeasureState
-) -> tuple[MeasureVerdict, ...]:
-    """Replace one state of measures by another."""
-    return tuple(
-        replace(verdict, verdict=new) if verdict.verdict == old else verdict for verdict in verdicts
+def _replace_state(verdicts: _Verdicts, old: MeasureState, new: MeasureState) -> _Verdicts:
+    """Replace one state of the measures by another."""
+    measures = {name: getattr(verdicts, name) for name in ("durations", "memory", "gpu_memory")}
+    return replace(
+        verdicts,
+        **{
+            name: replace(measure, verdict=new)
+            for name, measure in measures.items()
+            if measure.verdict == old and measure != NO_GPU_MEMORY
+        },
     )
 
 
 def _why_unjudged(
-    table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
+    table: BaselineMatrix, verdicts: _Verdicts, baseline: BaselineInfo
 ) -> UnjudgedReason | None:
     """Return the common reason why neither measure has a verdict; None without one."""
-    states = {verdict.verdict for verdict in verdicts}
+    states = {verdicts.durations.verdict, verdicts.memory.verdict}
     if table.from_incomplete_legs and states == {"baseline incomplete"}:
         return "baseline incomplete"
     return "few baseline runs" if len(baseline.runs) < MIN_BASELINE_RUNS else None

@@ -56,13 +56,15 @@ def relative_change(ratio: float, low: float | None, high: float | None) -> tupl
 
 
 def exact_change(difference: float, ratio: float | None, show: Callable[[float], str]) -> str:
-    """Format a change with two decimals, "-59.57 % (-10.5 MiB)"; from 0 the amount alone.
+    """Format a change with two decimals, "-59.57 % (-10.5 MiB)"; alone above 10 times, or from 0.
 
     Args:
         show: formats an amount >= 0.
     """
     amount = _signed(difference, show)
-    return amount if ratio is None else f"{100 * ratio:+,.2f} % ({amount})"
+    if ratio is None or ratio >= FACTOR_FROM_RATIO:
+        return amount
+    return f"{100 * ratio:+,.2f} % ({amount})"
 
 
 def _signed(amount: float, show: Callable[[float], str]) -> str:

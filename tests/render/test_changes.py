@@ -17,6 +17,7 @@ def test_exact_changes_have_two_decimals_and_their_amount() -> None:
     assert exact_change(-430, -0.4375, duration) == "-43.75 % (-7 min 10 s)"  # not "-8 min 50 s"
     assert exact_change(5, None, duration) == "+5.00 s"
     assert exact_change(0, 0.0, size) == "+0.00 % (0 B)"
+    assert exact_change(101_376, 25_565.0, size) == "+99.0 KiB"
 
 
 @pytest.mark.parametrize(
