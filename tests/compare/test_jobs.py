@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from compare.compare_factories import case, files_of
-from fakegithub.actions import add_artifact, add_job
+from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.test_result_files import junit
-from report.test_run import REPOSITORY, environ, server
+from report.test_run import environ, server
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.comparison import exit_code

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, files_of
-from fakegithub.actions import add_artifact, add_job
+from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from hypothesis import given
 from hypothesis import strategies as st
-from report.test_run import REPOSITORY, environ, server
+from report.test_run import environ, server
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.jobs import compare_jobs_only, run_of_jobs

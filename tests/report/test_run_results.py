@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.actions import add_artifact, add_job
+from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
-from report.test_run import REPOSITORY, Call, call, environ, server
+from report.test_run import Call, call, environ, server
 
 from ciguard.codec import plan_file as plan_codec
 
