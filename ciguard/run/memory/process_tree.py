@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from dataclasses import replace
-from typing import Dict, Final, List, Optional, Sequence, Tuple, Union
+from typing import Dict, Final, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 
@@ -51,8 +51,9 @@ class TreeMemory:
         self._last_pid, self._is_new = b"", False
         self._scan_cost_s = 0.0
         self._known: set[int] = set()  # of the last reading
-        # With several processes, by time; None as long as no one reads them.
-        self.sizes: Optional[List[Tuple[float, int]]] = None
+        self.seen_s: Dict[int, float] = {}  # by process, when it was first seen
+        # Sizes by process, of readings with several; None as long as no one reads them.
+        self.samples: Optional[List[Tuple[float, Mapping[int, int]]]] = None
 
     def read_bytes(self, now_s: float) -> int | None:
         """Return the resident memory now; None if no process of the tree can be read.
@@ -68,18 +69,19 @@ class TreeMemory:
             self._scanned_s, self._is_new = now_s, False
             self.rescan()
             self._scan_cost_s = time.thread_time() - start_s
-        total = 0
+        sizes = {}
         for pid in tuple(self._pids):
             try:
                 with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
                     size = int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
-                total += size if pid in self._known or not self._known else 0
+                sizes[pid] = size if pid in self._known or not self._known else 0
+                self.seen_s.setdefault(pid, now_s)
             except (OSError, IndexError):
                 self._pids.discard(pid)
         self._known = set(self._pids)
-        if self.sizes is not None and len(self._pids) > 1:
-            self.sizes.append((now_s, total))
-        return total or None
+        if self.samples is not None and len(sizes) > 1:
+            self.samples.append((now_s, sizes))
+        return sum(sizes.values()) or None
 
     def pids(self) -> frozenset[int]:
         """Return the processes of the last scan."""
@@ -99,13 +101,15 @@ class TreeMemory:
 class ChildPeaks:
     """Peaks of units with their child processes, where the process measures its own peaks itself.
 
-    A sample of the tree between a unit's start and its result is a lower bound of the unit's peak.
-    Of units side by side nothing is known, because the children could be of any.
+    A sample of the tree between a unit's start and its result is a lower bound of the unit's peak,
+    without the children of earlier units: a server that one starts is no memory of all others. Of
+    units side by side nothing is known, because the children could be of any.
     """
 
     def __init__(self, tree: TreeMemory) -> None:
         self._tree = tree
-        tree.sizes = []
+        tree.samples = []
+        self._first_s = float("inf")  # start of the first unit
         self._starts_s: Dict[UnitKey, float] = {}
         self._results: List[Result] = []
         self.peak_bytes = 0  # of a single process: that is its own mark
@@ -120,26 +124,34 @@ class ChildPeaks:
         """Take in a line of the process."""
         if isinstance(line, StartLine) and line.at_s is not None:
             self._starts_s[line.unit_key] = line.at_s
+            self._first_s = min(self._first_s, line.at_s)
         elif isinstance(line, Result):
             self._results.append(line)
 
     def take_peaks(self) -> Sequence[PeakLine]:
         """Return the peaks of new results that are above what the process itself measured."""
         results, self._results = self._results, []
-        samples = self._tree.sizes or []
+        samples, seen_s = self._tree.samples or [], self._tree.seen_s
         peaks = []
         for line in results:
             start_s = self._starts_s.pop(line.unit_key, None)
             if start_s is None or line.at_s is None or (line.concurrent or 1) > 1:
                 continue
-            sizes = [size for at_s, size in samples if start_s <= at_s <= line.at_s]
+            earlier = {pid for pid, at_s in seen_s.items() if self._first_s < at_s <= start_s}
+            sizes = [
+                sum(size for pid, size in sample.items() if pid not in earlier)
+                for at_s, sample in samples
+                if start_s <= at_s <= line.at_s
+            ]
             if max(sizes, default=0) > (line.peak_bytes or 0) + CHILD_BYTES:
                 suite, variant, unit = line.unit_key
                 peak = PeakLine(unit, suite, variant, line.case, line.process)
                 peaks.append(replace(peak, peak_lower_bytes=max(sizes)))
         if results:
             first_s = min(self._starts_s.values(), default=results[-1].at_s or 0.0)
-            self._tree.sizes = [pair for pair in samples if pair[0] >= first_s]
+            self._tree.samples = [pair for pair in samples if pair[0] >= first_s]
+            running = self._tree.pids().union(*(sample for _, sample in self._tree.samples))
+            self._tree.seen_s = {pid: at_s for pid, at_s in seen_s.items() if pid in running}
         return peaks
 
 

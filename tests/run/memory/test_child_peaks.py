@@ -99,12 +99,21 @@ def test_child_counts_from_its_second_reading_on() -> None:
 def test_sizes_are_attributed_by_time() -> None:
     tree = TreeMemory(0)
     peaks = ChildPeaks(tree)
-    tree.sizes = [(0.5, 900 * MIB), (1.5, 200 * MIB), (1.9, 300 * MIB), (3.5, 400 * MIB)]
+    own, child, server = 1, 2, 3
+    tree.seen_s = {own: 0.1, child: 1.5, server: 2.5}
+    tree.samples = [
+        (0.5, {own: 900 * MIB}),
+        (1.5, {own: 100 * MIB, child: 100 * MIB}),
+        (1.9, {own: 100 * MIB, child: 200 * MIB}),
+        (2.5, {own: 100 * MIB, server: 60 * MIB}),
+        (3.5, {own: 350 * MIB, server: 60 * MIB}),
+    ]
     peaks.add_line(StartLine("a", at_s=1.0))
     peaks.add_line(Result("a", "passed", at_s=2.0, peak_bytes=100 * MIB))
     peaks.add_line(StartLine("b", at_s=2.0))
     peaks.add_line(Result("b", "passed", at_s=3.0, peak_bytes=100 * MIB))
     peaks.add_line(StartLine("c", at_s=3.0))
-    assert [(line.unit, line.peak_lower_bytes) for line in peaks.take_peaks()] == [("a", 300 * MIB)]
-    peaks.add_line(Result("c", "passed", at_s=4.0, peak_bytes=400 * MIB - 1))
-    assert peaks.take_peaks() == []  # less than 1 MiB above its own
+    lower = [(line.unit, line.peak_lower_bytes) for line in peaks.take_peaks()]
+    assert lower == [("a", 300 * MIB), ("b", 160 * MIB)]
+    peaks.add_line(Result("c", "passed", at_s=4.0, peak_bytes=350 * MIB))
+    assert peaks.take_peaks() == []  # the server is of b
