@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info
+from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.history.file import BOUNDS
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
@@ -80,6 +80,8 @@ class BaselineMatrix:
         holds_paid_once: cases with fewer than 3 values of their standing, whose baseline therefore
             also holds values with what a process pays once. These are too large, if anything, so
             only a loss can be judged.
+        has_sampled_children: cases with baseline peaks that are samples with child processes, which
+            may miss a child: only a loss of memory can be judged.
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
             candidate has no such peak.
@@ -102,6 +104,7 @@ class BaselineMatrix:
     other_method: Integers
     other_standing: Integers
     holds_paid_once: Flags
+    has_sampled_children: Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,12 +151,14 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     good = is_shared & _usable(values.outcome, values.ending)
     complete = in_complete_leg(history, values)
     rows = np.flatnonzero(good & complete)
+    numbers = {name: getattr(values, name)[rows] for name in _NUMBERS}
+    peaks = with_children(numbers["peak_delta_bytes"], numbers["peak_lower_bytes"])
     return _Rows(
         key=target[values.key[rows]],
         group=leg_positions(history, values)[rows].astype(np.int64),
         measured_by=values.measured_by[rows],
         standing=values.standing[rows],
-        numbers={name: getattr(values, name)[rows] for name in _NUMBERS},
+        numbers=numbers | {"peak_delta_bytes": peaks},
         from_incomplete_legs=int((good & ~complete).sum()),
         not_passed=int((is_shared & ~good).sum()),
     )
@@ -264,6 +269,10 @@ def _to_matrix(
         ),
         other_standing=np.bincount(rows.key[~similar], minlength=count),
         holds_paid_once=holds_paid_once,
+        has_sampled_children=np.bincount(
+            rows.key[rows.numbers["peak_lower_bytes"] >= peaks], minlength=count
+        )
+        > 0,
     )
 
 

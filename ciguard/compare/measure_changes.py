@@ -503,7 +503,7 @@ def judge_memory(
 
     worse = inputs(1)
     paid_once = _paid_once(worse, table)
-    unjudged = {1: paid_once, -1: table.holds_paid_once}
+    unjudged = {1: paid_once, -1: table.holds_paid_once | table.has_sampled_children}
     better = worse if table.peak_bounds is None else inputs(-1)
     verdict = classify(replace(worse, unjudged=unjudged), replace(better, unjudged=unjudged))
     few = ~np.isnan(worse.numbers.after) & (worse.numbers.n < MIN_BASELINE_RUNS)

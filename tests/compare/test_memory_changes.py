@@ -179,13 +179,18 @@ def test_interval_is_shown_without_a_verdict_from_two_runs() -> None:
     assert names(found.memory.losses) == ["unjudged a"]
 
 
-def test_peak_of_child_processes_beside_an_exact_one_is_no_interval() -> None:
+@pytest.mark.parametrize("before", [60, None])
+def test_larger_sample_with_child_processes_is_a_loss(before: float | None) -> None:
     def exact(run_id: int, lower: float | None) -> Run:
         return interval_run(run_id, lower, None, peak_delta_bytes=20 * MIB, measured_by="mark")
 
-    bases = [exact(n, 60) for n in range(12)]
+    bases = [exact(n, before) for n in range(12)]
     found = compare_run(exact(20, 300), None, bases, previous=exact(19, 300))
-    assert not found.memory.losses
+    assert names(found.memory.losses) == ["confirmed a"]
+    assert value_texts(found.memory.losses[0]) == (f"{before or 20:.1f} MiB", "300 MiB")
+    # A sample may miss the child: less is no gain.
+    found = compare_run(exact(20, None), None, bases, previous=exact(19, None))
+    assert not found.memory.gains
 
 
 def test_history_has_the_intervals_of_its_runs() -> None:

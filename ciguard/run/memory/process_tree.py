@@ -137,12 +137,13 @@ class ChildPeaks:
             start_s = self._starts_s.pop(line.unit_key, None)
             if start_s is None or line.at_s is None or (line.concurrent or 1) > 1:
                 continue
-            earlier = {pid for pid, at_s in seen_s.items() if self._first_s < at_s <= start_s}
-            sizes = [
-                sum(size for pid, size in sample.items() if pid not in earlier)
-                for at_s, sample in samples
-                if start_s <= at_s <= line.at_s
-            ]
+            sizes = []
+            for sample in (sizes for at_s, sizes in samples if start_s <= at_s <= line.at_s):
+                # Of the processes before the first unit, the largest runs the units; a wrapper
+                # such as `poetry run` is no memory of any.
+                own = (size for pid, size in sample.items() if seen_s[pid] <= self._first_s)
+                children = (size for pid, size in sample.items() if seen_s[pid] > start_s)
+                sizes.append(max(own, default=0) + sum(children))
             if max(sizes, default=0) > (line.peak_bytes or 0) + CHILD_BYTES:
                 suite, variant, unit = line.unit_key
                 peak = PeakLine(unit, suite, variant, line.case, line.process)

@@ -99,12 +99,12 @@ def test_child_counts_from_its_second_reading_on() -> None:
 def test_sizes_are_attributed_by_time() -> None:
     tree = TreeMemory(0)
     peaks = ChildPeaks(tree)
-    own, child, server = 1, 2, 3
-    tree.seen_s = {own: 0.1, child: 1.5, server: 2.5}
+    own, child, server, wrapper = 1, 2, 3, 4
+    tree.seen_s = {own: 0.1, child: 1.5, server: 2.5, wrapper: 0.0}
     tree.samples = [
         (0.5, {own: 900 * MIB}),
-        (1.5, {own: 100 * MIB, child: 100 * MIB}),
-        (1.9, {own: 100 * MIB, child: 200 * MIB}),
+        (1.5, {own: 100 * MIB, child: 100 * MIB, wrapper: 50 * MIB}),
+        (1.9, {own: 100 * MIB, child: 200 * MIB, wrapper: 50 * MIB}),
         (2.5, {own: 100 * MIB, server: 60 * MIB}),
         (3.5, {own: 350 * MIB, server: 60 * MIB}),
     ]
