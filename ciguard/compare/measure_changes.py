@@ -182,17 +182,21 @@ class Effects:
         moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * self.before)
         return moved
 
-    def is_significant(self, floor: Thresholds, sign: int, extremes: Floats | None) -> Flags:
+    def is_significant(
+        self, floor: Thresholds, sign: int, extremes: Floats | None, is_bound: Flags | None = None
+    ) -> Flags:
         """Select the changes that noise does not explain.
 
         Args:
             extremes: (cases, values) baseline values that a change must exceed as well; NaN is no
                 condition.
+            is_bound: cases with bounds: disjoint intervals are a change, however far they vary.
         """
+        is_sure = sign * self.z > floor.z
+        if is_bound is not None:
+            is_sure |= is_bound
         significant: Flags = (
-            self.exceeds_thresholds(floor, sign)
-            & (sign * self.z > floor.z)
-            & (self.n >= MIN_BASELINE_RUNS)
+            self.exceeds_thresholds(floor, sign) & is_sure & (self.n >= MIN_BASELINE_RUNS)
         )
         if extremes is None:
             return significant
@@ -251,15 +255,14 @@ class CaseInput:
     def tiers(self, sign: int) -> dict[Tier, Flags]:
         """Return the cases of each tier, the surest first; a case has at most one tier."""
         numbers, large = self.numbers, self.is_large(sign)
-        suspect = numbers.is_significant(self.suspect, sign, self.baseline_extremes) | (
+        conditions = sign, self.baseline_extremes, self.is_bound
+        suspect = numbers.is_significant(self.suspect, *conditions) | (
             large & (numbers.n >= MIN_BASELINE_RUNS)
         )
         confirmed = np.zeros(len(suspect), np.bool_)
         if self.previous_effects is not None:
-            confirmed = numbers.is_significant(self.confirmed, sign, self.baseline_extremes)
-            confirmed &= self.previous_effects.is_significant(
-                self.confirmed, sign, self.baseline_extremes
-            )
+            confirmed = numbers.is_significant(self.confirmed, *conditions)
+            confirmed &= self.previous_effects.is_significant(self.confirmed, *conditions)
             confirmed &= numbers.n >= MIN_RUNS_TO_CONFIRM
         if sign in self.unjudged:
             judged = ~self.unjudged[sign]
@@ -599,7 +602,7 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
     reordered, after_death = _in_other_order(run, table, numbers.n)
     with np.errstate(invalid="ignore"):
-        losses = numbers.is_significant(floor, 1, inputs.baseline_extremes)
+        losses = numbers.is_significant(floor, 1, inputs.baseline_extremes, inputs.is_bound)
         within = losses & reordered
         if not within.any():
             return within

@@ -147,6 +147,13 @@ def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
     assert read_comparison(json_text(twice).encode(), "") == twice
 
 
+def test_disjoint_intervals_are_a_change_however_far_they_vary() -> None:
+    uppers = [0.012, 17.8, 0.1, 12.0, 0.5, 0.02, 3.0, 0.012, 9.0, 0.3]
+    bases = [interval_run(n, None, upper) for n, upper in enumerate(uppers)]
+    found = compare_run(interval_run(20, 110, 120), None, bases)
+    assert names(found.memory.losses) == ["suspect a"]
+
+
 def test_disjoint_intervals_are_a_gain() -> None:
     bases = [interval_run(n, 119 + n, 130) for n in range(10)]
     found = compare_run(interval_run(20), None, bases, previous=interval_run(19))

@@ -71,7 +71,7 @@ class UnitPeaks:
     def __init__(self) -> None:
         self._open: Dict[UnitKey, UnitSpan] = {}
         self._closed: List[Window] = []  # since the last lines
-        self._tail: List[Window] = []  # the window that was closed after the last lines
+        self._tail: List[Window] = []  # the window closed after the last lines, until the next read
         self._size = 0
         self._unannounced = UnitSpan(0.0, 0)  # of a result without a start line
         self._has_overlap = False  # units ran side by side
@@ -87,7 +87,8 @@ class UnitPeaks:
             span.lower = max([span.lower, *(window.lower for window in self._closed)])
         self._unannounced.add_windows(self._closed)
         self._size = self._closed[-1].size if self._closed else self._size
-        self._closed = []
+        # A unit of the next lines begins later: the tail would be its start, maybe seconds ago.
+        self._closed, self._tail = [], []
 
     def add_lines(
         self, lines: Sequence[Union[StartLine, Result, EventLine]], last: Window

@@ -61,6 +61,27 @@ def test_peak_bounds_from_inner_and_overlapping_windows() -> None:
     assert bounds(seen.add_lines([result("b")], window(43))) == [("b", 55, 120)]
 
 
+@pytest.mark.parametrize("is_together", [False, True])
+def test_unit_begins_with_what_the_one_before_left(is_together: bool) -> None:
+    """Also where one read brings the end of a unit that grew for seconds and the next start."""
+    seen = UnitPeaks()
+    seen.close(window(100, size=100))
+    seen.add_lines([begin("a")], window(100, size=100))
+    for size in (120, 160, 200):
+        seen.close(window(size, size=size))
+        seen.no_lines()
+    seen.close(window(200, size=200))
+    if is_together:
+        seen.add_lines([result("a"), begin("b")], window(200, size=200))
+    else:
+        seen.add_lines([result("a")], window(200, size=200))
+        seen.add_lines([begin("b")], window(200, size=200))
+    seen.close(window(202, size=202))
+    seen.no_lines()
+    (peak,) = seen.add_lines([result("b")], window(202, size=202))
+    assert (peak.rss_before_bytes, peak.peak_lower_bytes) == (200, 202)
+
+
 def test_unit_shorter_than_a_sample_has_no_lower_bound() -> None:
     seen = UnitPeaks()
     seen.close(window(50))
