@@ -109,7 +109,7 @@ def ratios(records: Sequence[Record], run: RealRun) -> Iterator[float]:
 def correction(known: Sequence[RealRun]) -> Correction:
     """Learn from the shards of the runs so far, as the plan does from those of a history."""
     logs = [math.log(ratio) for run in known[1:] for ratio in run.ratios]
-    return correction_of(logs, np.ones(len(logs))) if logs else UNCORRECTED
+    return correction_of(np.array(logs), np.ones(len(logs))) if logs else UNCORRECTED
 
 
 def draw(

@@ -221,7 +221,7 @@ def split_process_starts(
 
 def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpread:
     """Return the spread of the units' own peaks, else one around the planned peaks."""
-    peaks = largest_peaks(observations)
+    peaks = _likely_peaks(observations)
     mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
@@ -234,6 +234,17 @@ def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpre
     mean = np.where(unmeasured, planned, mean)
     variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
     return MemorySpread(mean, variance)
+
+
+def _likely_peaks(observations: Observations) -> Floats:
+    """Return the exact peak delta of each row, else its lower bound, else its upper one.
+
+    The upper bound of a short file is often the peak of the file before it.
+    """
+    peaks, lower = largest_peaks(observations), observations.lower_bound_bytes
+    if lower is None or observations.upper_bound_bytes is None:
+        return peaks
+    return np.where(np.isnan(observations.upper_bound_bytes) | np.isnan(lower), peaks, lower)
 
 
 def largest_peaks(observations: Observations) -> Floats:

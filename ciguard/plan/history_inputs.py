@@ -390,7 +390,7 @@ def read_past(
             ancestors,
             observe_overheads(history, inventory, mapping.unit_of_key),
             candidate_sets(history, inventory, mapping.unit_of_key),
-            past_shards=read_past_shards(history, mapping.unit_of_key),
+            past_shards=read_past_shards(history, mapping.unit_of_key, inventory.file_names),
         )
         setups_s = max_fixture_s(history)
         base_count = base_count_with_files(history, query, suites)

@@ -2,8 +2,10 @@
 
 A limit acts on all processes of a shard. What no test's own peak contains (children that outlive
 their test, caches, modules that only some order of tests imports) shows there. So the plan learns
-from measured peak / simulated peak of recent legs of the same suites on the same pool. A leg that
-ran the same units counts most: a build or a server beside the tests may be in one shard only.
+from measured peak / simulated peak of recent legs of the same suites on the same pool, which are
+simulated from today's estimates: so the second plan of a suite is corrected already. A leg that ran
+the same units of the same files counts most: what a process imports, builds or starts beside its
+tests is often in one shard only.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.history.query import all_legs, leg_positions
+from ciguard.history.query import leg_positions
 from ciguard.plan.risk import Moments, UnitMemory, any_overrun_probability, moments_of_leg
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     Kind = tuple[str, frozenset[tuple[str, str]]]
 
 MAX_LEGS: Final = 20  # newest legs of a kind that count
+AGE_WEIGHT: Final = 0.7  # of a leg beside one of the next run
 # Weight in legs, and value, of the spread that a kind has before it is measured.
 PRIOR_LEGS: Final = 4
 PRIOR_SPREAD: Final = 0.05
@@ -54,63 +57,96 @@ UNCORRECTED: Final = Correction()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastShards:
-    """Recent shards that ran with a simulated peak, the newest first.
+    """Recent shards with a measured peak, the newest first.
 
     Attributes:
-        logs: by shard, logarithm of measured over simulated peak.
+        ages: by shard, number of newer runs.
         unit, shard: positions of a unit and of a shard that ran it, for each such pair.
+        files: number of the file of each unit.
     """
 
     kinds: Sequence[Kind] = ()
-    logs: Sequence[float] = ()
+    peaks_bytes: Sequence[int] = ()
+    ages: Sequence[int] = ()
     unit: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    files: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def correction(self, kind: Kind, units: NDArray[np.bool_]) -> Correction:
-        """Return the correction of a shard with these units."""
+    @property
+    def members(self) -> list[list[int]]:
+        """The positions of the units of each shard, in order."""
+        return [
+            np.unique(self.unit[self.shard == place]).tolist() for place in range(len(self.kinds))
+        ]
+
+    def correction(
+        self, kind: Kind, units: NDArray[np.bool_], simulated_bytes: Sequence[float]
+    ) -> Correction:
+        """Return the correction of a shard with these units.
+
+        Args:
+            simulated_bytes: peak of each past shard.
+        """
         alike = [place for place, other in enumerate(self.kinds) if other == kind]
         if not alike:
             return UNCORRECTED
-        shared = np.bincount(self.shard[units[self.unit]], minlength=len(self.kinds))[alike]
+        count, files = len(self.kinds), int(self.files.max(initial=-1)) + 1
+        shared = np.bincount(self.shard[units[self.unit]], minlength=count)[alike]
+        loads = np.zeros((count + 1, files), np.bool_)
+        loads[self.shard, self.files[self.unit]] = True
+        loads[count, self.files[units]] = True
+        both, either = loads[alike] & loads[-1], loads[alike] | loads[-1]
+        shared = shared * both.sum(axis=1) / np.maximum(either.sum(axis=1), 1)
         # Squared, so that the shard's own past outweighs the sum of the others.
         weights = np.square(shared / shared.max()) if shared.any() else np.ones(len(alike))
-        return correction_of([self.logs[place] for place in alike], weights)
+        weights *= AGE_WEIGHT ** np.array(self.ages)[alike]
+        ratios = np.array(self.peaks_bytes)[alike] / np.array(simulated_bytes)[alike]
+        return correction_of(np.log(ratios), weights)
 
 
 NO_PAST_SHARDS: Final = PastShards()
 
 
-def read_past_shards(history: History, unit_of_key: NDArray[np.int64]) -> PastShards:
+def read_past_shards(
+    history: History, unit_of_key: NDArray[np.int64], file_names: Sequence[str | None]
+) -> PastShards:
     """Return the last complete shards of each kind. O(values) in numpy.
 
     Args:
         unit_of_key: position of the unit of each key of the history, or -1.
+        file_names: of the units, by position.
     """
-    legs = all_legs(history)
+    numbers: dict[str | None, int] = {}
+    files = np.array([numbers.setdefault(name, len(numbers)) for name in file_names], np.int64)
+    legs = [
+        (len(history.runs) - number, leg)
+        for number, run in enumerate(history.runs, 1)
+        for leg in run.legs
+    ]
     kinds: list[Kind] = []
-    logs, shard_of_leg = [], np.full(len(legs), -1, np.int64)
-    for place, leg in reversed(list(enumerate(legs))):
+    peaks_bytes, ages, shard_of_leg = [], [], np.full(len(legs), -1, np.int64)
+    for place, (age, leg) in reversed(list(enumerate(legs))):
         kind = leg.runner.pool, frozenset((cost.suite, cost.variant) for cost in leg.overheads)
-        is_used = leg.complete and kinds.count(kind) < MAX_LEGS
-        if is_used and leg.peak_bytes and leg.simulated_peak_bytes:
+        if leg.complete and leg.peak_bytes and kinds.count(kind) < MAX_LEGS:
             shard_of_leg[place] = len(kinds)
             kinds.append(kind)
-            logs.append(math.log(leg.peak_bytes / leg.simulated_peak_bytes))
+            peaks_bytes.append(leg.peak_bytes)
+            ages.append(age)
     unit = unit_of_key[history.values.key]
     shard = shard_of_leg[leg_positions(history, history.values)]
     known = (unit >= 0) & (shard >= 0)
-    return PastShards(kinds, logs, unit[known], shard[known])
+    return PastShards(kinds, peaks_bytes, ages, unit[known], shard[known], files)
 
 
-def correction_of(logs: Sequence[float], weights: NDArray[np.float64]) -> Correction:
+def correction_of(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> Correction:
     """Return the correction by logarithms of measured over simulated peaks, at least one.
 
     Args:
         weights: of each logarithm, 0 to 1.
     """
-    values, total = np.array(logs), float(weights.sum())
-    mean = float(weights @ values) / total
-    squares = float(weights @ np.square(values - mean))
+    total = float(weights.sum())
+    mean = float(weights @ logs) / total
+    squares = float(weights @ np.square(logs - mean))
     variance = (PRIOR_LEGS * PRIOR_SPREAD**2 + squares) / (PRIOR_LEGS + total)
     return Correction(math.exp(mean), math.sqrt(variance))
 
@@ -136,6 +172,17 @@ def predict_memory(
         return tuple(shards), None
     position = {key: index for index, key in enumerate(keys)}
     memory = UnitMemory(spread.peak_bytes, spread.peak_variance, estimates.retained_bytes)
+    planned = {position[unit.key]: unit for shard in shards for unit in shard.units}
+    like = {shard.pool: shard for shard in shards}
+
+    def simulate(shard: Shard, members: Sequence[int]) -> Moments:
+        units = tuple(planned[member] for member in members)
+        return moments_of_leg(replace(shard, units=units), suites, memory.take(members))
+
+    past_bytes = [
+        float(simulate(like[pool], members).held_bytes.max()) if pool in like and members else 1.0
+        for (pool, _), members in zip(past.kinds, past.members, strict=True)
+    ]
     predicted, budgets, legs = [], [], []
     for shard in shards:
         if all(unit.peak_delta_bytes is None for unit in shard.units):
@@ -144,9 +191,9 @@ def predict_memory(
         members = [position[unit.key] for unit in shard.units]
         is_member = np.zeros(len(keys), np.bool_)
         is_member[members] = True
-        moments = moments_of_leg(shard, suites, memory.take(members))
+        moments = simulate(shard, members)
         kind = (shard.pool, frozenset(unit.key[:2] for unit in shard.units))
-        correction = past.correction(kind, is_member)
+        correction = past.correction(kind, is_member, past_bytes)
         simulated_bytes = float(moments.held_bytes.max())
         prediction = replace(
             shard.predicted,

@@ -42,6 +42,31 @@ def shard(*sizes: int | None, processes: int = 1, budget_mib: int | None = None)
     return Shard("01", "linux", units, Prediction(0, 0), processes, budget_bytes=budget_bytes)
 
 
+def leg(job: str, measured_mib: int, *, complete: bool = True) -> HistoryLeg:
+    return HistoryLeg(
+        "01", job, complete=complete, runner=Runner("linux"),
+        peak_bytes=measured_mib * MIB, overheads=(SuiteOverhead(base_bytes=1),),
+    )  # fmt: skip
+
+
+def past_of(
+    legs: Sequence[HistoryLeg],
+    ran_in: Mapping[str, Sequence[int]],
+    units: int | None = None,
+    files: Sequence[str] = (),
+) -> PastShards:
+    """Read a history of one run: the legs of each test, of which only the first `units` exist."""
+    rows = [(key, number) for key, numbers in enumerate(ran_in.values()) for number in numbers]
+    key, number = np.array(rows, np.int32).reshape(-1, 2).T
+    codes = {name: np.ones(len(key), np.uint8) for name in CODES}
+    values = of_columns({"key": key, "run": np.zeros(len(key), np.int32), "leg": number, **codes})
+    keys = tuple(CaseKey("", "", unit, unit) for unit in ran_in)
+    history = History(values, keys=keys, runs=(HistoryRun(1, legs=tuple(legs)),))
+    positions = np.arange(len(keys))
+    unit_of_key = np.where(positions < (units or len(keys)), positions, -1)
+    return read_past_shards(history, unit_of_key, files or ["f"] * (units or len(keys)))
+
+
 def predict(
     planned: Shard, past: PastShards = NO_PAST_SHARDS, lower_mib: float = 0.0
 ) -> tuple[Prediction, float | None]:
@@ -72,14 +97,14 @@ def test_children_of_a_test_are_in_its_peak() -> None:
 def test_correction_multiplies_the_peak_and_widens_the_risk() -> None:
     planned = shard(50, 70, budget_mib=220)
     plain, risk = predict(planned)
-    corrected, more = predict(planned, PastShards([KIND], [math.log(1.2)]))
+    corrected, more = predict(planned, past_of([leg("a", 204)], {"u0": [0], "u1": [0]}))
     assert (plain.peak_bytes, plain.simulated_peak_bytes) == (170 * MIB, 170 * MIB)
     assert (corrected.peak_bytes, corrected.simulated_peak_bytes) == (204 * MIB, 170 * MIB)
     assert risk is not None
     assert more is not None
     assert more > 3 * risk
-    logs = [math.log(ratio) for ratio in (0.9, 1.2, 1.6)]
-    _, wider = predict(planned, PastShards([KIND] * 3, logs))
+    legs = [leg("a", 150), leg("b", 204), leg("c", 277)]
+    _, wider = predict(planned, past_of(legs, {"u0": range(3), "u1": range(3)}))
     assert wider is not None
     assert wider > more
 
@@ -103,50 +128,68 @@ def test_plan_states_no_risk_without_budget_or_memory() -> None:
     assert predict_memory([planned], SUITES, keys, without, NO_PAST_SHARDS) == ((planned,), None)
 
 
-def leg(job: str, measured_mib: int, simulated_mib: int | None, **facts: bool) -> HistoryLeg:
-    return HistoryLeg(
-        "01", job, complete=facts.get("complete", True), runner=Runner("linux"),
-        peak_bytes=measured_mib * MIB, overheads=(SuiteOverhead(base_bytes=1),),
-        simulated_peak_bytes=simulated_mib and simulated_mib * MIB,
-    )  # fmt: skip
-
-
-def past_of(legs: Sequence[HistoryLeg], units: Mapping[str, Sequence[int]]) -> PastShards:
-    """Read a history of one run, in which each of the units ran in its legs."""
-    rows = [(key, ran_in) for key, numbers in enumerate(units.values()) for ran_in in numbers]
-    key, ran_in = np.array(rows, np.int32).reshape(-1, 2).T
-    codes = {name: np.ones(len(key), np.uint8) for name in CODES}
-    values = of_columns({"key": key, "run": np.zeros(len(key), np.int32), "leg": ran_in, **codes})
-    keys = tuple(CaseKey("", "", unit, unit) for unit in units)
-    run = HistoryRun(1, legs=tuple(legs))
-    return read_past_shards(History(values, keys=keys, runs=(run,)), np.arange(len(keys)))
-
-
-def test_correction_is_the_mean_of_complete_shards_with_a_prediction() -> None:
+def test_correction_is_the_mean_of_complete_shards() -> None:
     legs = (
-        leg("a", 120, 100), leg("b", 130, 100), leg("c", 140, 100), leg("d", 900, None),
-        leg("e", 900, 100, complete=False),
+        leg("a", 120), leg("b", 130), leg("c", 140), leg("d", 0), leg("e", 900, complete=False)
     )  # fmt: skip
     units = np.ones(1, np.bool_)
-    correction = past_of(legs, {"u0": range(5)}).correction(KIND, units)
+    correction = past_of(legs, {"u0": range(5)}).correction(KIND, units, [100 * MIB] * 3)
     assert correction.ratio == pytest.approx(1.3, abs=0.003)
     assert 0.04 < correction.spread < PRIOR_SPREAD + 0.01
-    far = past_of((*legs, leg("f", 300, 100)), {"u0": range(6)})
-    assert far.correction(KIND, units).spread > 0.2
-    assert far.correction(("windows", KIND[1]), units) == UNCORRECTED
-    assert NO_PAST_SHARDS.correction(KIND, units) == UNCORRECTED
+    far = past_of((*legs, leg("f", 300)), {"u0": range(6)})
+    assert far.correction(KIND, units, [100 * MIB] * 4).spread > 0.2
+    assert far.correction(("windows", KIND[1]), units, [100 * MIB] * 4) == UNCORRECTED
+    assert NO_PAST_SHARDS.correction(KIND, units, []) == UNCORRECTED
+
+
+def ratio_of(past: PastShards, tests: str) -> float:
+    units = np.array([mark == "u" for mark in tests])
+    return past.correction(KIND, units, [100 * MIB] * len(past.kinds)).ratio
 
 
 def test_shard_is_corrected_by_those_that_ran_its_tests() -> None:
-    legs = leg("build", 300, 100), leg("a", 120, 100), leg("b", 130, 100)
+    legs = leg("build", 300), leg("a", 120), leg("b", 130)
     past = past_of(legs, {"u0": [0], "u1": [0], "u2": [1], "u3": [2]})
-    for tests, ratio in (("uu--", 3.0), ("--u-", 1.2), ("u---", 3.0), ("----", 1.672)):
-        units = np.array([mark == "u" for mark in tests])
-        assert past.correction(KIND, units).ratio == pytest.approx(ratio, abs=0.001), tests
-    # Half of the tests count a quarter.
-    found = past.correction(KIND, np.array([True, True, True, False])).ratio
-    assert found == pytest.approx((3.0**4 * 1.2) ** (1 / 5))
+    assert past.members == [[3], [2], [0, 1]]  # the newest first
+    ratios = [ratio_of(past, tests) for tests in ("uu--", "u---", "--u-")]
+    assert ratios == pytest.approx([3.0, 3.0, 1.2])
+    assert ratio_of(past, "----") == pytest.approx((3.0 * 1.2 * 1.3) ** (1 / 3))
+    assert ratio_of(past, "uuu-") == pytest.approx((3.0**4 * 1.2) ** (1 / 5))
+
+
+def test_shard_is_corrected_by_those_that_loaded_its_files() -> None:
+    """Both past shards ran as many of its tests, but one of them another file as well."""
+    legs = leg("a", 120), leg("b", 130)
+    past = past_of(legs, {"u0": [0], "u1": [1], "u2": [1]}, files=("f", "f", "g"))
+    assert ratio_of(past, "uu-") == pytest.approx((1.2**4 * 1.3) ** (1 / 5))
+
+
+def test_shard_of_an_older_run_counts_less() -> None:
+    rows = {"key": np.array([0, 0], np.int32), "run": np.array([0, 1], np.int32)}
+    codes = {name: np.ones(2, np.uint8) for name in CODES}
+    values = of_columns({**rows, "leg": np.zeros(2, np.int32), **codes})
+    runs = tuple(HistoryRun(n, legs=(leg("a", mib),)) for n, mib in ((1, 120), (2, 130)))
+    history = History(values, keys=(CaseKey("", "", "u0", "u0"),), runs=runs)
+    past = read_past_shards(history, np.zeros(1, np.int64), ["f"])
+    assert ratio_of(past, "u") == pytest.approx((1.2**0.7 * 1.3) ** (1 / 1.7))
+
+
+def test_past_shard_is_simulated_from_the_estimates_of_today() -> None:
+    """One of the tests of a past shard is gone."""
+    past = past_of([leg("a", 165), leg("b", 510)], {"u0": [0], "u1": [1], "gone": [0]}, units=2)
+    expected = 170 * MIB * math.sqrt(165 / 150 * 510 / 170)
+    assert predict(shard(50, 70), past)[0].peak_bytes == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weights", "ratio"),
+    [((1, 1, 1), 1.8 ** (1 / 3)), ((0, 1, 1), math.sqrt(1.2)), ((1, 0, 0), 1.5)],
+)
+def test_correction_weighs_past_shards(weights: Sequence[float], ratio: float) -> None:
+    found = correction_of(np.log([1.5, 1.0, 1.2]), np.array(weights, np.float64))
+    assert found.ratio == pytest.approx(ratio)
 
 
 def test_spread_of_one_shard_is_mostly_the_one_before_measurements() -> None:
-    assert correction_of([0.3], np.ones(1)).spread == pytest.approx(PRIOR_SPREAD * math.sqrt(0.8))
+    spread = correction_of(np.array([0.3]), np.ones(1)).spread
+    assert spread == pytest.approx(PRIOR_SPREAD * math.sqrt(0.8))
