@@ -109,10 +109,7 @@ TOTALS: Final[dict[TotalName, str]] = {
     "gpu_bytes": "memory of GPU {device}",
     "swap_growth_bytes": "swap growth",
 }
-PAID_ONCE: Final = (
-    "each began its process, ran in one that followed a death, or had as large a cost as other "
-    "tests have once in a process"
-)
+PAID_ONCE: Final = "what a process pays once, as imports and caches, may be the whole change"
 CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "suspect": "suspect",
     "possible gain": "possible gain",

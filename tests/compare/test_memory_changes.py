@@ -228,7 +228,7 @@ def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None
     assert not found.durations.losses
     assert (found.memory.paid_once, found.durations.paid_once) == (1, 1)
     page = "\n".join(view._notes(found, frozenset()))
-    assert "Peak memory of 1 test not judged: each began its process" in page
+    assert "Peak memory of 1 test not judged: what a process pays once" in page
     assert "Duration of 1 test not judged" in page
     alike = [in_standing(run, word) for run in past.bases]
     found = compare_run(heads[1], None, alike, previous=heads[0])
