@@ -1,54 +1,15 @@
-"""The section on tests that moved between shards: sentence, table, chart of schedules. Pure."""
+"""The section on tests that moved between shards: a sentence and a table. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ciguard.document import Cell, Chart, Column, Details, Link, Paragraph, Row, Section, Table
-from ciguard.text import count_of, distinct_lines, duration, one_line
+from ciguard.document import Cell, Column, Details, Link, Paragraph, Row, Section, Table
+from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ciguard.model.moved_units import MovedUnits, ShardMoves
     from ciguard.render.links import Links
-
-MAX_PAIRS: Final = 40  # shards in a chart; of more, the longest ones
-BAR_X: Final = 96.0
-BAR_ROOM: Final = 600.0
-PAIR_HEIGHT: Final = 30.0
-LABEL: Final = 12  # characters of a shard's key
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a bar; `kind` is its CSS class in the page."""
-
-    kind: str
-    x: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The bar of a shard above its bar without moves, whose width is None if it is unknown."""
-
-    label: str
-    title: str
-    y: float
-    parts: tuple[Part, ...]
-    static_width: float | None
-    value_label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """The pairs of bars of a chart; `omitted` counts the shards without room."""
-
-    pairs: tuple[Pair, ...]
-    height: float
-    omitted: int
 
 
 def moved_text(moved: MovedUnits) -> str:
@@ -77,7 +38,7 @@ def cost_text(moved: MovedUnits) -> str:
 
 
 def moved_section(moved: MovedUnits | None, links: Links, *, drop: int) -> Section:
-    """Return the sentence, the table and, on a page, both schedules; empty if no test moved."""
+    """Return the sentence and the table; empty if no test moved."""
     if moved is None or not moved.units:
         return Section("moved", ())
     columns = (
@@ -93,7 +54,6 @@ def moved_section(moved: MovedUnits | None, links: Links, *, drop: int) -> Secti
     )
     blocks = (
         Paragraph(f"{moved_text(moved)}."),
-        Chart("schedules", schedule_chart(moved.legs)),
         Details(
             "Moved tests by shard", (table, Paragraph(cost_text(moved)), Paragraph(explanation))
         ),
@@ -114,54 +74,3 @@ def _row(leg: ShardMoves, links: Links) -> Row:
 
 def _units(count: int, wall_s: float | None) -> str:
     return f"{count:,} ({duration(wall_s)})" if count else "0"
-
-
-def schedule_chart(legs: Sequence[ShardMoves]) -> Pairs:
-    """Draw the schedules with and without moves, the shard with the longest bar first."""
-    known = sorted(legs, key=lambda leg: (-_longest_s(leg), leg.shard))
-    scale = BAR_ROOM / (max(map(_longest_s, known), default=0.0) or 1.0)
-    shown = known[:MAX_PAIRS]
-    labels = distinct_lines([leg.shard for leg in shown], LABEL)
-    pairs = tuple(
-        Pair(
-            label=label,
-            title=_title(leg),
-            y=index * PAIR_HEIGHT,
-            parts=tuple(_parts(leg, scale)),
-            static_width=None if leg.static_s is None else round(leg.static_s * scale, 1),
-            value_label=f"{duration(leg.wall_s)} / {duration(leg.static_s)}",
-        )
-        for index, (label, leg) in enumerate(zip(labels, shown, strict=True))
-    )
-    return Pairs(pairs, len(pairs) * PAIR_HEIGHT, len(known) - len(shown))
-
-
-def _longest_s(leg: ShardMoves) -> float:
-    ran_s = leg.own_s + leg.own_blocks_s + (leg.in_s or 0.0)
-    return max(ran_s, leg.wall_s or 0.0, leg.static_s or 0.0)
-
-
-def _parts(leg: ShardMoves, scale: float) -> Iterator[Part]:
-    """Return the parts of a bar: own tests, own blocks, blocks of other shards, and no test."""
-    x = BAR_X
-    spans: list[tuple[str, float]] = [
-        ("own", leg.own_s),
-        ("own-block", leg.own_blocks_s),
-        ("others-block", leg.in_s or 0.0),
-    ]
-    ran_s = sum(value_s for _, value_s in spans)
-    # Concurrent tests may take more time in sum than the job; then the rest is 0.
-    for kind, value_s in (*spans, ("rest", max(0.0, (leg.wall_s or 0.0) - ran_s))):
-        width = round(value_s * scale, 1)
-        if width > 0:
-            yield Part(kind, round(x, 1), width)
-        x += value_s * scale
-
-
-def _title(leg: ShardMoves) -> str:
-    return (
-        f"shard {one_line(leg.shard, 40)}: {duration(leg.wall_s)}, "
-        f"without moves {duration(leg.static_s)}\n"
-        f"own part {duration(leg.own_s)}, own blocks {duration(leg.own_blocks_s)}, "
-        f"blocks of others {duration(leg.in_s)}"
-    )

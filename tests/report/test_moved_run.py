@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
-from ciguard.guard.moved_units_view import schedule_chart
 from ciguard.model import DefaultsLine, Result
-from ciguard.model.moved_units import ShardMoves
-from ciguard.report.view import Report, ReportData
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,38 +50,3 @@ def test_report_and_comparison_name_the_shard_that_claimed(
     assert "1 block of tests moved between 2 shards during the candidate." in folded(done.stdout)
     again = ciguard("compare", past, past, cwd=tmp_path)
     assert "moved" not in again.stdout
-
-
-def test_page_has_both_schedules(run: MovedRun) -> None:
-    page = Report(ReportData(run.plan, run.world.prove()), 0).page()
-    assert "1 test moved between 2 shards" in page
-    chart = re.search(r'aria-labelledby="schedules-title.*?</svg>', page, re.DOTALL)
-    assert chart is not None
-    assert len(re.findall('class="static"', chart[0])) == 3
-    assert len(re.findall('class="others-block"', chart[0])) == 1
-    assert "schedules" not in Report(ReportData(run.plan, MovedRun().world.prove()), 0).page()
-
-
-def test_bars_of_a_schedule_add_up() -> None:
-    legs = (
-        ShardMoves("02", 1, 0, 10.0, 5.0, 20.0, 0.0, 40.0, 20.0, 3, 1.0, 1.0),
-        ShardMoves("01", 0, 1, 40.0, 5.0, 0.0, 20.0, 46.0, 60.0),
-        ShardMoves("03", 0, 0, 6.6, 0.0, 0.0, 0.0, None, None),
-    )
-    first, second, third = schedule_chart(legs).pairs
-    assert (first.label, second.label, third.label) == ("01", "02", "03")
-    # 60 s are 600 units wide, from 96 on.
-    assert [(one.kind, one.x, one.width) for one in second.parts] == [
-        ("own", 96, 100),
-        ("own-block", 196, 50),
-        ("others-block", 246, 200),
-        ("rest", 446, 50),
-    ]
-    assert (first.static_width, second.static_width, third.static_width) == (600, 200, None)
-    assert [one.kind for one in third.parts] == ["own"]
-
-
-def test_chart_of_many_shards_leaves_out_the_shortest() -> None:
-    legs = tuple(ShardMoves(f"{n:03}", own_s=float(n), wall_s=float(n)) for n in range(1, 101))
-    chart = schedule_chart(legs)
-    assert (len(chart.pairs), chart.omitted, chart.pairs[0].label) == (40, 60, "100")
