@@ -470,14 +470,13 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class ShardChart:
-    """The geometry for the template; `hidden_deadline` is beyond the right edge, "" if shown."""
+    """The geometry for the template."""
 
     scale: Scale
     height: float
     lanes: tuple[Lane, ...]
     marks: tuple[ReferenceLine, ...]
     ticks: tuple[ReferenceLine, ...]
-    hidden_deadline: str
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -490,8 +489,7 @@ def shard_chart(plan: Plan, *, is_measured: bool) -> ShardChart:
     scale = Scale.of(plan, is_time=is_measured)
     deadline_s = plan.policy.deadline_s
     marks = [_reference_line("bound", plan.lower_bound_s, "lower bound", scale)]
-    is_hidden = deadline_s is not None and deadline_s > scale.maximum
-    if deadline_s is not None and not is_hidden:
+    if deadline_s is not None and deadline_s <= scale.maximum:
         marks.append(_reference_line("deadline", deadline_s, "deadline", scale))
     return ShardChart(
         scale=scale,
@@ -499,7 +497,6 @@ def shard_chart(plan: Plan, *, is_measured: bool) -> ShardChart:
         lanes=tuple(_lanes(plan, scale)),
         marks=tuple(marks) if is_measured else (),
         ticks=tuple(_ticks(scale)) if is_measured else (),
-        hidden_deadline=duration(deadline_s) if is_measured and is_hidden else "",
     )
 
 

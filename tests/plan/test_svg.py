@@ -240,7 +240,6 @@ def test_without_a_deadline_only_the_bound_is_drawn() -> None:
     plan = replace(made.plan, policy=replace(made.plan.policy, deadline_s=None))
     found = shard_chart(plan)
     assert [mark.kind for mark in found.marks] == ["bound"]
-    assert not found.hidden_deadline
 
 
 def test_classes_replace_files_for_ids_without_a_file() -> None:
@@ -254,7 +253,6 @@ def test_deadline_is_drawn_only_if_near(limit_s: float, is_drawn: bool) -> None:
     made = planned({"a.py::t": 400.0}, shards=1, limit_s=limit_s, origin=SEEN)
     found = shard_chart(made.plan)
     assert ("deadline" in [mark.kind for mark in found.marks]) is is_drawn
-    assert bool(found.hidden_deadline) is not is_drawn
     assert made.plan.policy.deadline_s is not None
 
 
