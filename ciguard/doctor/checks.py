@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
-MIN_CALLS: Final = 100  # calls left in an hour: the report of a bad run takes as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +72,6 @@ def document(checks: Sequence[Check]) -> tuple[Block, ...]:
     errors, warnings = levels.count("error"), levels.count("warning")
     counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
     return (Facts(tuple(rows)), Paragraph(counts))
-
-
-def check_rate_limit(remaining: int, limit: int) -> Check:
-    """Check the number of API calls that the token has left in this hour."""
-    what = f"{remaining:,} of {limit:,} calls left in this hour"
-    if remaining >= MIN_CALLS:
-        return ok("API calls", what)
-    return warning("API calls", what, "wait for the next hour, or use a token of your own")
 
 
 def warn_of_undetected_skip(skip: UndetectedSkip) -> Check:

@@ -16,7 +16,6 @@ from ciguard.doctor.checks import (
     Check,
     as_json,
     check_artifact_version,
-    check_rate_limit,
     check_required,
     document,
     error,
@@ -320,7 +319,6 @@ def _github_checks(
 ) -> Iterator[Check]:
     from ciguard.github.capabilities import (  # noqa: PLC0415
         may_read,
-        rate_of,
         repository_facts,
         required_checks,
         version_of,
@@ -329,9 +327,6 @@ def _github_checks(
     facts = repository_facts(github, repository.repository)
     branch = f", default branch {facts.default_branch}" if facts.default_branch else ""
     yield ok("GitHub", f"{repository.api_url} answers; {facts.full_name} is there{branch}")
-    calls = rate_of(github)
-    if calls is not None:
-        yield check_rate_limit(calls.remaining, calls.limit)
     for permission, path, without in READS:
         if may_read(github, f"/repos/{repository.repository}/{path}"):
             yield ok("token", f"may do {permission}")

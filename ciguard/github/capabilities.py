@@ -19,19 +19,6 @@ class Meta(GitHubJson):
     installed_version: str = ""
 
 
-class Calls(GitHubJson):
-    """Limit and remaining number of calls in an hour."""
-
-    limit: int
-    remaining: int
-
-
-class RateLimit(GitHubJson):
-    """`rate` is the limit of ordinary calls."""
-
-    rate: Calls
-
-
 class BranchRule(GitHubJson):
     """A rule of a ruleset, with the parameters of its type."""
 
@@ -43,16 +30,6 @@ class Branch(GitHubJson):
     """A branch; `protection` is its classic protection as far as readers may see it."""
 
     protection: dict[str, Any] | None = None
-
-
-def rate_of(github: GitHub) -> Calls | None:
-    """Return the rate limit, by a call that does not count; None without limits (404)."""
-    try:
-        return github.item(RateLimit, "/rate_limit").rate
-    except GitHubError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise
 
 
 def version_of(github: GitHub) -> str:

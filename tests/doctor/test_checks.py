@@ -7,7 +7,6 @@ import pytest
 from ciguard.doctor.checks import (
     as_json,
     check_artifact_version,
-    check_rate_limit,
     document,
     error,
     ok,
@@ -40,11 +39,6 @@ def test_json_has_the_same_checks() -> None:
     found = as_json(CHECKS)
     assert (found["schema"], found["errors"], found["warnings"]) == (1, 1, 1)
     assert [one["name"] for one in found["checks"]] == ["git", "history", "install"]
-
-
-@pytest.mark.parametrize(("left", "level"), [(5000, "ok"), (100, "ok"), (99, "warning")])
-def test_low_rate_limit_is_a_warning(left: int, level: str) -> None:
-    assert check_rate_limit(left, 5000).level == level
 
 
 @pytest.mark.parametrize(

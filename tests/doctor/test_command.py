@@ -78,14 +78,12 @@ def test_complete_project_passes_all_checks(
         "workflow": "ok",
         "history": "warning",  # there is none yet
         "GitHub": "ok",
-        "API calls": "ok",
         "token": "ok",
         "artifacts": "ok",
         "memory": "ok",
         "measuring": "ok",
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
-    assert found["API calls"]["what"] == "987 of 1,000 calls left in this hour"
     assert [one for one in server.request_log() if not one.startswith("GET ")] == []
 
 

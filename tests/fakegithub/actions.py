@@ -449,11 +449,6 @@ def branch(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -
     return Answer(200, {"name": name, "protected": bool(contexts), "protection": protection})
 
 
-def rate_limit(*_: object) -> Answer:
-    calls = {"limit": 1000, "remaining": 987, "reset": 1_800_000_000, "used": 13}
-    return Answer(200, {"resources": {"core": calls, "search": calls}, "rate": calls})
-
-
 def meta(*_: object) -> Answer:
     return Answer(200, {"verifiable_password_authentication": True, "installed_version": "3.17.4"})
 
@@ -467,7 +462,6 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     r"GET /repositories/(?P<number>\d+)": repository_by_id,
     rf"GET {_HERE}/rules/branches/(?P<branch>[^/]+)": branch_rules,
     rf"GET {_HERE}/branches/(?P<branch>[^/]+)": branch,
-    "GET /rate_limit": rate_limit,
     "GET /meta": meta,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
