@@ -87,7 +87,7 @@ class ObjectCache:
     """Copies of objects in a folder of this process; the least recently used are deleted first.
 
     Copies in use are never deleted, so that they can exceed the limit for a time. `scratch` is a
-    folder for files of this process, which the next process deletes.
+    folder for files of this process. The next process deletes both.
     """
 
     def __init__(
@@ -102,15 +102,9 @@ class ObjectCache:
         with explain(str(folder)):
             self._folder, self._claim = _claim_folder(folder)
             self.scratch = self._folder / "scratch"
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            self.scratch.mkdir()
-            # Copies of an earlier process are used after a comparison of their SHA-256.
-            self._unchecked: dict[str, int] = {}
-            for file in self._folder.iterdir():
-                if file.suffix == ".partial":
-                    file.unlink()
-                elif file != self.scratch:
-                    self._unchecked[file.name] = file.stat().st_size
+            # Objects never change, but a process that was killed may have left half a copy.
+            shutil.rmtree(self._folder)
+            self.scratch.mkdir(parents=True)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -175,10 +169,6 @@ class ObjectCache:
             self._compare(wanted, None)
             return _Checked(local, before)
         copy = self._folder / wanted.name.replace("/", "~")  # no name of an object has a tilde
-        if self._unchecked.pop(copy.name, None) is not None:
-            with explain(str(copy)), copy.open("rb") as stream:
-                if hashlib.file_digest(stream, "sha256").hexdigest() == wanted.sha256:
-                    return _Checked(copy, _version(copy))
         partial = self._folder / f"{uuid.uuid4().hex}.partial"
         try:
             with explain(str(self._folder)), partial.open("xb") as stream:
@@ -203,11 +193,7 @@ class ObjectCache:
             raise DamagedObject(wanted.name, what)
 
     def _evict(self) -> None:
-        used = sum(self._unchecked.values()) + sum(map(self._copied_bytes, self._checked))
-        while used > self._limit_bytes and self._unchecked:
-            name, size = self._unchecked.popitem()
-            (self._folder / name).unlink(missing_ok=True)
-            used -= size
+        used = sum(map(self._copied_bytes, self._checked))
         for checked in list(self._checked):
             if used <= self._limit_bytes and len(self._checked) <= MAX_OBJECTS:
                 return

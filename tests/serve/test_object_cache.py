@@ -120,19 +120,19 @@ def test_copies_in_use_stay(
     assert copies(tmp_path) == ["a~2"]
 
 
-def test_a_later_process_reads_copies_again(
+def test_a_later_process_begins_without_copies(
     bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
 ) -> None:
     objects = open_objects(*bucket)
-    good, bad = put(objects, "a/good", b"good"), put(objects, "a/bad", b"bad")
+    wanted = put(objects, "a/b", b"good")
     first = open_cache(objects, tmp_path)
-    with first.open_files([good, bad]) as files:
-        files["a/bad"].write_bytes(b"dab")
+    with first.open_files([wanted]) as files:
+        files["a/b"].write_bytes(b"dab")
     first.close()
-    objects.delete(["a/good"])
-    with open_cache(objects, tmp_path).open_files([good, bad]) as files:
-        assert files["a/good"].read_bytes() == b"good"
-        assert files["a/bad"].read_bytes() == b"bad"
+    later = open_cache(objects, tmp_path)
+    assert copies(tmp_path) == []
+    with later.open_files([wanted]) as files:
+        assert files["a/b"].read_bytes() == b"good"
 
 
 def test_processes_share_no_folder(
@@ -145,20 +145,6 @@ def test_processes_share_no_folder(
         open_cache(objects, tmp_path).open_files([wanted]) as others,
     ):
         assert ones != others
-
-
-def test_copies_of_an_earlier_process_are_bounded_too(
-    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
-) -> None:
-    objects = open_objects(*bucket)
-    wanted = [put(objects, f"a/{number}", b"%d" % number * 10) for number in range(3)]
-    first = open_cache(objects, tmp_path)
-    with first.open_files(wanted[:2]):
-        pass
-    first.close()
-    with open_cache(objects, tmp_path, limit_bytes=10).open_files(wanted[2:]):
-        pass
-    assert copies(tmp_path) == ["a~2"]
 
 
 def test_threads_fetch_an_object_once(
