@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from ciguard.serve.results.queries import query_number
 from ciguard.serve.state import repositories, run_rows
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
         UsageError: the query is invalid.
     """
     search = visit.query.get("q", "").strip()[:200]
-    page = visit.number("page", 1, least=1, most=MAX_PAGE)
+    page = query_number(visit.query, "page", 1, least=1, most=MAX_PAGE)
     with visit.service.database.read() as connection:
         total, shown = repositories.search(
             connection,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
+from ciguard.serve.results.queries import query_number
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 
@@ -60,7 +61,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
         UsageError: the query is invalid.
     """
     branch = visit.query.get("branch", "")[:256]
-    pull_request = visit.number("pull_request", 0, least=0, most=2**31 - 1) or None
+    pull_request = query_number(visit.query, "pull_request", 0, least=0, most=2**31 - 1) or None
     before = _parse_before(visit.query.get("before", ""))
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.serve.results.parquet_columns import DAY_MS
-from ciguard.serve.results.queries import RANKING_COLUMNS
+from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def slowest_page(visit: Visit) -> SlowestPage:
         UsageError: the query is invalid.
         RemoteError: results cannot be read.
     """
-    by = visit.choice("by", RANKING_COLUMNS, "time")
+    by = query_choice(visit.query, "by", RANKING_COLUMNS, "time")
     repository, days, from_ms = _period(visit)
     ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
     return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
@@ -97,7 +97,7 @@ def flaky_page(visit: Visit) -> FlakyPage:
 
 def _period(visit: Visit) -> tuple[Repository, int, int]:
     """Return the repository, the number of days of the query, and their start."""
-    days = visit.number("days", DAYS, least=1, most=MAX_DAYS)
+    days = query_number(visit.query, "days", DAYS, least=1, most=MAX_DAYS)
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)
     return repository, days, max(0, visit.now_ms - days * DAY_MS)

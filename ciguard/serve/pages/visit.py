@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlencode
 
-from ciguard.errors import UsageError
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
@@ -104,32 +103,6 @@ class Visit:
         if run is None:
             raise PageNotFound
         return repository, run
-
-    def number(self, name: str, default: int, *, least: int, most: int) -> int:
-        """Return a number of the query.
-
-        Raises:
-            UsageError: the text is no number, or out of bounds.
-        """
-        text = self.query.get(name, "")
-        if not text:
-            return default
-        if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:  # noqa: PLR2004
-            return int(text)
-        what = f"expected a whole number from {least} to {most}, found {text[:80]!r}"
-        raise UsageError(what, where=name, fix=f"leave {name} out of the address")
-
-    def choice(self, name: str, choices: Mapping[str, object], default: str) -> str:
-        """Return a word of the query.
-
-        Raises:
-            UsageError: the word is not one of the choices.
-        """
-        text = self.query.get(name, "") or default
-        if text not in choices:
-            what = f"expected one of {', '.join(choices)}, found {text[:80]!r}"
-            raise UsageError(what, where=name, fix=f"leave {name} out of the address")
-        return text
 
 
 def make_visit(request: Request, service: Service, viewer: Viewer, form: Format) -> Visit:

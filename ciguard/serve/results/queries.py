@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.errors import UsageError, combine
+from ciguard.errors import UsageError
 from ciguard.serve.results.rows import OUTCOME_CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-PAGE_SIZES: Final = (25, 100, 500, 1000)
+PAGE_SIZES: Final = ("25", "100", "500", "1000")
 MAX_PAGE: Final = 100_000
 MAX_TEXT: Final = 500  # characters of a search
 _TEXTS: Final = ("text", "suite", "variant", "shard")
@@ -36,6 +36,7 @@ SORT_COLUMNS: Final = {
     "peak-delta": "peak_delta_bytes",
     "shard": "shard",
 }
+_SORTS: Final = (*SORT_COLUMNS, *(f"-{name}" for name in SORT_COLUMNS))
 _OF_RUN: Final = (
     "repository_id = $repository_id AND run_id = $run_id AND run_attempt = $run_attempt"
 )
@@ -220,45 +221,51 @@ def parse_filters(query: Mapping[str, str]) -> ResultFilters:
     `page` and `size`.
 
     Raises:
-        UsageError: all mistakes.
+        UsageError: the first mistake.
     """
-    mistakes: list[UsageError] = []
-    filters: dict[str, Any] = {}
-    for name in _TEXTS:
-        if query.get(name) or (name != "text" and name in query):
-            filters[name] = query[name]
-            if len(query[name]) > MAX_TEXT:
-                mistakes.append(UsageError(f"expected at most {MAX_TEXT} characters", where=name))
-    if outcome := query.get("outcome"):
-        filters["outcome"] = outcome
-        if outcome not in OUTCOME_CODES:
-            mistakes.append(_expected("outcome", " or ".join(OUTCOME_CODES), outcome))
-    if sort := query.get("sort"):
-        filters["sort"] = sort.removeprefix("-")
-        filters["is_descending"] = sort.startswith("-")
-        if filters["sort"] not in SORT_COLUMNS:
-            names = ", ".join(SORT_COLUMNS)
-            mistakes.append(_expected("sort", f"one of {names}, or one with - before it", sort))
-    filters["page"] = _number(query, "page", 1, mistakes)
-    if not 1 <= filters["page"] <= MAX_PAGE:
-        mistakes.append(_expected("page", f"a number from 1 to {MAX_PAGE}", query["page"]))
-    filters["page_size"] = _number(query, "size", 100, mistakes)
-    if filters["page_size"] not in PAGE_SIZES:
-        mistakes.append(
-            _expected("size", f"one of {', '.join(map(str, PAGE_SIZES))}", query["size"])
-        )
-    if mistakes:
-        raise combine(mistakes)
-    return ResultFilters(**filters)
+    given = (name for name in _TEXTS if query.get(name) or (name in query and name != "text"))
+    texts = {name: query[name] for name in given}
+    for name, text in texts.items():
+        if len(text) > MAX_TEXT:
+            raise UsageError(f"expected at most {MAX_TEXT} characters", where=name)
+    sort = query_choice(query, "sort", _SORTS, "-outcome")
+    return ResultFilters(
+        **texts,
+        outcome=query_choice(query, "outcome", OUTCOME_CODES, "") or None,
+        sort=sort.removeprefix("-"),
+        is_descending=sort.startswith("-"),
+        page=query_number(query, "page", 1, least=1, most=MAX_PAGE),
+        page_size=int(query_choice(query, "size", PAGE_SIZES, "100")),
+    )
 
 
-def _number(query: Mapping[str, str], name: str, default: int, mistakes: list[UsageError]) -> int:
-    text = query.get(name) or str(default)
-    if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PAGE)):
+def query_number(
+    query: Mapping[str, str], name: str, default: int, *, least: int, most: int
+) -> int:
+    """Return a number of the query of a URL.
+
+    Raises:
+        UsageError: the text is no number, or out of bounds.
+    """
+    text = query.get(name, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:  # noqa: PLR2004
         return int(text)
-    mistakes.append(_expected(name, "a whole number", text))
-    return default
+    what = f"expected a whole number from {least} to {most}, found {text[:80]!r}"
+    raise UsageError(what, where=name, fix=f"leave {name} out of the address")
 
 
-def _expected(name: str, what: str, found: str) -> UsageError:
-    return UsageError(f"expected {what}, found {found[:80]!r}", where=name)
+def query_choice(
+    query: Mapping[str, str], name: str, choices: Collection[str], default: str
+) -> str:
+    """Return a word of the query of a URL.
+
+    Raises:
+        UsageError: the word is not one of the choices.
+    """
+    text = query.get(name, "")
+    if text and text not in choices:
+        what = f"expected one of {', '.join(choices)}, found {text[:80]!r}"
+        raise UsageError(what, where=name, fix=f"leave {name} out of the address")
+    return text or default

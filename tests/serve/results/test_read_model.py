@@ -110,14 +110,12 @@ def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
     ("query", "message"),
     [
         ({"sort": "wall_us; --"}, "sort: expected one of name, .* found 'wall_us; --'"),
-        ({"outcome": "bad"}, "outcome: expected skipped or .* found 'bad'"),
-        ({"page": "0"}, "page: expected a number from 1 to 100000, found '0'"),
-        ({"page": "-1"}, "page: expected a whole number, found '-1'"),
+        ({"outcome": "bad"}, "outcome: expected one of skipped, .* found 'bad'"),
+        ({"page": "0"}, "page: expected a whole number from 1 to 100000, found '0'"),
         ({"page": "9" * 50}, "page: expected a whole number"),
         ({"size": "7"}, "size: expected one of 25, 100"),
-        ({"size": "\u0661"}, "size: expected a whole number"),
+        ({"size": "\u0661"}, "size: expected one of 25, 100"),
         ({"text": "x" * 501}, "text: expected at most 500 characters"),
-        ({"page": "a", "sort": "b"}, "2 problems"),
     ],
 )
 def test_a_bad_filter_is_refused_in_words(query: dict[str, str], message: str) -> None:
