@@ -76,6 +76,28 @@ class CheckedObject:
     bytes: int
 
 
+def compare_content(
+    objects: ObjectStore, wanted: CheckedObject, copy: BinaryIO | None = None
+) -> None:
+    """Read an object from the store, compare its SHA-256, and write its copy if wanted.
+
+    Raises:
+        DamagedObject: the object is missing, or has another SHA-256.
+        StorageError: the store cannot be reached.
+    """
+    digest = hashlib.sha256()
+    try:
+        for chunk in objects.chunks(wanted.name):
+            digest.update(chunk)
+            if copy is not None:
+                copy.write(chunk)
+    except NoSuchObject as error:
+        raise DamagedObject(wanted.name, "the object is missing") from error
+    if digest.hexdigest() != wanted.sha256:
+        what = f"its SHA-256 is {digest.hexdigest():.12}..., stored: {wanted.sha256:.12}..."
+        raise DamagedObject(wanted.name, what)
+
+
 class _Checked(NamedTuple):
     """A file whose SHA-256 was compared, with its `_version` at that time."""
 
@@ -166,31 +188,17 @@ class ObjectCache:
         local = self._objects.local_path(wanted.name)
         if local is not None:
             before = _version(local)  # a change during the comparison causes another one
-            self._compare(wanted, None)
+            compare_content(self._objects, wanted)
             return _Checked(local, before)
         copy = self._folder / wanted.name.replace("/", "~")  # no name of an object has a tilde
         partial = self._folder / f"{uuid.uuid4().hex}.partial"
         try:
             with explain(str(self._folder)), partial.open("xb") as stream:
-                self._compare(wanted, stream)
+                compare_content(self._objects, wanted, stream)
             partial.replace(copy)
         finally:
             partial.unlink(missing_ok=True)
         return _Checked(copy, _version(copy))
-
-    def _compare(self, wanted: CheckedObject, copy: BinaryIO | None) -> None:
-        """Read an object from the store, compare its SHA-256, and write its copy if wanted."""
-        digest = hashlib.sha256()
-        try:
-            for chunk in self._objects.chunks(wanted.name):
-                digest.update(chunk)
-                if copy is not None:
-                    copy.write(chunk)
-        except NoSuchObject as error:
-            raise DamagedObject(wanted.name, "the object is missing") from error
-        if digest.hexdigest() != wanted.sha256:
-            what = f"its SHA-256 is {digest.hexdigest():.12}..., stored: {wanted.sha256:.12}..."
-            raise DamagedObject(wanted.name, what)
 
     def _evict(self) -> None:
         used = sum(map(self._copied_bytes, self._checked))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ciguard.serve.objects import NoSuchObject, ObjectStore
+from ciguard.serve.object_cache import DamagedObject, compare_content
 from ciguard.serve.results import manifest
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
 
@@ -62,9 +62,10 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
         unwritten = tuple(_unwritten(connection))
     problems = _compare_rows(files, run_rows)
     for file in files:
-        problem = _compare_content(objects, file)
-        if problem:
-            problems[file.name] = problem
+        try:
+            compare_content(objects, file.stored)
+        except DamagedObject as error:
+            problems[file.name] = error.what
     damaged = []
     with database.read() as connection:
         for file in files:
@@ -114,15 +115,3 @@ def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> di
         elif file.kind == "by_test" and rows[file.pair, "by_run"] != file.rows:
             problems[file.name] = f"it has {file.rows} rows, {rows[file.pair, 'by_run']} by run"
     return problems
-
-
-def _compare_content(objects: ObjectStore, file: ManifestFile) -> str:
-    digest = hashlib.sha256()
-    try:
-        for chunk in objects.chunks(file.name):
-            digest.update(chunk)
-    except NoSuchObject:
-        return "it is missing"
-    if digest.hexdigest() != file.sha256:
-        return f"its SHA-256 is {digest.hexdigest():.12}..., stored: {file.sha256:.12}..."
-    return ""

@@ -156,7 +156,7 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     found = check(results.database, results.objects)
     problems = {one.file.kind: one.problem for one in found.damaged}
     assert set(problems) == {"arrival", "by_test"}
-    assert problems["by_test"] == "it is missing"
+    assert problems["by_test"] == "the object is missing"
     assert problems["arrival"].startswith("its SHA-256 is ")
     lost = remove_damaged(results.database, found.damaged)
     assert len(lost) == RUNS + 1
