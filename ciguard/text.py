@@ -73,11 +73,16 @@ def one_line(text: str, width: int = 200) -> str:
     """
     if len(text) > 2 * width:  # cut before the conversion, which is slow, and again after it
         text = f"{text[:width]}{text[-width:]}"
-    plain = text if text.isprintable() else "".join(map(_visible, text))
+    plain = spell_out(text)
     if len(plain) <= width:
         return plain
     tail = width // 3
     return f"{plain[: width - tail - 3]}...{plain[-tail:]}"
+
+
+def spell_out(text: str) -> str:
+    """Spell out the characters of a text that are not printable."""
+    return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:

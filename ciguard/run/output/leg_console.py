@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.model.execution import WORDS
 from ciguard.model.jobs import is_github_actions
-from ciguard.text import ID_WIDTH, annotation, count_of, one_line, unit_name
+from ciguard.text import ID_WIDTH, annotation, count_of, one_line, spell_out, unit_name
 
 if TYPE_CHECKING:
     from typing import Optional, Protocol, Tuple
@@ -87,7 +87,7 @@ class Console:
     def print_line(self, text: str) -> None:
         """Print one line of the leg; characters that are not printable are escaped."""
         # A test's id may hold a lone surrogate, which no encoding carries.
-        self._output.put("line", f"{_visible(text)}\n".encode("utf-8", "backslashreplace"))
+        self._output.put("line", f"{spell_out(text)}\n".encode("utf-8", "backslashreplace"))
 
     def print_reason(self, what: str, reason: str) -> None:
         """Print `what`, which ends with an id to copy, and its reason; a long one on more lines."""
@@ -95,7 +95,7 @@ class Console:
         if not reason or len(line) > COLUMNS:
             self.print_line(f"  {what}")
             margin = " " * 4
-            for text in textwrap.wrap(_visible(reason), COLUMNS, initial_indent=margin,
+            for text in textwrap.wrap(spell_out(reason), COLUMNS, initial_indent=margin,
                                       subsequent_indent=margin, break_long_words=False,
                                       break_on_hyphens=False):  # fmt: skip
                 self.print_line(text)
@@ -232,15 +232,6 @@ def _notes(verdict: LegVerdict, copied_files: int | None) -> str:
     if verdict.unexplained:
         notes += f"; {count_of(verdict.unexplained, 'process')} failed without a failed result"
     return notes
-
-
-def _visible(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def _first_line(message: str | None) -> str:
