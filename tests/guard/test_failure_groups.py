@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Failure, Hotspot
 from ciguard.model import Result, Suite
 from ciguard.render.variant_groups import fingerprint
-from ciguard.text import distinct_lines
 
 NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
    at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
@@ -181,26 +179,6 @@ def test_hotspots_by_class_or_file() -> None:
         Hotspot("[unknown] x", failures=1),
         Hotspot("a.py", failures=1),
     )
-
-
-def test_long_class_names_have_distinct_labels() -> None:
-    """Names are grouped whole; the table shows them cut, and each row differently."""
-    classes = [
-        f"Company.Product.Subsystem.Integration.{kind}.WithADatabaseAndAQueueAndASearchIndexTests"
-        for kind in ("Orders", "Returns", "Invoices")
-    ]
-    units = tuple(f"{name}.{method}" for name in classes for method in ("Adds", "Removes"))
-    world = World(
-        plan=replace(make_plan({"01": units}), suites={"": Suite("command", ("./test",))})
-    )
-    world.legs = {"01": make_leg(world.plan, "01")}
-    for unit in units:
-        world.result("01", unit, outcome="failed", message="no")
-    verdict = world.prove()
-    assert [(one.name, one.total) for one in verdict.hotspots] == [
-        (name, 2) for name in sorted(classes)
-    ]
-    assert len({*distinct_lines([one.name for one in verdict.hotspots], 44)}) == 3
 
 
 def test_totals_of_a_large_failing_run() -> None:

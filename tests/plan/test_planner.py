@@ -285,12 +285,6 @@ def test_suites_that_share_a_pool_share_shards() -> None:
     assert set(plan.suites) == {"a", "b"}
 
 
-def test_split_files_are_listed() -> None:
-    made = planned({f"f.py::t{number}": 1.0 for number in range(8)}, shards=2, group="file")
-    assert made.split == ("f.py",)
-    assert planned({"f.py::t": 1.0}, shards=1, group="file").split == ()
-
-
 def test_files_are_not_split_for_an_infeasible_target() -> None:
     walls_s = {f"f{file}.py::t{number}": 10.0 for file in range(300) for number in range(10)}
     made = planned(walls_s, target_wall_s=20.0, group="file")
@@ -308,13 +302,6 @@ def test_files_are_split_only_as_far_as_the_target_requires() -> None:
     tighter = planned(walls_s, target_wall_s=180.0, group="file")
     assert [shard.predicted.wall_s for shard in tighter.plan.shards] == [150.0, 150.0]
     assert tighter.split == ("f2.py",)
-
-
-def test_files_stay_together() -> None:
-    walls_s = {f"{file}.py::t{number}": 1.0 for file in "abcdef" for number in range(4)}
-    plan = planned(walls_s, shards=2, group="file").plan
-    places = [{unit.unit[0] for unit in shard.units} for shard in plan.shards]
-    assert places[0] & places[1] == set()
 
 
 def test_plan_id_matches_the_file() -> None:
