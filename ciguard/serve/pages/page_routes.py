@@ -119,21 +119,6 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
     return partial(_in_thread, form=form, action=answer)
 
 
-def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]]:
-    """Make the endpoint of a repository, also of a name such as "octo-org/data.json"."""
-
-    def answer(visit: Visit) -> Response:
-        try:
-            view = repository_page(visit)
-        except PageNotFound:
-            visit.request.path_params["name"] += f".{form}"
-            visit = replace(visit, format="html", path=visit.request.url.path)
-            view = repository_page(visit)
-        return render_page(visit, view)
-
-    return partial(_in_thread, form=form, action=answer)
-
-
 async def _in_thread(request: Request, form: Format, action: Respond) -> Response:
     threads: PageThreads = request.app.state.page_threads
     return await threads.answer(respond, request, form, action)
@@ -161,9 +146,7 @@ def _routes() -> list[Route]:
     routes.append(Route(WORK, try_again_endpoint, methods=["POST"]))
     for path, build in PAGES.items():
         for form, suffix in SUFFIXES.items():
-            if path == REPOSITORY and suffix:
-                routes.append(Route(path + suffix, repository_endpoint(form)))
-            elif path != "/index" or suffix:
+            if path != "/index" or suffix:
                 routes.append(Route(path + suffix, page_endpoint(build, form)))
     routes.append(Route("/{path:path}", no_page_endpoint))
     return routes

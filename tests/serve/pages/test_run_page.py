@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
 
 from ciguard.serve.pages.page_formats import FILTERS
-from ciguard.serve.state import repositories, schema
-from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
@@ -119,23 +118,6 @@ def test_page_beyond_the_end_says_so(local: AsgiClient) -> None:
 )
 def test_unknown_run_is_404(local: AsgiClient, path: str) -> None:
     assert local.get(f"/{SHOP.full_name}{path}").status_code == 404
-
-
-def test_repository_whose_name_ends_like_a_format_has_a_page(
-    filled: Site, local: AsgiClient
-) -> None:
-    found = Repository(14, "octo-org/data.json", is_private=False)
-    with filled.service.database.write() as connection:
-        repositories.upsert(connection, [found])
-    page = local.get("/octo-org/data.json")
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert 'href="/octo-org/data.json.json"' in page.text
-    assert local.get("/octo-org/data.json.json").json()["repository"] == "octo-org/data.json"
-    assert local.get("/octo-org/shop.json").json()["repository"] == SHOP.full_name
-    assert local.get("/octo-org/none.json").json()["status"] == 404
-    with filled.service.database.write() as connection:
-        repositories.remove(connection, [found.id])
-        repositories.delete(connection, found.id)
 
 
 def test_run_that_was_not_judged_has_no_comparison(local: AsgiClient) -> None:
