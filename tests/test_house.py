@@ -163,9 +163,8 @@ def test_makefile_checks_every_leg_file_with_vermin() -> None:
 
 # Lines that git knows of; each issue raises a ceiling by its own budget at the most.
 CEILINGS = [
-    # 360 and 335 lines more than "Memory" may add (600, 900): to be won back before it is done.
-    (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 89_064),
-    (("tests",), "py", 83_187),
+    (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 88_704),
+    (("tests",), "py", 82_852),
 ]
 
 

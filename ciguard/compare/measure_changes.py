@@ -531,19 +531,8 @@ def judge_gpu_memory(
     effects = _memory_effects(past, medians(_memory_logs(past)))
     after = effects(np.where(comparable, run.measured(name), np.nan))
     repeated = None if previous is None else effects(previous[name])
-    floor = MEMORY_THRESHOLDS
-    return classify(
-        CaseInput(
-            run,
-            name,
-            after,
-            repeated,
-            floor,
-            floor,
-            baseline_extremes=past,
-            unjudged={-1: table.holds_paid_once},
-        )
-    )
+    floor, unjudged = MEMORY_THRESHOLDS, {-1: table.holds_paid_once}
+    return classify(CaseInput(run, name, after, repeated, floor, floor, past, unjudged=unjudged))
 
 
 def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:

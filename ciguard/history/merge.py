@@ -42,9 +42,10 @@ from ciguard.history.query import count_values, join_counts
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
+from ciguard.model.record import largest_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -93,10 +94,6 @@ def _max_known(a: Any, b: Any) -> Any:
     return max((item for item in (a, b) if item is not None), default=None)
 
 
-def _max_by_device(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    return {device: max(a.get(device, 0), b.get(device, 0)) for device in sorted({*a, *b})}
-
-
 def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     """Return the leg of the newer attempt; join two parts of one attempt."""
     if a.run_attempt != b.run_attempt:
@@ -108,7 +105,7 @@ def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     return replace(
         base,
         **{name: _max_known(getattr(a, name), getattr(b, name)) for name in _LARGEST_OF_PARTS},
-        gpu_bytes=_max_by_device(a.gpu_bytes or {}, b.gpu_bytes or {}) or None,
+        gpu_bytes=largest_by_gpu((a.gpu_bytes or {}, b.gpu_bytes or {})) or None,
         overheads=base.overheads or other.overheads,
         lost_units=() if base.complete else tuple(sorted({*a.lost_units, *b.lost_units})),
     )

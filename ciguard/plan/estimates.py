@@ -221,30 +221,22 @@ def split_process_starts(
 
 def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpread:
     """Return the spread of the units' own peaks, else one around the planned peaks."""
-    peaks = _likely_peaks(observations)
+    peaks, lower = largest_peaks(observations), observations.lower_bound_bytes
+    if lower is not None and observations.upper_bound_bytes is not None:
+        # The upper bound of a short file is often the peak of the file before it.
+        has_both = ~(np.isnan(observations.upper_bound_bytes) | np.isnan(lower))
+        peaks = np.where(has_both, lower, peaks)
     mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
-    if observations.lower_bound_bytes is not None:
+    if lower is not None:
         # With children, samples miss the peak in most runs: the largest is the nearest to it.
-        lower = observations.lower_bound_bytes
         (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), len(peak_bytes))
         mean = np.where(unmeasured, mean, np.fmax(mean, largest))
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
     mean = np.where(unmeasured, planned, mean)
     variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
     return MemorySpread(mean, variance)
-
-
-def _likely_peaks(observations: Observations) -> Floats:
-    """Return the exact peak delta of each row, else its lower bound, else its upper one.
-
-    The upper bound of a short file is often the peak of the file before it.
-    """
-    peaks, lower = largest_peaks(observations), observations.lower_bound_bytes
-    if lower is None or observations.upper_bound_bytes is None:
-        return peaks
-    return np.where(np.isnan(observations.upper_bound_bytes) | np.isnan(lower), peaks, lower)
 
 
 def largest_peaks(observations: Observations) -> Floats:

@@ -72,22 +72,19 @@ class PastShards:
     shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     files: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    @property
-    def members(self) -> list[list[int]]:
-        """The positions of the units of each shard, in order."""
-        return [
-            np.unique(self.unit[self.shard == place]).tolist() for place in range(len(self.kinds))
-        ]
-
     def correction(
         self, kind: Kind, units: NDArray[np.bool_], simulated_bytes: Sequence[float]
     ) -> Correction:
         """Return the correction of a shard with these units.
 
         Args:
-            simulated_bytes: peak of each past shard.
+            simulated_bytes: peak of each past shard; 0 if none of its units exists.
         """
-        alike = [place for place, other in enumerate(self.kinds) if other == kind]
+        alike = [
+            place
+            for place, other in enumerate(self.kinds)
+            if other == kind and simulated_bytes[place]
+        ]
         if not alike:
             return UNCORRECTED
         count, files = len(self.kinds), int(self.files.max(initial=-1)) + 1
@@ -179,10 +176,12 @@ def predict_memory(
         units = tuple(planned[member] for member in members)
         return moments_of_leg(replace(shard, units=units), suites, memory.take(members))
 
-    past_bytes = [
-        float(simulate(like[pool], members).held_bytes.max()) if pool in like and members else 1.0
-        for (pool, _), members in zip(past.kinds, past.members, strict=True)
-    ]
+    past_bytes = []
+    for place, (pool, _) in enumerate(past.kinds):
+        members = np.unique(past.unit[past.shard == place]).tolist()
+        is_known = members and pool in like
+        moments = simulate(like[pool], members) if is_known else None
+        past_bytes.append(0.0 if moments is None else float(moments.held_bytes.max()))
     predicted, budgets, legs = [], [], []
     for shard in shards:
         if all(unit.peak_delta_bytes is None for unit in shard.units):

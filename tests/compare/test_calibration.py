@@ -34,11 +34,6 @@ def at_least(rate: float, trials: int) -> int:
     return math.floor(trials * rate - 3.09 * math.sqrt(trials * rate * (1 - rate)))
 
 
-def test_binomial_limits() -> None:
-    assert at_most(0.2, 10) == 8
-    assert at_least(0.5, 100) == 34
-
-
 def test_few_pull_requests_meet_false_alarm_and_power_limits() -> None:
     same = score(pulls=6, tests=600, runs=20, growth=0.0)
     assert same.false_durations <= at_most(0.2, same.pulls)
@@ -78,7 +73,6 @@ def test_memory_that_a_process_pays_once_is_no_loss_of_a_test(
             confirmed += bool(head.memory.of_tier("confirmed"))
             assert head.memory.paid_once
             unchanged += bool(head.memory.losses or head.durations.listed)
-            # The process after a death pays all again; the test that died has no value.
             head = compare_run(suite.run(22, crash=50 + 10 * n), None, bases, previous=previous)
             crashed += bool(head.memory.losses or head.durations.listed)
             test, mib = (0, 60.0) if n % 2 else (10 + n, 100.0)

@@ -298,7 +298,6 @@ def test_gpu_memory_and_swap_of_a_run_are_judged() -> None:
     moved = compare_run(on_gpu(20, gpu_mib={"0": 1000, "2": 5000}), None, bases)
     assert not moved.growths, "the same memory on another device"
     new = compare_run(on_gpu(20, gpu_mib={"0": 1000, "1": 5000, "2": 900}), None, bases)
-    assert len(new.growths) == 1
     assert "memory of GPU 2: suspect (0 B -> 900 MiB, n=12)" in headline(new).text
 
 

@@ -180,12 +180,6 @@ def test_intervals_that_may_overlap_are_no_change(
     assert not compare_run(interval_run(20, *candidate), None, bases).memory.losses
 
 
-def test_interval_is_shown_without_a_verdict_from_two_runs() -> None:
-    bases = [interval_run(n) for n in range(2)]
-    found = compare_run(interval_run(20, 120.6, 130), None, bases)
-    assert names(found.memory.losses) == ["unjudged a"]
-
-
 @pytest.mark.parametrize("before", [60, None])
 def test_larger_sample_with_child_processes_is_a_loss(before: float | None) -> None:
     def exact(run_id: int, lower: float | None) -> Run:

@@ -131,7 +131,3 @@ def test_undated_and_huge_runs_are_counted_without_time_and_name() -> None:
     history = reduce(merge, map(one, range(1, 22)), history)
     assert facts(history)["a"]["runs"] == 22
     assert encode(decode(encode(history), "x")) == encode(history)
-
-
-def test_young_history_has_no_counts() -> None:
-    assert reduce(merge, map(one, range(1, 21))).older is None
