@@ -78,9 +78,8 @@ class BaselineMatrix:
         other_standing: by case, number of values left out, as their test had another standing in
             its process: what a process pays once falls to the test that begins it.
         holds_paid_once: cases with fewer than 3 values of their standing, whose baseline therefore
-            also holds values with what a process pays once. These are too large, if anything, so
-            only a loss can be judged.
-        has_sampled_children: cases with baseline peaks that are samples with child processes, which
+            also holds larger values, with what a process pays once: only a loss can be judged.
+        with_children: by case, number of baseline peaks that are samples with child processes. They
             may miss a child: only a loss of memory can be judged.
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
@@ -104,7 +103,7 @@ class BaselineMatrix:
     other_method: Integers
     other_standing: Integers
     holds_paid_once: Flags
-    has_sampled_children: Flags
+    with_children: Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,10 +268,9 @@ def _to_matrix(
         ),
         other_standing=np.bincount(rows.key[~similar], minlength=count),
         holds_paid_once=holds_paid_once,
-        has_sampled_children=np.bincount(
+        with_children=np.bincount(
             rows.key[rows.numbers["peak_lower_bytes"] >= peaks], minlength=count
-        )
-        > 0,
+        ),
     )
 
 

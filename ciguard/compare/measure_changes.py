@@ -195,6 +195,7 @@ class Effects:
         is_sure = sign * self.z > floor.z
         if is_bound is not None:
             is_sure |= is_bound
+            is_sure &= ~is_bound | (np.abs(self.after - self.before) >= MIN_BOUND_BYTES)
         significant: Flags = (
             self.exceeds_thresholds(floor, sign) & is_sure & (self.n >= MIN_BASELINE_RUNS)
         )
@@ -378,8 +379,11 @@ LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verdict
 DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
+# Between bounds: a unit's start may hold what the one before it added in the last 40 ms.
+MIN_BOUND_BYTES: Final = 16 * MIB
+# A short child process is in a sample by chance: a smaller one seldom seen before is no loss.
+MIN_NEW_CHILD_BYTES: Final = 64 * MIB
 MIN_JUMP_BYTES: Final = MIB
-MIN_LARGER_S: Final = 1.0  # than the longest jump of the baseline, where the order differs
 SELDOM: Final = 5  # a test that jumps in more than a fifth of its values has two modes
 
 
@@ -424,7 +428,7 @@ def judge_durations(
     excess = np.exp(baseline.log_wall) - usual[:, None]
     jumps = excess >= np.fmax(LARGE_DURATION.amount, LARGE_DURATION.ratio * usual)[:, None]
     reordered, after_death = _in_other_order(run, table, number)
-    above = effects.after - effects.before >= _largest_jump(excess, jumps, number) + MIN_LARGER_S
+    above = effects.after - effects.before >= _largest_jump(excess, jumps, number) + 1.0
     judged = ~after_death & (above | ~reordered)
     # Uncorrected as well: a leg whose tests all take three times as long looks like a slow runner.
     measured = replace(effects, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
@@ -506,7 +510,7 @@ def judge_memory(
 
     worse = inputs(1)
     paid_once = _paid_once(worse, table)
-    unjudged = {1: paid_once, -1: table.holds_paid_once | table.has_sampled_children}
+    unjudged = {1: paid_once, -1: table.holds_paid_once | (table.with_children > 0)}
     better = worse if table.peak_bounds is None else inputs(-1)
     verdict = classify(replace(worse, unjudged=unjudged), replace(better, unjudged=unjudged))
     few = ~np.isnan(worse.numbers.after) & (worse.numbers.n < MIN_BASELINE_RUNS)
@@ -582,19 +586,23 @@ def _largest_jump(excess: Floats, jumps: Flags, number: NDArray[np.int64]) -> fl
 
 
 def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
-    """Select the losses of memory that a process may pay once, for an import or a cache.
+    """Select the losses of memory that a process may pay once, or that may be chance.
 
     In another order a loss is a test's own only if it exceeds the largest jump in the baseline, as
     a whole or in the part that the test did not retain: imports and caches stay. After a death no
-    loss in its process is judged: that process pays all again.
+    loss in its process is judged: that process pays all again. Nor is that of a small child process
+    that samples seldom saw before.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
-    reordered, after_death = _in_other_order(run, table, numbers.n)
+    reordered, unjudged = _in_other_order(run, table, numbers.n)
     with np.errstate(invalid="ignore"):
         losses = numbers.is_significant(floor, 1, inputs.baseline_extremes, inputs.is_bound)
+        is_new = run.measured("peak_lower_bytes") >= run.peak_delta_bytes
+        is_new &= table.with_children < MIN_BASELINE_RUNS
+        unjudged |= is_new & (numbers.after - numbers.before < MIN_NEW_CHILD_BYTES)
         within = losses & reordered
         if not within.any():
-            return within
+            return losses & unjudged
         excess = table.peak_delta_bytes - numbers.before[:, None]
         jumps = excess >= MIN_JUMP_BYTES
         parts = [(excess, numbers.after - numbers.before)]
@@ -604,7 +612,7 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
             parts.append((excess - (kept - usual[:, None]), own))
         for past, now in parts:
             within &= ~(now >= _largest_jump(past, jumps, numbers.n) + floor.amount)
-    return within | (losses & after_death)
+    return within | (losses & unjudged)
 
 
 def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:

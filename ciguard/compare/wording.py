@@ -11,12 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.compare.listed_changes import is_counted
-from ciguard.compare.measure_changes import (
-    MEASURE_NOUN,
-    NO_GPU_MEMORY,
-    CaseChange,
-    MeasureVerdict,
-)
+from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO

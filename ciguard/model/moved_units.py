@@ -229,9 +229,8 @@ class ShardMoves:
     Attributes:
         units_in: number of units of other shards that the leg ran.
         units_out: number of its units that other legs ran.
-        own_s: wall times of the part that cannot move, divided by the leg's processes.
-        own_blocks_s: wall times of its own blocks, divided by the leg's processes.
-        in_s, out_s: the same for the units that moved; None if one was not measured.
+        in_s, out_s: wall times of the units that moved, divided by the leg's processes; None if one
+            was not measured.
         wall_s: wall time; None if the leg did not end by itself.
         static_s: wall time that the leg would have had without moves; None if unknown.
         requests: number of requests for a block.
@@ -242,8 +241,6 @@ class ShardMoves:
     shard: str
     units_in: int = 0
     units_out: int = 0
-    own_s: float = 0.0
-    own_blocks_s: float = 0.0
     in_s: float | None = 0.0
     out_s: float | None = 0.0
     wall_s: float | None = None
@@ -350,13 +347,9 @@ def _leg_moves(
 ) -> ShardMoves:
     """Add up the moves of one leg; `walls_s` are of all units that it ran."""
     share = max(1, shard.processes)
-    own_s, blocks_s = (
-        round(math.fsum(walls_s.get(unit.key) or 0.0 for unit in units) / share, DIGITS)
-        for units in (shard.units[: shard.own_count], shard.units[shard.own_count :])
-    )
     in_s = _sum_known([walls_s[key] for key in units_in], share)
     out_s = _sum_known(walls_out_s, share)
-    moves = ShardMoves(shard.key, len(units_in), len(walls_out_s), own_s, blocks_s, in_s, out_s)
+    moves = ShardMoves(shard.key, len(units_in), len(walls_out_s), in_s, out_s)
     if record is None:
         return moves
     waits = _Waits(record)

@@ -2,10 +2,10 @@
 
 A limit acts on all processes of a shard. What no test's own peak contains (children that outlive
 their test, caches, modules that only some order of tests imports) shows there. So the plan learns
-from measured peak / simulated peak of recent legs of the same suites on the same pool, which are
-simulated from today's estimates: so the second plan of a suite is corrected already. A leg that ran
-the same units of the same files counts most: what a process imports, builds or starts beside its
-tests is often in one shard only.
+from measured peak / simulated peak of recent legs of the same suites on the same pool. These are
+simulated from what their units took there, so that a unit's own variation is no correction of other
+shards. A leg that ran the same units of the same files counts most: what a process imports, builds
+or starts beside its tests is often in one shard only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.history.query import leg_positions
+from ciguard.history.query import all_legs, leg_positions
 from ciguard.plan.risk import Moments, UnitMemory, any_overrun_probability, moments_of_leg
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     Kind = tuple[str, frozenset[tuple[str, str]]]
 
 MAX_LEGS: Final = 20  # newest legs of a kind that count
-AGE_WEIGHT: Final = 0.7  # of a leg beside one of the next run
 # Weight in legs, and value, of the spread that a kind has before it is measured.
 PRIOR_LEGS: Final = 4
 PRIOR_SPREAD: Final = 0.05
@@ -60,17 +59,25 @@ class PastShards:
     """Recent shards with a measured peak, the newest first.
 
     Attributes:
-        ages: by shard, number of newer runs.
         unit, shard: positions of a unit and of a shard that ran it, for each such pair.
+        unit_bytes: what the unit took there; NaN if not measured.
         files: number of the file of each unit.
     """
 
     kinds: Sequence[Kind] = ()
     peaks_bytes: Sequence[int] = ()
-    ages: Sequence[int] = ()
     unit: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unit_bytes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     files: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def units_of(self, place: int) -> tuple[list[int], NDArray[np.float64]]:
+        """Return the positions of the units of a shard, in order, and what each took there."""
+        rows = self.shard == place
+        members, index = np.unique(self.unit[rows], return_inverse=True)
+        peaks = np.full(len(members), np.nan)
+        np.fmax.at(peaks, index, self.unit_bytes[rows])
+        return members.tolist(), peaks
 
     def correction(
         self, kind: Kind, units: NDArray[np.bool_], simulated_bytes: Sequence[float]
@@ -96,7 +103,6 @@ class PastShards:
         shared = shared * both.sum(axis=1) / np.maximum(either.sum(axis=1), 1)
         # Squared, so that the shard's own past outweighs the sum of the others.
         weights = np.square(shared / shared.max()) if shared.any() else np.ones(len(alike))
-        weights *= AGE_WEIGHT ** np.array(self.ages)[alike]
         ratios = np.array(self.peaks_bytes)[alike] / np.array(simulated_bytes)[alike]
         return correction_of(np.log(ratios), weights)
 
@@ -115,24 +121,22 @@ def read_past_shards(
     """
     numbers: dict[str | None, int] = {}
     files = np.array([numbers.setdefault(name, len(numbers)) for name in file_names], np.int64)
-    legs = [
-        (len(history.runs) - number, leg)
-        for number, run in enumerate(history.runs, 1)
-        for leg in run.legs
-    ]
+    legs = all_legs(history)
     kinds: list[Kind] = []
-    peaks_bytes, ages, shard_of_leg = [], [], np.full(len(legs), -1, np.int64)
-    for place, (age, leg) in reversed(list(enumerate(legs))):
+    peaks_bytes, shard_of_leg = [], np.full(len(legs), -1, np.int64)
+    for place, leg in reversed(list(enumerate(legs))):
         kind = leg.runner.pool, frozenset((cost.suite, cost.variant) for cost in leg.overheads)
         if leg.complete and leg.peak_bytes and kinds.count(kind) < MAX_LEGS:
             shard_of_leg[place] = len(kinds)
             kinds.append(kind)
             peaks_bytes.append(leg.peak_bytes)
-            ages.append(age)
     unit = unit_of_key[history.values.key]
     shard = shard_of_leg[leg_positions(history, history.values)]
     known = (unit >= 0) & (shard >= 0)
-    return PastShards(kinds, peaks_bytes, ages, unit[known], shard[known], files)
+    values = history.values
+    unit_bytes = np.fmax(values.peak_delta_bytes, values.peak_lower_bytes)[known]
+    unit_bytes = np.where(np.isnan(unit_bytes), values.peak_upper_bytes[known], unit_bytes)
+    return PastShards(kinds, peaks_bytes, unit[known], shard[known], unit_bytes, files)
 
 
 def correction_of(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> Correction:
@@ -172,16 +176,17 @@ def predict_memory(
     planned = {position[unit.key]: unit for shard in shards for unit in shard.units}
     like = {shard.pool: shard for shard in shards}
 
-    def simulate(shard: Shard, members: Sequence[int]) -> Moments:
-        units = tuple(planned[member] for member in members)
-        return moments_of_leg(replace(shard, units=units), suites, memory.take(members))
+    def past_moments(like: Shard, members: Sequence[int], peaks: NDArray[np.float64]) -> Moments:
+        units, own = tuple(planned[member] for member in members), memory.take(members)
+        unknown = np.isnan(peaks) | np.isnan(estimates.peak_delta_bytes[members])
+        own = replace(own, peak_bytes=np.where(unknown, own.peak_bytes, peaks))
+        return moments_of_leg(replace(like, units=units), suites, own)
 
     past_bytes = []
     for place, (pool, _) in enumerate(past.kinds):
-        members = np.unique(past.unit[past.shard == place]).tolist()
-        is_known = members and pool in like
-        moments = simulate(like[pool], members) if is_known else None
-        past_bytes.append(0.0 if moments is None else float(moments.held_bytes.max()))
+        members, peaks = past.units_of(place)
+        moments = past_moments(like.get(pool, shards[0]), members, peaks) if members else None
+        past_bytes.append(float(moments.held_bytes.max()) if moments else 0.0)
     predicted, budgets, legs = [], [], []
     for shard in shards:
         if all(unit.peak_delta_bytes is None for unit in shard.units):
@@ -190,7 +195,7 @@ def predict_memory(
         members = [position[unit.key] for unit in shard.units]
         is_member = np.zeros(len(keys), np.bool_)
         is_member[members] = True
-        moments = simulate(shard, members)
+        moments = moments_of_leg(shard, suites, memory.take(members))
         kind = (shard.pool, frozenset(unit.key[:2] for unit in shard.units))
         correction = past.correction(kind, is_member, past_bytes)
         simulated_bytes = float(moments.held_bytes.max())

@@ -162,20 +162,13 @@ def test_shard_is_corrected_by_those_that_loaded_its_files() -> None:
     assert ratio_of(past, "uu-") == pytest.approx((1.2**4 * 1.3) ** (1 / 5))
 
 
-def test_shard_of_an_older_run_counts_less() -> None:
-    rows = {"key": np.array([0, 0], np.int32), "run": np.array([0, 1], np.int32)}
-    codes = {name: np.ones(2, np.uint8) for name in CODES}
-    values = of_columns({**rows, "leg": np.zeros(2, np.int32), **codes})
-    runs = tuple(HistoryRun(n, legs=(leg("a", mib),)) for n, mib in ((1, 120), (2, 130)))
-    history = History(values, keys=(CaseKey("", "", "u0", "u0"),), runs=runs)
-    past = read_past_shards(history, np.zeros(1, np.int64), ["f"])
-    assert ratio_of(past, "u") == pytest.approx((1.2**0.7 * 1.3) ** (1 / 1.7))
-
-
-def test_past_shard_is_simulated_from_the_estimates_of_today() -> None:
-    """One of the tests of a past shard is gone."""
+def test_past_shard_is_simulated_from_what_its_tests_took() -> None:
+    """One of the tests of a past shard is gone, and another one was not measured there."""
     past = past_of([leg("a", 165), leg("b", 510)], {"u0": [0], "u1": [1], "gone": [0]}, units=2)
     expected = 170 * MIB * math.sqrt(165 / 150 * 510 / 170)
     assert predict(shard(50, 70), past)[0].peak_bytes == pytest.approx(expected, rel=1e-6)
+    smaller = replace(past, unit_bytes=np.where(past.unit == 0, 10.0 * MIB, np.nan))
+    expected = 170 * MIB * math.sqrt(165 / 110 * 510 / 170)
+    assert predict(shard(50, 70), smaller)[0].peak_bytes == pytest.approx(expected, rel=1e-6)
     gone = past_of([leg("a", 165)], {"u0": [], "u1": [], "gone": [0]}, units=2)
     assert predict(shard(50, 70), gone)[0].peak_bytes == 170 * MIB
