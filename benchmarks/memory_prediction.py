@@ -9,7 +9,8 @@ measured wall time, and the parts of the peak by which the simulation was wrong:
 memory before the first test), kept (what a process retained when it came to its peak), test (what
 the test at the peak needed), tree (other processes beside the one with the peak). Existing runs in
 FOLDER are not run again. A summary says how many shards were within 10 % of their memory and 15 %
-of their time, and the makespan over the plan's lower bound.
+of their time, and the longest over the mean shard of each run. The parts of suites with children
+overlap: a test's planned peak has its children, which are in the tree as well.
 """
 
 from __future__ import annotations
