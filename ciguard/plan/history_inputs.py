@@ -17,7 +17,7 @@ import numpy as np
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.matching import match_units
-from ciguard.history.file import CODE_NAMES, History, is_unmeasured
+from ciguard.history.file import History, is_unmeasured
 from ciguard.history.query import (
     BaseQuery,
     BaseUnitCount,
@@ -53,7 +53,7 @@ from ciguard.plan.inventory import Inventory, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
-from ciguard.plan.shard_memory import read_past_shards
+from ciguard.plan.shard_memory import BEGINS, read_past_shards
 from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 
 PRIOR_LEGS: Final = 8  # weight, in legs, of the speed spread of other recordings
 MAX_LEGS: Final = 20  # newest legs, whose median is the cost of a suite's process
-_BEGINS: Final = [CODE_NAMES["standing"].index(word) for word in ("first", "restarted")]
 MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacity
 
 
@@ -124,7 +123,7 @@ def join_history(history: History, mapping: KeyMapping) -> Observations:
         speed_spread=_speed_spread(speed),
         lower_bound_bytes=_bounds(values.peak_lower_bytes, row, divisor),
         upper_bound_bytes=_bounds(values.peak_upper_bytes, row, divisor),
-        begins_process=np.isin(values.standing[row], _BEGINS),
+        begins_process=np.isin(values.standing[row], BEGINS),
     )
     return _sum_cases_per_run(rows, values.run[row])
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import all_legs, leg_positions
 from ciguard.plan.risk import Moments, UnitMemory, any_overrun_probability, moments_of_leg
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     # Pool, and the suites and variants of the shard.
     Kind = tuple[str, frozenset[tuple[str, str]]]
 
+BEGINS: Final = [CODE_NAMES["standing"].index(word) for word in ("first", "restarted")]
 MAX_LEGS: Final = 20  # newest legs of a kind that count
 # Weight in legs, and value, of the spread that a kind has before it is measured.
 PRIOR_LEGS: Final = 4
@@ -60,7 +62,7 @@ class PastShards:
 
     Attributes:
         unit, shard: positions of a unit and of a shard that ran it, for each such pair.
-        unit_bytes: what the unit took there; NaN if not measured.
+        unit_bytes: what the unit took there; NaN if not measured, or if it began the process.
         files: number of the file of each unit.
     """
 
@@ -136,6 +138,7 @@ def read_past_shards(
     values = history.values
     unit_bytes = np.fmax(values.peak_delta_bytes, values.peak_lower_bytes)[known]
     unit_bytes = np.where(np.isnan(unit_bytes), values.peak_upper_bytes[known], unit_bytes)
+    unit_bytes[np.isin(values.standing[known], BEGINS)] = np.nan  # as in estimates
     return PastShards(kinds, peaks_bytes, unit[known], shard[known], unit_bytes, files)
 
 

@@ -59,6 +59,8 @@ def past_of(
     key, number = np.array(rows, np.int32).reshape(-1, 2).T
     codes = {name: np.ones(len(key), np.uint8) for name in CODES}
     values = of_columns({"key": key, "run": np.zeros(len(key), np.int32), "leg": number, **codes})
+    # Each began its process, so that what it took there is not its own.
+    values = replace(values, peak_delta_bytes=np.full(len(key), 7.0 * MIB))
     keys = tuple(CaseKey("", "", unit, unit) for unit in ran_in)
     history = History(values, keys=keys, runs=(HistoryRun(1, legs=tuple(legs)),))
     positions = np.arange(len(keys))
