@@ -24,9 +24,8 @@ WORK: Final = HERE.parent / ".demo"
 SHOP: Final = WORK / "shop"
 CIGUARD: Final = Path(sys.executable).with_name("ciguard")
 # By the pull request: what its comment says of each test.
-MEMORY: Final = "test_index_of_all_products"
 HURT: Final = {
-    MEMORY: "suspect",
+    "test_index_of_all_products": "suspect",
     "test_settles": "timeout",
     "test_cookie": "crash",
 }
@@ -96,16 +95,6 @@ def lose_a_record(run: int) -> None:
     shutil.rmtree(WORK / f"run-{run}" / spared)
 
 
-def ran_after_a_death(run: int) -> bool:
-    """Return whether the plan put the memory test beside one that dies: that one runs first."""
-    plan = json.loads((WORK / f"plan-{run}" / "plan.json").read_bytes())
-    for shard in plan["shards"]:
-        hurt = {unit["unit"].rpartition("::")[2] for unit in shard["units"]} & HURT.keys()
-        if MEMORY in hurt:
-            return len(hurt) > 1
-    return False
-
-
 def for_terminal(markdown: str) -> str:
     """Return a comment as a terminal shows it: folds closed, without markup."""
     text = re.sub(r"<details><summary>(.*?)</summary>.*?</details>", r"> \1", markdown, flags=re.S)
@@ -148,9 +137,7 @@ def main() -> None:
     print(for_terminal(comment))
     text = html.unescape(comment.replace("<wbr>", ""))
     missing = {name: word for name, word in HURT.items() if f"{name}</code> | {word}" not in text}
-    if missing.keys() == {MEMORY} and ran_after_a_death(5):
-        print("\nThe memory test ran in a process that followed a death: it is not judged there.")
-    elif missing:
+    if missing:
         sys.exit(f"demo: the comment does not say {missing}")
     print("\nOpen:", *(file.relative_to(HERE.parent) for file in files))
 

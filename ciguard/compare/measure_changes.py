@@ -51,13 +51,11 @@ MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 
 Measure = Literal["wall_s", "peak_delta_bytes", "gpu_peak_bytes"]
 
-
 MEASURE_NOUN: Final[dict[Measure, str]] = {
     "wall_s": "duration",
     "peak_delta_bytes": "peak memory",
     "gpu_peak_bytes": "peak GPU memory",
 }
-
 
 # "incomplete": improved, but the run is incomplete; "baseline incomplete": all values of the
 # baseline are from legs that did not end by themselves.
@@ -297,10 +295,8 @@ class CaseInput:
         before, after = float(numbers.before[row]), float(numbers.after[row])
         is_judged = tier != "unjudged"
         if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
-            after, is_judged = (
-                float(self.measured[row]),
-                False,
-            )  # noise of uncorrected times is unknown
+            # The noise of uncorrected times is unknown.
+            after, is_judged = float(self.measured[row]), False
         is_bound = self.is_bound is not None and bool(self.is_bound[row])
         has_interval = is_judged and before > 0 and not is_bound
         low, high = numbers.interval_of(row) if has_interval else (None, None)
@@ -428,8 +424,8 @@ def judge_durations(
     excess = np.exp(baseline.log_wall) - usual[:, None]
     jumps = excess >= np.fmax(LARGE_DURATION.amount, LARGE_DURATION.ratio * usual)[:, None]
     reordered, after_death = _in_other_order(run, table, number)
-    above = effects.after - effects.before >= _largest_jump(excess, jumps, number) + 1.0
-    judged = ~after_death & (above | ~reordered)
+    enough = _largest_jump(excess, jumps, number) + LARGE_DURATION.amount
+    judged = ~after_death & (~reordered | (effects.after - effects.before >= enough))
     # Uncorrected as well: a leg whose tests all take three times as long looks like a slow runner.
     measured = replace(effects, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
         LARGE_DURATION, 1
@@ -589,30 +585,34 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     """Select the losses of memory that a process may pay once, or that may be chance.
 
     In another order a loss is a test's own only if it exceeds the largest jump in the baseline, as
-    a whole or in the part that the test did not retain: imports and caches stay. After a death no
-    loss in its process is judged: that process pays all again. Nor is that of a small child process
-    that samples seldom saw before.
+    a whole or in the part that the test did not retain: imports and caches stay. After a death it
+    must exceed all that the tests of its shard retained in one run as well: the new process pays
+    that again. A small child process that samples seldom saw before is no loss.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
-    reordered, unjudged = _in_other_order(run, table, numbers.n)
+    reordered, after_death = _in_other_order(run, table, numbers.n)
     with np.errstate(invalid="ignore"):
         losses = numbers.is_significant(floor, 1, inputs.baseline_extremes, inputs.is_bound)
         is_new = run.measured("peak_lower_bytes") >= run.peak_delta_bytes
         is_new &= table.with_children < MIN_BASELINE_RUNS
-        unjudged |= is_new & (numbers.after - numbers.before < MIN_NEW_CHILD_BYTES)
-        within = losses & reordered
+        unjudged = losses & is_new & (numbers.after - numbers.before < MIN_NEW_CHILD_BYTES)
+        within = losses & (reordered | after_death)
         if not within.any():
-            return losses & unjudged
+            return unjudged
         excess = table.peak_delta_bytes - numbers.before[:, None]
         jumps = excess >= MIN_JUMP_BYTES
         parts = [(excess, numbers.after - numbers.before)]
+        again = np.full(len(within), np.inf)
         if (kept := table.retained_bytes) is not None:
             usual = medians(kept)
             own = parts[0][1] - (run.measured("retained_bytes") - usual)
             parts.append((excess - (kept - usual[:, None]), own))
+            totals = [np.bincount(run.leg, np.fmax(one, 0)) for one in kept.T]
+            again = np.max(totals, axis=0)[run.leg] + MIN_BOUND_BYTES
         for past, now in parts:
-            within &= ~(now >= _largest_jump(past, jumps, numbers.n) + floor.amount)
-    return within | (losses & unjudged)
+            beyond = _largest_jump(past, jumps, numbers.n) + floor.amount
+            within &= ~(now >= np.where(after_death, np.fmax(again, beyond), beyond))
+    return within | unjudged
 
 
 def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:

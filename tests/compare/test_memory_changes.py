@@ -293,20 +293,24 @@ def test_loss_beyond_what_a_process_keeps_is_judged() -> None:
     assert names(compare_run(head, None, bases).memory.losses) == ["suspect t00050"]
 
 
-@pytest.mark.parametrize("is_dead", [False, True])
-def test_loss_is_judged_in_a_recycled_process_but_not_after_a_death(is_dead: bool) -> None:
-    past = Past(10)
-    bases = [in_standing(run, "later") for run in past.bases]
+@pytest.mark.parametrize(("is_dead", "kept"), [(False, 90), (True, 90), (True, 10)])
+def test_loss_after_a_death_is_judged_beyond_what_its_shard_kept(is_dead: bool, kept: int) -> None:
+    past, is_judged = Past(10), not is_dead or kept < 60
+    past.peak[50] = 100 * MIB
+    bases = [in_standing(past.run(n), "later") for n in range(10)]
     head = past.run(99, peak=factor(50, 1.6), wall=factor(50, 9.0))
-    leg = head.leg[50]
-    begins = int(np.flatnonzero(head.leg == leg)[1])
-    head = replace(in_standing(head, "restarted", begins), process=np.where(head.leg == leg, 2, 1))
+    dies, begins = np.flatnonzero(head.leg == head.leg[50])[:2]
+    retained = np.where(np.arange(TESTS) == dies, kept * MIB, 0.0)
+    *bases, head = (replace(run, retained_bytes=retained) for run in (*bases, head))
+    process = np.where(head.leg == head.leg[50], 2, 1)
+    head = replace(in_standing(head, "restarted", int(begins)), process=process)
     if is_dead:
-        head.outcome[np.flatnonzero(head.leg == leg)[0]] = CODE["outcome"]["died"]
+        head.outcome[dies] = CODE["outcome"]["died"]
     found = compare_run(head, None, bases)
-    expected = [] if is_dead else ["suspect t00050"]
-    assert names(found.memory.losses) == names(found.durations.listed) == expected
-    assert found.memory.paid_once == found.durations.paid_once == 1 + is_dead
+    assert names(found.memory.losses) == ["suspect t00050"] * is_judged
+    assert names(found.durations.listed) == ["suspect t00050"] * (not is_dead)
+    assert found.memory.paid_once == 2 - is_judged
+    assert found.durations.paid_once == 1 + is_dead
 
 
 def test_gpu_memory_of_tests_is_a_measure_of_its_own() -> None:
