@@ -49,8 +49,8 @@ from ciguard.compare.transitions import (
     NO_RENAMES,
     match_renames,
     transitions,
+    with_answers,
     with_excuses,
-    with_failure_rates,
 )
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def compare_run(
     units = frozenset(unit for leg in lost for unit in leg.units)
     changes = transitions(base, candidate, coverage.shard_of, units, names) if base else ()
     changes = changes if base_is_complete else _without_known(changes, candidate, table)
-    changes = with_excuses(with_failure_rates(changes, history, choice.used), context.excused)
+    changes = with_answers(changes, candidate, history, choice.used, len(bases))
+    changes = with_excuses(changes, context.excused)
     reasons = tuple(incompleteness(candidate, coverage))
     complete = not reasons and not _is_cut(changes, candidate, base)
     if not complete:  # missing tests take their numbers with them: that is no gain

@@ -1,4 +1,4 @@
-"""A comparison as JSON, written and read: schema 1 of `ciguard compare --format json`. Pure.
+"""A comparison as JSON, written and read: schema 2 of `ciguard compare --format json`. Pure.
 
 compare.schema.json describes the keys; later versions may add some.
 """
@@ -32,6 +32,7 @@ from ciguard.compare import (
     steps_and_artifacts,
     suite_speed,
     transitions,
+    whose,
 )
 from ciguard.compare.comparison import Comparison
 from ciguard.compare.log_view import logs_headline
@@ -46,13 +47,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
     *(baseline_matrix, baseline_selection, billed_minutes, comparison, jobs, leaks, legs),
     *(log_comparison, machine_use, measure_changes, metric_changes, run_columns, series),
-    *(statistics, steps_and_artifacts, suite_speed, transitions, values),
+    *(statistics, steps_and_artifacts, suite_speed, transitions, values, whose),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

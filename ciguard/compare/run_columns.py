@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ciguard.compare.series import SeriesSummary, summarize_series
+from ciguard.compare.whose import Tries
 from ciguard.history.file import BOUNDS, CODE_NAMES, History, numbers_of, unmeasured
 from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
@@ -79,6 +80,7 @@ class Run:
         process: number of the process of each case, -1 if unknown.
         sha, parents: the tested commit and its parents; `head_sha` is the proposed commit.
         flaky: cases that failed in a try and passed in the last one.
+        tries: those of the cases that failed, if they were tried more than once.
         messages: those of bad results and expected failures.
         printed: metrics that a log printed.
         series: the values of these and of resident memory over time within each process.
@@ -108,6 +110,7 @@ class Run:
     at: datetime | None = None
     in_history: bool = False
     flaky: tuple[CaseKey, ...] = ()
+    tries: Mapping[CaseKey, Tries] = field(default_factory=dict)
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
     printed: tuple[LogMetric, ...] = ()
@@ -315,28 +318,28 @@ def _folder(record: Record) -> str:
 
 def _final_results(
     records: Sequence[Record],
-) -> tuple[dict[CaseKey, tuple[int, Result]], tuple[CaseKey, ...]]:
-    """Return the final result of each case with the position of its leg, and the flaky cases.
+) -> tuple[dict[CaseKey, tuple[int, Result]], Mapping[CaseKey, int]]:
+    """Return the final result of each case with the position of its leg, and its failed tries.
 
-    The worst result of several legs counts, and a case is flaky only if that is good.
+    The worst result of several legs counts; the tries are those before the last one.
     """
     results: dict[CaseKey, tuple[int, Result]] = {}
-    failed_before: set[CaseKey] = set()
+    failed_before: Counter[CaseKey] = Counter()
     for position, record in enumerate(records):
         finals = final_results(record.results)
-        failed_before |= finals.failed_attempts.keys()
+        failed_before.update(finals.failed_attempts)
         for result in finals.results:
             key = result.key
             known = results.get(key)
             if known is None or severity(known[1]) < severity(result):
                 results[key] = position, result
-    flaky = (key for key in failed_before if classify_result(results[key][1]) == "good")
-    return results, tuple(sorted(flaky))
+    return results, failed_before
 
 
 def _run(records: list[Record], name: str) -> Run:
     records.sort(key=lambda record: record.identity.shard or record.identity.job or "")
-    results, flaky = _final_results(records)
+    results, failed_before = _final_results(records)
+    flaky = {key for key in failed_before if classify_result(results[key][1]) == "good"}
     keys = sorted(results, key="\0".join)  # as tuples would sort, in half the time
     ordered = [results[key] for key in keys]
     standings = list(map(standing_of, records))
@@ -358,7 +361,12 @@ def _run(records: list[Record], name: str) -> Run:
         event=header.event,
         workflow=header.workflow,
         at=min((record.started_at for record in records if record.started_at), default=None),
-        flaky=flaky,
+        flaky=tuple(sorted(flaky)),
+        tries={
+            key: Tries(failed=1 + failed)
+            for key, failed in failed_before.items()
+            if key not in flaky
+        },
         messages={
             key: result.message
             for key, (_, result) in zip(keys, ordered, strict=True)

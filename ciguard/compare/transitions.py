@@ -19,6 +19,7 @@ import numpy as np
 
 from ciguard.codec.quarantine import Entry, entry_of
 from ciguard.compare.run_columns import CODE, index_in
+from ciguard.compare.whose import ONE_TRY, Answer, Past, PastEnding, PastRun, decide
 from ciguard.document import first_line
 from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import group_bounds
@@ -258,8 +259,8 @@ class Transition:
         before, after: None if the run does not have the case.
         shard: shard of the candidate; "" if the case is in none, or that is unknown.
         renamed_from: name in the base, if it differs.
-        baseline_failures: number of the `baseline_runs` with the case in which it was bad; None if
-            not counted.
+        past: results of a failure's case before; None if there is no history.
+        answer: whose the failure is; None for a case that did not fail.
         perhaps_was: a case of the base with a similar name, which may be this case.
         excuse: why a quarantined or ignored failure does not count.
     """
@@ -271,8 +272,8 @@ class Transition:
     after: CaseState | None
     message: str | None = None
     renamed_from: CaseKey | None = None
-    baseline_failures: int | None = None
-    baseline_runs: int | None = None
+    past: Past | None = None
+    answer: Answer | None = None
     excuse: str = ""
     perhaps_was: CaseKey | None = None
 
@@ -514,31 +515,95 @@ def _flaky(
         )
 
 
-def with_failure_rates(
+def with_answers(
+    transitions: Sequence[Transition],
+    run: Run,
+    history: History | None,
+    used: Sequence[int],
+    bases: int,
+) -> tuple[Transition, ...]:
+    """Return the transitions, failures with their past and the answer whose they are.
+
+    Args:
+        run: the candidate.
+        used: positions of the baseline's runs in the history.
+        bases: number of given bases.
+    """
+    return tuple(
+        replace(
+            case,
+            answer=decide(
+                run.tries.get(case.key, ONE_TRY),
+                case.past,
+                base_runs=len(used) or bases,
+                message=case.message or "",
+            ),
+        )
+        if case.kind in EXCUSABLE
+        else case
+        for case in _with_past(transitions, history, used)
+    )
+
+
+def _with_past(
     transitions: Sequence[Transition], history: History | None, used: Sequence[int]
 ) -> tuple[Transition, ...]:
-    """Return the transitions, failures with their number of past failures.
+    """Return the transitions, failures with their past. O(keys + rows of these cases).
 
     Args:
         used: positions of the baseline's runs in the history.
     """
-    if history is None or not used or not any(case.kind in RATED_KINDS for case in transitions):
-        return tuple(transitions)
+    if history is None or not used:
+        return tuple(replace(case, past=_past_of_base(case)) for case in transitions)
     wanted = {case.renamed_from or case.key for case in transitions if case.kind in RATED_KINDS}
-    positions = {key: index for index, key in enumerate(history.keys) if key in wanted}
-    values, edges = history.values, group_bounds(history.values.key, len(history.keys))
-    chosen = np.zeros(len(history.runs), np.bool_)
-    chosen[list(used)] = True
+    units = {key.unit_key for key in wanted if key.case == key.unit}
+    positions: dict[CaseKey, int] = {}
+    of_units: dict[UnitKey, list[int]] = defaultdict(list)
+    for position, key in enumerate(history.keys):
+        if key in wanted:
+            positions[key] = position
+        if key.unit_key in units:
+            of_units[key.unit_key].append(position)
 
-    def with_rate(case: Transition) -> Transition:
-        position = positions.get(case.renamed_from or case.key)
-        if case.kind not in RATED_KINDS or position is None:
+    def with_own(case: Transition) -> Transition:
+        key = case.renamed_from or case.key
+        if case.kind not in RATED_KINDS:
             return case
-        rows = slice(int(edges[position]), int(edges[position + 1]))
-        # A case that was stopped with its leg is neither good nor bad.
-        past = statuses_of(values.outcome[rows], values.ending[rows])
-        counted = chosen[values.run[rows]] & (past != INTERRUPTED)
-        bad = np.isin(past, BAD) & counted
-        return replace(case, baseline_failures=int(bad.sum()), baseline_runs=int(counted.sum()))
+        # A unit that died has one result, those before one for each case.
+        rows = [positions[key]] if key in positions else of_units.get(key.unit_key, [])
+        return replace(case, past=_past_of(history, rows, used))
 
-    return tuple(map(with_rate, transitions))
+    return tuple(map(with_own, transitions))
+
+
+def _past_of_base(case: Transition) -> Past | None:
+    """Return the past of a failure where only the base is known."""
+    outcome = case.before.outcome if case.before is not None else None
+    if case.kind not in EXCUSABLE or outcome == "skipped":
+        return None
+    ended: dict[Outcome | None, tuple[PastEnding, ...]] = {"passed": ("passed",), None: ()}
+    return Past(ended.get(outcome, ("failed",)))
+
+
+def _past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
+    """Return the past of these keys as that of one case: the worst result of each run counts."""
+    values, edges = history.values, group_bounds(history.values.key, len(history.keys))
+    worst: dict[int, int] = {}
+    retried: set[int] = set()
+    for key in keys:
+        rows = slice(int(edges[key]), int(edges[key + 1]))
+        found = statuses_of(values.outcome[rows], values.ending[rows]).tolist()
+        for run, status, number in zip(
+            values.run[rows].tolist(), found, values.try_number[rows].tolist(), strict=True
+        ):
+            # A case that was skipped, or stopped with its leg, is neither good nor bad.
+            if status == GOOD or status in BAD:
+                worst[run] = max(status, worst.get(run, GOOD))
+                retried |= {run} if number > 1 else set()
+    runs = sorted(worst.keys() & set(used), reverse=True)
+    ended: list[PastEnding] = [
+        "failed" if worst[run] in BAD else "retried" if run in retried else "passed" for run in runs
+    ]
+    named = [PastRun(run.run_id, run.sha, run.at) for run in map(history.runs.__getitem__, runs)]
+    past = Past(tuple(ended))
+    return replace(past, red_since=named[past.red_runs - 1]) if past.red_runs else past

@@ -241,7 +241,7 @@ def _transition(groups: Sequence[Sequence[Transition]], links: Links) -> Row:
     group = groups[0]
     first = group[0]
     if len(group) > 1:  # combinations differ in their numbers of past failures
-        first = replace(first, baseline_failures=None)
+        first = replace(first, past=None)
     is_doubtful = first.kind == "renamed" and first.renamed_from is None
     kind = f"{'perhaps ' * is_doubtful}{words.kind_text(first.kind)}"
     if len(groups) > 1:

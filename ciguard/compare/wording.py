@@ -420,10 +420,11 @@ def before_text(case: Transition) -> str:
 def failure_rate_text(case: Transition) -> str:
     """Return "; failed in 3 of 20 baseline runs"; with the excuse, where there is case."""
     excuse = f"; {one_line(case.excuse)}" if case.excuse else ""
-    if not case.baseline_failures or not case.baseline_runs:
+    ended = case.past.ended if case.past is not None else ()
+    if "failed" not in ended:
         return excuse
-    runs = count_of(case.baseline_runs, "baseline run")
-    return f"; failed in {case.baseline_failures} of {runs}{excuse}"
+    runs = count_of(len(ended), "baseline run")
+    return f"; failed in {ended.count('failed')} of {runs}{excuse}"
 
 
 def run_text(run: RunInfo) -> str:

@@ -48,17 +48,18 @@ CASES = [
     (BAD, [BAD, None, None, GOOD], (1, 2), "; failed in 1 of 2 baseline runs"),
     (BAD, [GOOD, GOOD], (0, 2), ""),
     (BAD, [STOPPED, GOOD, GOOD], (0, 2), ""),  # its leg was cancelled: that is no word about it
-    (BAD, [None, None], (None, None), ""),
+    (BAD, [None, None], (0, 0), ""),
 ]
 
 
 @pytest.mark.parametrize(("now", "past", "counts", "words"), CASES)
 def test_transition_reports_its_baseline_failure_rate(
-    now: Result, past: list[Result | None], counts: tuple[int | None, int | None], words: str
+    now: Result, past: list[Result | None], counts: tuple[int, int], words: str
 ) -> None:
     found = compared(now, past)
     (one,) = [one for one in found.transitions if one.key.unit == "u"]
-    assert (one.baseline_failures, one.baseline_runs) == counts
+    assert one.past is not None
+    assert (one.past.ended.count("failed"), len(one.past.ended)) == counts
     assert failure_rate_text(one) == words
     for shape in ("text", "markdown", "html"):
         assert FORMATS[shape](found).count("failed in ") == bool(words), shape
@@ -67,4 +68,4 @@ def test_transition_reports_its_baseline_failure_rate(
 def test_fixed_test_has_no_failure_rate() -> None:
     found = compared(GOOD, [BAD, BAD, BAD])
     (one,) = found.transitions
-    assert (one.kind, one.baseline_failures, failure_rate_text(one)) == ("fixed", None, "")
+    assert (one.kind, one.past, one.answer, failure_rate_text(one)) == ("fixed", None, None, "")

@@ -200,7 +200,7 @@ def test_markdown_renders_as_intended() -> None:
 
 def test_json_is_versioned_and_has_no_nan() -> None:
     found = as_json(hurt())
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 

@@ -1,0 +1,256 @@
+"""Whose a failure is: of this change, of the base branch, of the order of tests, or chance. Pure.
+
+`decide` applies the first rule that fits; docs/explanation/whose.md has the table of cases. The
+failures here are weighed against those of the base by a Bayes factor: the probability of the tries
+here if they have a rate of their own, divided by that at the rate of the base. Both rates have
+Jeffreys' prior Beta(1/2, 1/2): a test that passed 20 times may still fail by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from math import exp, lgamma, sqrt
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ciguard.render.notes import Words, fill
+from ciguard.text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+# In the order of a report.
+Whose = Literal[
+    "this change",
+    "likely this change",
+    "new test",
+    "order",
+    "unknown",
+    "infrastructure",
+    "main",
+    "flaky",
+]
+Why = Literal[
+    "broken",  # the base passes it, and it failed here in several processes
+    "one_try",  # the base passes it, and it failed here in the only try
+    "rate",  # it failed before, but far less often
+    "between",  # its rates are neither alike nor far apart
+    "new",
+    "after",  # passes alone, fails after another test
+    "order",  # passes alone, fails with the tests before it
+    "no_past",
+    "few_runs",
+    "no_space",
+    "red",
+    "known_rate",
+    "passed_again",
+]
+
+DECISIVE: Final = 100.0  # Bayes factor of "this change"
+STRONG: Final = 10.0  # of "likely this change"
+RED_RUNS: Final = 3  # so many consecutive failures are a broken base, and not a flaky test
+# The evidence of an answer, and what to do.
+_HERE: Final = "failed in {failed} of {tries:process} here"
+_RATE: Final = "failed in {failures} of {runs:run} of {base}"
+_AGAIN: Final = "re-run; quarantine it if it fails again"
+WORDS: Final[Mapping[Why, Words]] = {
+    "broken": Words(f"passed in {{runs:run}} of {{base}}, {_HERE}", "fix"),
+    "one_try": Words("passed in {runs:run} of {base}, failed in its only try here", "fix"),
+    "rate": Words(f"{_RATE}, {_HERE} (likelihood ratio {{ratio:,}})", "fix"),
+    "between": Words(f"{_RATE}, {_HERE}: neither alike nor far apart", "re-run"),
+    "new": Words("in no run of {base}", "fix"),
+    "after": Words("passes alone, fails after {after}", "reset what that test leaves behind"),
+    "order": Words("passes alone, fails after the tests before it", "reproduce with its shard"),
+    "no_past": Words("no run of {base} to compare with", "fix, or compare once {base} has runs"),
+    "few_runs": Words("passed in only {runs:run} of {base}, failed here", "re-run"),
+    "no_space": Words("the disk of its runner was full", "free disk space, then re-run"),
+    "red": Words(
+        "red for {red_runs:run}[, since {since}][, {age}] (first bad run {run})",
+        "rebase when {base} is fixed",
+    ),
+    "known_rate": Words(f"{_RATE}[ (95 % CI {{interval}})]", _AGAIN),
+    "passed_again": Words(f"{_HERE}[; {{past}}]", _AGAIN),
+}
+_NO_SPACE: Final = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.I)
+
+
+PastEnding = Literal["passed", "retried", "failed"]  # the second: passed when tried again
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run of the history."""
+
+    run_id: int
+    sha: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The results of a case in the baseline's runs of the history that executed it.
+
+    Attributes:
+        ended: the newest first.
+        red_since: the oldest run of the newest consecutive failures; None if there are none.
+    """
+
+    ended: tuple[PastEnding, ...] = ()
+    red_since: PastRun | None = None
+
+    @property
+    def red_runs(self) -> int:
+        """The number of the newest consecutive failures."""
+        return len(list(takewhile(lambda ended: ended == "failed", self.ended)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The fresh processes of one run in which a test was tried; retries by a plugin are none.
+
+    Attributes:
+        alone: how it ended as the only test of a process; None if it was not tried alone.
+        after: a test after which it fails, found by halving those before it; "" if unknown.
+    """
+
+    failed: int = 1
+    passed: int = 0
+    alone: Literal["passed", "failed"] | None = None
+    after: str = ""
+
+    @property
+    def total(self) -> int:
+        """The number of tries."""
+        return self.failed + self.passed
+
+
+ONE_TRY: Final = Tries()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whose a failure is, and the evidence.
+
+    Attributes:
+        runs, failures: number of the base's runs that executed the test, and in which it failed.
+        likelihood_ratio: Bayes factor of a rate of its own; None if no rates were compared.
+    """
+
+    whose: Whose
+    why: Why
+    tries: Tries = ONE_TRY
+    runs: int = 0
+    failures: int = 0
+    likelihood_ratio: float | None = None
+    red_runs: int = 0
+    red_since: PastRun | None = None
+
+
+def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str:
+    """Word the evidence, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
+
+    Args:
+        base: name of the base branch.
+        now: time of the judged run.
+    """
+    return fill(WORDS[answer.why].message, _facts(answer, base, now))
+
+
+def advice_text(answer: Answer, base: str) -> str:
+    """Word what to do."""
+    return fill(WORDS[answer.why].fix, {"base": base})
+
+
+def _facts(answer: Answer, base: str, now: datetime | None) -> dict[str, Any]:
+    tries, red = answer.tries, answer.red_since
+    rate = {"failures": answer.failures, "runs": answer.runs, "base": base}
+    facts: dict[str, Any] = {
+        **rate,
+        "failed": tries.failed,
+        "tries": tries.total,
+        "after": tries.after,
+        "ratio": round(answer.likelihood_ratio or 0),
+        "interval": interval_text(answer.failures, answer.runs) if answer.runs else "",
+        "past": fill(_RATE, rate) if answer.runs else "",
+        "red_runs": answer.red_runs,
+    }
+    if red is not None:
+        age = now - red.at if now is not None and red.at is not None else None
+        facts |= {
+            "run": red.run_id,
+            "since": (red.sha or "")[:7],
+            "age": age and (f"{age.days} d" if age.days else duration(age.total_seconds())),
+        }
+    return facts
+
+
+def interval_text(failures: int, runs: int) -> str:
+    """Return Wilson's 95 % interval of a rate, as "8..42 %" (Wilson 1927)."""
+    rate, z = failures / runs, 1.96
+    middle = (rate + z * z / (2 * runs)) / (1 + z * z / runs)
+    half = z / (1 + z * z / runs) * sqrt(rate * (1 - rate) / runs + z * z / (4 * runs * runs))
+    return f"{100 * max(0, middle - half):.0f}..{100 * min(1, middle + half):.0f} %"
+
+
+def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = "") -> Answer:
+    """Decide whose the failure of a test is; the first rule that fits. O(past results).
+
+    Args:
+        past: None if the history is not known.
+        base_runs: number of the baseline's runs.
+        message: of the failure.
+    """
+    ended = past.ended if past is not None else ()
+    failures = len(ended) - ended.count("passed")
+    red_runs = past.red_runs if past is not None else 0
+
+    def answer(whose: Whose, why: Why, ratio: float | None = None) -> Answer:
+        red_since = past.red_since if past is not None else None
+        return Answer(whose, why, tries, len(ended), failures, ratio, red_runs, red_since)
+
+    if _NO_SPACE.search(message):
+        return answer("infrastructure", "no_space")
+    was_stable = failures == red_runs
+    if tries.after:
+        return answer("order", "after")
+    if tries.alone == "passed" and tries.failed > 1 and not failures:
+        return answer("order", "order")
+    if tries.passed:
+        return answer("flaky", "passed_again")
+    if red_runs and (was_stable or red_runs >= RED_RUNS):
+        return answer("main", "red")
+    if not base_runs or past is None:
+        return answer("unknown", "no_past")
+    if not ended:
+        return answer("new test", "new")
+    ratio = bayes_factor(tries.failed, tries.total, failures, len(ended))
+    if ratio >= DECISIVE and tries.failed > 1 and tries.alone == "failed":
+        return answer("this change", "rate" if failures else "broken", ratio)
+    if ratio >= STRONG and not failures:
+        return answer("likely this change", "broken" if tries.failed > 1 else "one_try", ratio)
+    if ratio >= STRONG:
+        return answer("unknown", "between", ratio)
+    return (
+        answer("flaky", "known_rate", ratio) if failures else answer("unknown", "few_runs", ratio)
+    )
+
+
+def bayes_factor(failed: int, tries: int, past_failures: int, past_runs: int) -> float:
+    """Return how much more probable the tries are at a rate of their own than at that of the base.
+
+    The ratio of two beta-binomial probabilities of `failed` of `tries` (Kass and Raftery 1995).
+
+    Returns:
+        > 1 speaks for another rate; below, for the same.
+    """
+    passed, past_passed = tries - failed, past_runs - past_failures
+    own = _log_beta(failed + 0.5, passed + 0.5) - _log_beta(0.5, 0.5)
+    same = _log_beta(past_failures + failed + 0.5, past_passed + passed + 0.5)
+    same -= _log_beta(past_failures + 0.5, past_passed + 0.5)
+    return exp(own - same)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return lgamma(a) + lgamma(b) - lgamma(a + b)
