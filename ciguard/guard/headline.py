@@ -29,8 +29,12 @@ HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
 )
 
 
-def headline(verdict: Verdict) -> str:
-    """Word the first sentence of a verdict: its state in capitals, then the worst findings."""
+def headline(verdict: Verdict, whose: str | None = None) -> str:
+    """Word the first sentence of a verdict: its state in capitals, then the worst findings.
+
+    Args:
+        whose: whose the failures are, in words, "" if unknown; then "FAILED" is left out.
+    """
     decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
     parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
     if not parts and not (verdict.state == "failed" and verdict.failures):
@@ -44,12 +48,14 @@ def headline(verdict: Verdict) -> str:
         finding_message(item) for item in verdict.findings if item.kind in HEADLINE_WARNINGS
     ]
     parts += [
-        *_failed(verdict),
+        *_failed(verdict, whose or ""),
         *(f"{count_of(_units(cases), f'{word} test')} failed" for cases, word in excused if cases),
         *(text for text in warnings if text not in parts),
     ]
     sentence = "; ".join(parts) + _accepted_orphans(verdict)
     separator = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    if whose is not None and verdict.state == "failed" and verdict.failures:
+        return sentence
     return f"{verdict.state.upper()}{separator}{sentence}"
 
 
@@ -84,11 +90,11 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
         yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
 
 
-def _failed(verdict: Verdict) -> Iterator[str]:
+def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
     if verdict.failures:
         tests = count_of(verdict.planned, _noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
-        yield f"{_units(verdict.failures):,} of {tests} failed{difference}"
+        yield f"{_units(verdict.failures):,} of {tests} failed{difference}{whose and f': {whose}'}"
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if bad:
         yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"

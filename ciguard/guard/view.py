@@ -75,20 +75,14 @@ def document(verdict: Verdict) -> tuple[Block, ...]:
 def sections(
     verdict: Verdict,
     links: Links = NO_LINKS,
-    changes: Mapping[CaseKey, str] | None = None,
     charts: Sequence[Block] = (),
 ) -> tuple[Section, ...]:
     """Return all sections below the headline, in order.
 
     Args:
-        changes: by failed case, the words for its change against the run of the comparison.
         charts: blocks above the table of shards.
     """
-    changes = changes or {}
-    failed = group_by_test(
-        verdict.failures,
-        lambda failure: f"{failure_kind(failure.result)} {_change(failure.result.key, changes)}",
-    )
+    failed = group_by_test(verdict.failures, lambda failure: failure_kind(failure.result))
     machines = [
         ShardMachine(leg.shard, leg.machine, leg.wall_s, leg.memory_bytes) for leg in verdict.legs
     ]
@@ -96,7 +90,7 @@ def sections(
     return (
         _findings(verdict),
         *((_groups(verdict, links), _hotspots(verdict)) if is_grouped else ()),
-        _failures(verdict, failed, links, changes, folded=is_grouped),
+        _failures(verdict, failed, links, folded=is_grouped),
         _stacks(failed),
         _missing(verdict, links),
         _excused("quarantined", verdict, verdict.quarantined, links),
@@ -225,14 +219,13 @@ def _failures(
     verdict: Verdict,
     failed: Sequence[FailedTest],
     links: Links,
-    changes: Mapping[CaseKey, str],
     *,
     folded: bool,
 ) -> Section:
     rows = tuple(
         (
-            _failed_test(test, verdict, links),
-            ", ".join(filter(None, (_ending(test.first.result), _change_of(test, changes)))),
+            failed_test(test, verdict, links),
+            _ending(test.first.result),
             _shards(test, links),
             Folded(test.first.result.message or ""),
         )
@@ -246,17 +239,8 @@ def _failures(
     return Section("failures", (table,), title, (len(rows), "failure"), drop=3, folded=folded)
 
 
-def _change(key: CaseKey, changes: Mapping[CaseKey, str]) -> str:
-    """Return the change without the number of earlier failures: combinations differ in it."""
-    return changes.get(key, "").partition(" (")[0]
-
-
-def _change_of(test: FailedTest, changes: Mapping[CaseKey, str]) -> str:
-    key = test.first.result.key
-    return changes.get(key, "") if len(test.failures) == 1 else _change(key, changes)
-
-
-def _failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span, ...]:
+def failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span, ...]:
+    """Return the name of a test with a link to its line, and its combinations."""
     name = Link(identifier(case_name(test.key)), links.line(test.first.result))
     where = test.combinations(verdict.plan.suites)
     return (name, f" {where}") if where else (name,)
@@ -331,7 +315,7 @@ def _excused(word: str, verdict: Verdict, excused: Sequence[Excused], links: Lin
     )
     rows = tuple(
         (
-            _failed_test(test, verdict, links),
+            failed_test(test, verdict, links),
             failure_kind(test.first.result),
             _shards(test, links),
             reasons[test.first.result.key],

@@ -118,8 +118,8 @@ def command(
     if page is not None or format_ == "html":
         rendered["html"] = answer.page()
     is_written = output not in {None, "-"}
-    short = "".join(as_text((Headline(headline),)) for headline in answer.headlines)
-    console.out(short.rstrip("\n") if is_written else rendered[format_])
+    short = as_text((Headline(answer.headline),)).rstrip("\n")
+    console.out(short if is_written else rendered[format_])
     for path, form in ((output if is_written else None, format_), (page, "html")):
         if path is not None:
             local.write(invocation.folder / path, rendered[form].encode("utf-8", "replace"))
@@ -140,7 +140,7 @@ def command(
                 invocation, answer.contents.plan, answer.contents.verdict, outputs
             )
         else:
-            outputs = outputs_without_verdict(answer.headlines[0])
+            outputs = outputs_without_verdict(answer.headline)
             local.append_output(invocation.environ, step_outputs(outputs))
     return answer.exit_code or published.exit_code
 

@@ -199,7 +199,7 @@ class _Publisher:
             name=f"ciguard ({self.key})",
             external_id=f"{stamp[0]}/{stamp[1]}",
             passed=not answer.exit_code,
-            title=one_line(answer.headlines[0], check_runs.MAX_TITLE),
+            title=one_line(answer.headline, check_runs.MAX_TITLE),
             summary=answer.text(SizeLimit(check_runs.MAX_CHARS, utf16_units)),
             annotations=check_annotations(answer.contents, self.key) if answer.contents else (),
             details_url=links_of_run(run, {}, {}).run,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare import view as compare_view
+from ciguard.compare.comparison import triggered
 from ciguard.compare.false_alarm_rate import false_alarm_text
-from ciguard.compare.transitions import WORSE_KINDS, Excuse
-from ciguard.compare.wording import Shown, kind_text
-from ciguard.compare.wording import headline as compare_headline
-from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
+from ciguard.compare.transitions import Excuse
+from ciguard.compare.wording import Shown
+from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join
 from ciguard.errors import ExitCode
 from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
@@ -24,17 +24,25 @@ from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
 from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
+from ciguard.report.answer import (
+    answers_of,
+    base_of,
+    change_lines,
+    failures_sections,
+    status_line,
+    whose_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.document import Block, Content, Span
+    from ciguard.document import Block, Content, Span, State
     from ciguard.errors import CiguardError, InputError
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
     from ciguard.guard.verdict import Excused
-    from ciguard.model import CaseKey, Plan, Record, Suite
+    from ciguard.model import CaseKey, FailCondition, Plan, Record, Suite
 
 NO_PLAN: Final = "this run has no plan"
 NOT_EVALUATED: Final = "this run could not be judged"
@@ -70,6 +78,13 @@ class ReportData:
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
 
+    @property
+    def fails_on(self) -> tuple[FailCondition, ...]:
+        """The findings of the comparison that fail a run which guard passed."""
+        if self.comparison is None or self.verdict.exit_code:
+            return ()
+        return triggered(self.comparison, self.policy.fail_on)
+
 
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
     """Return the failures that guard excused: they make the comparison no worse either."""
@@ -91,18 +106,93 @@ def links_of_run(run: ActionsRun, jobs: Mapping[str, str], suites: Mapping[str, 
     return Links(f"{run.server_url}/{run.repository}", run_id, attempt, sha, jobs, suites)
 
 
+MAX_CAUSES: Final = 4  # of a comment
+# The folds of a comment, each with the sections of guard and compare that it holds, in order.
+FOLDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("details", "Stacks, commands and places", ("stacks", "commands", "offenders")),
+    (
+        "other_tests",
+        "Other tests",
+        (
+            *("missing", "quarantined", "ignored", "flaky", "passed_after_oom"),
+            *("lost", "transitions", "failing_on_both"),
+        ),
+    ),
+    (
+        "numbers",
+        "Memory, durations and metrics",
+        (
+            *("memory", "gpu_memory", "durations", "leaks", "steps", "artifacts"),
+            *("metrics", "neighbours", "series", "machine"),
+        ),
+    ),
+    ("shards", "Shards and runs", ("jobs", "legs", "moved", "both_runs")),
+    ("notes", "Warnings and sources", ("warnings", "runs", "sources")),
+)
+
+
 def document(data: ReportData) -> tuple[Block, ...]:
-    """Return the blocks of a report: verdict, changes, and the sources of both."""
-    verdict = data.verdict
-    changes = _changes(data.comparison) if data.comparison is not None else {}
+    """Return the blocks of a report: the answer, then everything else, folded in a comment."""
+    verdict, comparison, links = data.verdict, data.comparison, data.links
+    failed = frozenset(failure.result.key for failure in verdict.failures)
+    shown = Shown(
+        missing=verdict.state == "incomplete",
+        excused=True,
+        flaky=frozenset(unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)),
+        failed=failed,
+    )
+    sections = {
+        section.name: section
+        for section in (
+            *guard_view.sections(verdict, links, charts=_charts(data)),
+            *(compare_view.sections(comparison, links, shown) if comparison is not None else ()),
+            Section("sources", (Paragraph(tuple(_sources(data))), _why_not(data)), drop=14),
+        )
+    }
+    folds: list[Section] = []
+    for name, title, parts in FOLDS:
+        inner = [replace(sections[part], folded=False) for part in parts if part in sections]
+        folds.append(Section(name, tuple(inner), title, drop=14 - len(folds), folded=True))
     return (
-        Headline(headline(verdict), verdict.state),
+        Headline(first_line(data), _state(data)),
         *([Paragraph(FROM_FORK)] if data.from_fork else []),
         Section("run", (_facts(data),), formats=("html",)),
-        *guard_view.sections(verdict, data.links, changes, charts=_charts(data)),
-        *_comparison(data, changes),
-        Paragraph(tuple(_sources(data)), is_note=True),
+        sections["findings"],
+        *(_causes(sections["causes"]) if "causes" in sections else ()),
+        *failures_sections(verdict, comparison, links),
+        change_lines(comparison),
+        status_line(verdict, comparison, links),
+        *folds,
     )
+
+
+def _causes(causes: Section) -> tuple[Section, ...]:
+    """Return the first causes for a comment, and all for a page."""
+    few = [replace(block, max_rows=MAX_CAUSES) if isinstance(block, Table) else block
+           for block in causes.blocks]  # fmt: skip
+    return (
+        replace(causes, name="first_causes", blocks=tuple(few), formats=("text", "markdown")),
+        replace(causes, formats=("html",)),
+    )
+
+
+def first_line(data: ReportData) -> str:
+    """Word the verdict of guard and comparison in one sentence."""
+    whose = whose_text(answers_of(data.verdict, data.comparison), base_of(data.comparison))
+    text = headline(data.verdict, whose)
+    compared = data.comparison
+    if compared is None or not data.fails_on:
+        return text
+    word = ", ".join(condition.replace("-", " ") for condition in data.fails_on)
+    return f"FAILED: regression of {word}; {text.removeprefix('PASSED: ')}"
+
+
+def _state(data: ReportData) -> State:
+    return "failed" if data.verdict.state == "passed" and data.fails_on else data.verdict.state
+
+
+def _why_not(data: ReportData) -> Paragraph:
+    return Paragraph(f"Not compared: {data.why}." if data.comparison is None and data.why else "")
 
 
 def _facts(data: ReportData) -> Facts:
@@ -138,39 +228,6 @@ def _mermaid(data: ReportData) -> str:
     predicted_s = [leg.predicted_wall_s for leg in legs if leg.predicted_wall_s is not None]
     line_s = predicted_s if len(predicted_s) == len(legs) else []
     return bar_chart("Wall time by shard", "predicted", shards, walls_s, line_s)
-
-
-def _changes(compared: Comparison) -> dict[CaseKey, str]:
-    """Word how each failure differs from the base's result, and how often the test failed before.
-
-    No failure is called "new": in the headline, that word means a test.
-    """
-    changes = {}
-    for case in compared.transitions:
-        if case.kind in WORSE_KINDS and not case.excuse and case.perhaps_was is None:
-            before = f" (failed in {case.baseline_failures} of {case.baseline_runs} runs before)"
-            change = "added" if case.kind.endswith("_added") else kind_text(case.kind)
-            changes[case.key] = change + (before if case.baseline_failures else "")
-    return changes
-
-
-def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, ...]:
-    """Return the changes that the verdict above does not name."""
-    compared, verdict = data.comparison, data.verdict
-    if compared is None:
-        return (Paragraph(f"Not compared: {data.why}." if data.why else ""),)
-    failed = {failure.result.key for failure in verdict.failures}
-    shown = Shown(
-        missing=verdict.state == "incomplete",
-        excused=True,
-        flaky=frozenset(unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)),
-        failed=frozenset(key for key in changes if key in failed),
-    )
-    blocks: tuple[Block, ...] = (
-        compare_view.summary(compared, shown),
-        *compare_view.sections(compared, data.links, shown),
-    )
-    return (Section("comparison", blocks),)
 
 
 def _sources(data: ReportData) -> list[Span]:
@@ -221,16 +278,14 @@ class Report:
         """The blocks; without contents, no test is known to have run."""
         if self.contents is not None:
             return document(self.contents)
-        return (Headline(f"INCOMPLETE: {self.problem}", "incomplete"), Paragraph(self.why))
+        return (Headline(self.headline, "incomplete"), Paragraph(self.why))
 
     @property
-    def headlines(self) -> tuple[str, ...]:
-        """The sentences of guard and comparison."""
+    def headline(self) -> str:
+        """The first line."""
         if self.contents is None:
-            return (f"INCOMPLETE: {self.problem}",)
-        compared = self.contents.comparison
-        of_comparison = () if compared is None else (compare_headline(compared).text,)
-        return (headline(self.contents.verdict), *of_comparison)
+            return f"INCOMPLETE: {self.problem}"
+        return first_line(self.contents)
 
     @property
     def needs_attention(self) -> bool:

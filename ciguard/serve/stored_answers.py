@@ -28,7 +28,7 @@ class StoredAnswer:
     """The content of the object.
 
     Attributes:
-        headlines: sentences of guard and comparison.
+        headlines: the first line of the report.
         verdict: JSON of `ciguard guard`; None where the run could not be judged.
         comparison: JSON of `ciguard compare`; None without a comparison.
     """
@@ -43,7 +43,7 @@ def answer_of(report: Report) -> StoredAnswer:
     contents = report.contents
     compared = contents.comparison if contents is not None else None
     return StoredAnswer(
-        report.headlines,
+        (report.headline,),
         verdict_json(contents.verdict) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
     )

@@ -72,10 +72,10 @@ def test_html_format_prints_the_page(job: Job) -> None:
     page = (job.folder / "page.html").read_text("utf-8")
     assert page.count("a.t::two") == done.stdout.count("a.t::two") > 0
     stored = job.report(*words, "-o", "same.html", expect=10)
-    assert stored.stdout.startswith("FAILED: 1 of 8 tests failed")
+    assert stored.stdout.startswith("1 of 8 tests failed")
     assert (job.folder / "same.html").read_text("utf-8") == page
     # The summary is Markdown whatever is printed.
-    assert (job.folder / "summary.md").read_text("utf-8").startswith("### :x: FAILED")
+    assert (job.folder / "summary.md").read_text("utf-8").startswith("### :x: 1 of 8")
     assert job.report("--format", "markdown", expect=10).stdout == job.report(expect=10).stdout
     refused = job.report("--format", "json", expect=2).stderr
     assert "'json' is not one of 'markdown', 'html'" in refused
@@ -89,7 +89,7 @@ def test_comment_is_created_then_unchanged_then_updated(job: Job, server: FakeGi
     job.world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
     assert "comment updated" in job.report("--comment", expect=10).stderr
     (second,) = server.bodies()
-    assert "### :x: FAILED: 1 of 8 tests failed" in second
+    assert "### :x: 1 of 8 tests failed" in second
     assert "assert 1 &#61;&#61; 2" in second or "assert 1 == 2" in second
 
 
@@ -168,10 +168,10 @@ def test_comparison_policy_decides_if_the_guard_passes(
         cwd=tmp_path,
     )
     complete = (tmp_path / "out" / "comment.md").read_text()
-    verdict, compared = done.stdout.splitlines()
+    (verdict,) = done.stdout.splitlines()
     assert f" {verdict}\n" in complete
     assert verdict.startswith("PASSED: ")
-    assert compared in html.unescape(complete)
+    assert "comparison begins after 3 runs of main; 0 so far" in html.unescape(complete)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     plan, records = job.world.write(job.folder)
     words = ("report", "--plan", plan, "--records", records, *options)
     once = ciguard(*words, cwd=job.folder, **environ)
-    assert "1 suspect" in once.stdout
+    assert "1 test needs more memory** (suspect, 1 run)" in once.stdout
     assert len(calls(server)) <= 6
     content = (job.folder / "values.jsonl").read_bytes()
     assert len(content) < sum(len(one) for one in job.world.files().values())
@@ -246,7 +246,8 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     environ = proposed(job, 101, 201)
     job.world.write(job.folder)
     twice = ciguard(*words, cwd=job.folder, **environ, expect=11)
-    assert "1 confirmed regression" in twice.stdout
+    assert twice.stdout.startswith("### :x: FAILED: regression of memory; all 8 tests")
+    assert "1 test needs more memory** (confirmed, 2 runs)" in twice.stdout
     thread = f"/repos/{REPOSITORY}/issues"
     assert calls(server) == [
         f"GET /repos/{REPOSITORY}/actions/runs/101/jobs",
@@ -259,7 +260,7 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
     failed = ciguard(*words, cwd=job.folder, **environ)
     assert "Nothing can be confirmed" in failed.stdout
-    assert "1 suspect" in failed.stdout
+    assert "more memory** (suspect, 1 run)" in failed.stdout
 
 
 def calls(server: FakeGitHub) -> list[str]:

@@ -52,7 +52,7 @@ def run_row(
         completed_at_ms=_ms(finished.updated_at or finished.run_started_at or finished.created_at),
         verdict=_verdict(report),
         comparison=compared.state if compared is not None else "",
-        headline=report.headlines[0] if report is not None else "",
+        headline=report.headline if report is not None else "",
         exit_code=report.exit_code if report is not None else 0,
         planned=verdict.planned if verdict is not None else 0,
         missing=verdict.planned - verdict.with_result if verdict is not None else 0,

@@ -1,0 +1,266 @@
+"""The answer of a report, at most one screen: how many tests failed, whose, and what changed. Pure.
+
+Everything that it leaves out is below it, folded, and on the page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ciguard.compare.measure_changes import MEASURE_NOUN
+from ciguard.compare.statistics import MIN_BASELINE_RUNS
+from ciguard.compare.whose import Answer, Whose, advice_text, evidence_text
+from ciguard.compare.wording import (
+    change_verdict,
+    doubled_texts,
+    growth_texts,
+    leak_text,
+    suite_speed_text,
+    value_texts,
+)
+from ciguard.document import (
+    Bullets,
+    Code,
+    Column,
+    Folded,
+    Item,
+    Link,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    first_line,
+    identifier,
+    join,
+)
+from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test
+from ciguard.render.changes import exact_change
+from ciguard.render.variant_groups import link_shards
+from ciguard.text import case_name, count_of, duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
+    from ciguard.compare.transitions import TransitionKind
+    from ciguard.document import Content, Row
+    from ciguard.guard.verdict import Failure, Verdict
+    from ciguard.model import CaseKey
+    from ciguard.render.links import Links
+
+MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
+MAX_NAMED: Final = 2  # tests of a line
+NO_PAST: Final = Answer("unknown", "no_past")
+# By answer, after a count of 1 and of more tests.
+COUNTED: Final[Mapping[Whose, tuple[str, str]]] = {
+    "this change": ("looks caused by this change", "look caused by this change"),
+    "likely this change": ("is likely caused by this change", "are likely caused by this change"),
+    "new test": ("is new", "are new"),
+    "order": ("depends on the order of tests", "depend on the order of tests"),
+    "unknown": ("of unknown origin", "of unknown origin"),
+    "infrastructure": ("by the runner", "by the runner"),
+    "main": ("also fails on {base}", "also fail on {base}"),
+    "flaky": ("is a known flake", "are known flakes"),
+}
+SHOWN_KINDS: Final[tuple[tuple[TransitionKind, str], ...]] = (
+    ("added", "new"),
+    ("removed", "removed"),
+    ("renamed", "renamed"),
+    ("fixed", "fixed"),
+)
+LONGER: Final = {"wall_s": ("takes longer", "take longer", "takes less time", "take less time")}
+NEEDS_MORE: Final = (
+    "needs more {noun}",
+    "need more {noun}",
+    "needs less {noun}",
+    "need less {noun}",
+)
+
+
+def answers_of(verdict: Verdict, comparison: Comparison | None) -> dict[CaseKey, Answer]:
+    """Return the answer of each failure; without a base's run it is not known whose one is."""
+    transitions = comparison.transitions if comparison is not None else ()
+    known = {case.key: case.answer for case in transitions if case.answer is not None}
+    return {
+        failure.result.key: known.get(failure.result.key, NO_PAST) for failure in verdict.failures
+    }
+
+
+def is_without_past(answers: Mapping[CaseKey, Answer]) -> bool:
+    """Return whether there is no base's run to which any failure could be compared."""
+    return all(answer.why == "no_past" for answer in answers.values())
+
+
+def base_of(comparison: Comparison | None) -> str:
+    """Return the name of the base branch."""
+    base = comparison.base if comparison is not None else None
+    return (base.branch if base is not None else None) or "main"
+
+
+def whose_text(answers: Mapping[CaseKey, Answer], base: str) -> str:
+    """Return "1 looks caused by this change · 2 are known flakes"; "" without a past."""
+    if is_without_past(answers):
+        return ""
+    counts = Counter(answer.whose for answer in answers.values())
+    return " · ".join(
+        f"{counts[whose]:,} {words[counts[whose] > 1].format(base=base)}"
+        for whose, words in COUNTED.items()
+        if counts[whose]
+    )
+
+
+def failures_sections(
+    verdict: Verdict, comparison: Comparison | None, links: Links
+) -> tuple[Section, ...]:
+    """Return the table of failures: the first few for a comment, all with shards for a page."""
+    answers, base = answers_of(verdict, comparison), base_of(comparison)
+    order = list(COUNTED)
+    failed = sorted(
+        group_by_test(
+            verdict.failures,
+            lambda failure: f"{failure_kind(failure.result)} {answers[failure.result.key].whose}",
+        ),
+        key=lambda test: order.index(answers[test.first.result.key].whose),
+    )
+    is_new = is_without_past(answers)
+    now = comparison.candidate.at if comparison is not None else None
+
+    def cells(test: FailedTest) -> tuple[Content, ...]:
+        if is_new:
+            return ()
+        answer = answers[test.first.result.key]
+        evidence = evidence_text(answer, base, now)
+        whose = answer.whose if answer.whose != "main" else base
+        return (Strong(whose), f": {evidence}"), advice_text(answer, base)
+
+    def row(test: FailedTest) -> Row:
+        return (failed_test(test, verdict, links), _happened(test.first), *cells(test))
+
+    def full_row(test: FailedTest) -> Row:
+        shards = link_shards([failure.shard for failure in test.failures], links)
+        happened = failure_kind(test.first.result), Folded(test.first.result.message or "")
+        return (failed_test(test, verdict, links), *happened, *cells(test), shards)
+
+    whose = () if is_new else (Column("whose"), Column("do"))
+    columns: tuple[Column, ...] = (Column("test"), Column("what happened"), *whose)
+    all_columns = (Column("test"), Column("result"), Column("message"), *whose, Column("shard"))
+    rest = failed[MAX_ROWS:]
+    of_rest = {one.result.key: answers[one.result.key] for test in rest for one in test.failures}
+    text = whose_text(of_rest, base)
+    more = f"{count_of(len(of_rest), 'more failure')}{text and f': {text}'}"
+    number = (len(verdict.failures), "failure")
+    return (
+        Section(
+            "failures",
+            (Table(columns, tuple(map(row, failed[:MAX_ROWS])), "failure"),),
+            size=number,
+            drop=1,
+            formats=("text", "markdown"),
+        ),
+        Section(
+            "more_failures",
+            (Table(all_columns, tuple(map(full_row, rest)), "failure"),),
+            more,
+            (len(of_rest), "failure"),
+            drop=9,
+            formats=("text", "markdown"),
+            folded=True,
+        ),
+        Section(
+            "all_failures",
+            (Table(all_columns, tuple(map(full_row, failed)), "failure"),),
+            count_of(*number),
+            number,
+            formats=("html",),
+        ),
+    )
+
+
+def _happened(failure: Failure) -> Content:
+    """Return the first line of a failure's message, after how the test ended."""
+    result = failure.result
+    message = Code(first_line(result.message or "").removeprefix("stopped: "), 80)
+    kind = failure_kind(result)
+    if not message.text:
+        return kind
+    line = f" (line {result.line})" if result.line else ""
+    return (message, line) if result.ending == "completed" else (f"{kind}: ", message)
+
+
+def change_lines(comparison: Comparison | None) -> Section:
+    """Return a line for each kind of change of memory and time, the surest first."""
+    items: list[Item] = []
+    if comparison is not None and not comparison.incomplete_reasons:
+        items += [Item(leak_text(leak)) for leak in comparison.leaks[:MAX_NAMED]]
+        items += map(Item, growth_texts(comparison.totals))
+    if comparison is not None:
+        for verdict in (comparison.memory, comparison.gpu_memory, comparison.durations):
+            items += map(Item, _measure_lines(verdict))
+        if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
+            items.append(Item(suite_speed_text(comparison.suite_speed)))
+        items += map(Item, doubled_texts(comparison))
+    return Section("changes", (Bullets(tuple(items), "change"),), size=(len(items), "change"))
+
+
+def _measure_lines(verdict: MeasureVerdict) -> Iterator[Content]:
+    """Yield "1 test needs more memory (suspect, 1 run): a.py::t +60 MiB (100 -> 160 MiB)"."""
+    words = LONGER.get(verdict.measure, NEEDS_MORE)
+    noun = MEASURE_NOUN[verdict.measure].removeprefix("peak ")
+    groups: dict[tuple[bool, str], list[CaseChange]] = {}
+    for change in verdict.listed:
+        if change_verdict(change) == "not confirmed":
+            continue  # an experiment refuted it
+        is_gain = change.after < change.before
+        groups.setdefault((is_gain, change_verdict(change)), []).append(change)
+    for (is_gain, tier), changes in groups.items():
+        verb = words[2 * is_gain + (len(changes) > 1)].format(noun=noun)
+        runs = "2 runs" if "confirmed" in tier else "1 run"
+        tests = count_of(len(changes), "test")
+        named = [_named(change) for change in changes]
+        yield (Strong(f"{tests} {verb}"), f" ({tier}, {runs}): ", *join(named, most=MAX_NAMED))
+
+
+def _named(change: CaseChange) -> Content:
+    before, after = value_texts(change)
+    show = duration if change.measure == "wall_s" else size
+    last = change.after if change.measured is None else change.measured
+    amount = exact_change(last - change.before, None, show)
+    return (identifier(case_name(change.key)), f" {amount} ({before} -> {after})")
+
+
+def status_line(verdict: Verdict, comparison: Comparison | None, links: Links) -> Paragraph:
+    """Return what ran, in how many shards, how long and for how much, beside the base."""
+    base = base_of(comparison)
+    parts: list[Content] = [f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} ran"]
+    counts = verdict.counts
+    if counts.get("skipped"):
+        parts.append(f"{counts['skipped']:,} skipped")
+    if verdict.flaky:
+        parts.append(f"{len(verdict.flaky):,} flaky")
+    if comparison is not None:
+        for kind, word in SHOWN_KINDS:
+            if changed := comparison.of_kind(kind):
+                parts.append(f"{len(changed):,} {word}")
+    parts.append(count_of(len(verdict.legs), "shard"))
+    parts += _totals(comparison, base)
+    if links.run:
+        parts.append(Link("run", links.run))
+    runs = len(comparison.baseline.runs) if comparison is not None else 0
+    if runs < MIN_BASELINE_RUNS:
+        parts.append(f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far")
+    return Paragraph(join(parts, separator=" · "))
+
+
+def _totals(comparison: Comparison | None, base: str) -> Iterator[str]:
+    """Yield the time of the slowest shard and the price, with those of the base."""
+    if comparison is None or comparison.is_incomplete:
+        return
+    for total in comparison.totals:
+        if total.name == "makespan_s" and total.after is not None:
+            yield f"{duration(total.after)} ({base}: {duration(total.before)})"
+    cost, before = comparison.cost_after, comparison.cost_before
+    if cost is not None and cost.price_usd is not None:
+        past = f" ({base}: {before.price_usd:.2f})" if before and before.price_usd else ""
+        yield f"{cost.price_usd:.2f} USD{past}"
