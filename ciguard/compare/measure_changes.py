@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.baseline_matrix import standings
-from ciguard.compare.listed_changes import is_listed
 from ciguard.compare.run_columns import CODE
 from ciguard.compare.statistics import (
     MIB,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
     from ciguard.compare.statistics import Flags, Floats, Tier
     from ciguard.compare.suite_speed import NormalizedBaseline, NormalizedRun
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, UnitKey
 
 
 MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
@@ -90,6 +89,7 @@ class CaseChange:
         is_large: the wall time is at least 3 times as long and 1 s longer. Such a change is
             reported even if it is not confirmed.
         measured: uncorrected wall time in seconds; None for memory.
+        cases: number of changed cases that share these bounds; `key` is the first that ended.
     """
 
     key: CaseKey
@@ -106,6 +106,15 @@ class CaseChange:
     is_large: bool = False
     measured: float | None = None
     is_bound: bool = False
+    cases: int = 1
+
+    @property
+    def is_listed(self) -> bool:
+        """Return whether a comment lists the change: of durations only confirmed or large ones.
+
+        Most others in a single run are noise: a comment only counts them, a page has them all.
+        """
+        return self.measure != "wall_s" or self.tier == "confirmed" or self.is_large
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +145,7 @@ class MeasureVerdict:
     @property
     def listed(self) -> tuple[CaseChange, ...]:
         """The changes that a comment lists."""
-        return tuple(
-            change
-            for change in (*self.losses, *self.gains)
-            if is_listed(change.measure, change.tier, is_large=change.is_large)
-        )
+        return tuple(change for change in (*self.losses, *self.gains) if change.is_listed)
 
     @property
     def unconfirmed(self) -> tuple[CaseChange, ...]:
@@ -271,15 +276,33 @@ class CaseInput:
         )
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": moved}
 
+    def case_counts(self, sign: int) -> dict[Tier, NDArray[np.int64]]:
+        """Return by tier how many changed cases each case stands for; 0 if another one does.
+
+        The bounds of all cases of a unit begin with it: the first changed case stands for them.
+        """
+        tiers = self.tiers(sign)
+        counts = {tier: flags.astype(np.int64) for tier, flags in tiers.items()}
+        if self.is_bound is None:
+            return counts
+        firsts: dict[UnitKey, tuple[Tier, int]] = {}
+        for tier, flags in tiers.items():
+            rows = np.flatnonzero(flags & self.is_bound)
+            for row in rows[np.argsort(self.run.measured("at_s")[rows], kind="stable")].tolist():
+                of_unit, first = firsts.setdefault(self.run.keys[row].unit_key, (tier, row))
+                counts[tier][row] = 0
+                counts[of_unit][first] += 1
+        return counts
+
     def changes(self, sign: int) -> tuple[CaseChange, ...]:
         """Return confirmed and large changes, and the largest others, by tier, then amount."""
         listed: list[CaseChange] = []
-        for tier, flags in self.tiers(sign).items():
-            rows = self.largest_first(flags, sign)
+        for tier, counts in self.case_counts(sign).items():
+            rows = self.largest_first(counts > 0, sign)
             if tier != "confirmed":
                 room = max(0, MAX_SUSPECTS - len(listed))
                 rows = rows[(np.arange(len(rows)) < room) | self.is_large(sign)[rows]]
-            listed += [self.change(row, tier, sign) for row in rows.tolist()]
+            listed += [self.change(row, tier, sign, int(counts[row])) for row in rows.tolist()]
         return tuple(listed)
 
     def largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
@@ -290,7 +313,7 @@ class CaseInput:
         amount = sign * (after - self.numbers.before[rows])
         return rows[np.argsort(-amount, kind="stable")]
 
-    def change(self, row: int, tier: Tier, sign: int) -> CaseChange:
+    def change(self, row: int, tier: Tier, sign: int, cases: int = 1) -> CaseChange:
         run, numbers = self.run, self.numbers
         before, after = float(numbers.before[row]), float(numbers.after[row])
         is_judged = tier != "unjudged"
@@ -315,6 +338,7 @@ class CaseInput:
             is_large=bool(self.is_large(sign)[row]),
             measured=float(run.wall_s[row]) if self.measure == "wall_s" else None,
             is_bound=is_bound,
+            cases=cases,
         )
 
 
@@ -329,7 +353,7 @@ def classify(worse: CaseInput, better: CaseInput | None = None) -> MeasureVerdic
     judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         losses, gains = worse.changes(1), (better or worse).changes(-1)
-        suspects = int(worse.tiers(1)["suspect"].sum())
+        suspects = int(np.count_nonzero(worse.case_counts(1)["suspect"]))
     state = classify_measure(int(measured.sum()), judged_tests, losses, gains)
     typical = int(np.median(numbers.n[measured])) if measured.any() else 0
     return MeasureVerdict(

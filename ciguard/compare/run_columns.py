@@ -120,6 +120,7 @@ class Run:
     peak_lower_bytes: Floats | None = None
     peak_upper_bytes: Floats | None = None
     gpu_peak_bytes: Floats | None = None
+    at_s: Floats | None = None  # end of each case, since the start of its leg
     process: NDArray[np.int32] | None = None
     standing: Codes | None = None
 
@@ -397,7 +398,7 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
     ]
     numbers = {
         name: np.array(numbers_of(name, results), np.float64)
-        for name in ("wall_s", "peak_delta_bytes", "gpu_peak_bytes", *BOUNDS)
+        for name in ("at_s", "wall_s", "peak_delta_bytes", "gpu_peak_bytes", *BOUNDS)
     }
     peaks = with_children(numbers["peak_delta_bytes"], numbers["peak_lower_bytes"])
     return {

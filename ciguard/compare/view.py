@@ -278,7 +278,7 @@ def _measure(
 ) -> Section:
     """Return the section of a measure: the sentence, unless the headline has it, and the changes.
 
-    `listed_changes` decides which changes a comment has; a page has them all.
+    `CaseChange.is_listed` decides which changes a comment has; a page has them all.
     """
     name, title, drop = MEASURES[verdict.measure]
     sentence = (

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ciguard.compare.listed_changes import is_counted
 from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
@@ -226,12 +225,10 @@ def _too_few(verdict: MeasureVerdict) -> str:
 
 def unlisted_text(verdict: MeasureVerdict) -> str:
     """Return "duration: 40 suspects, 1 possible gain"; "" if all changes are listed."""
-    counted = (
-        change
-        for change in (*verdict.losses, *verdict.gains)
-        if is_counted(change.measure, change.tier, is_large=change.is_large)
-    )
-    text = unconfirmed_text(counted)
+    changes = (*verdict.losses, *verdict.gains)
+    # Without a verdict every test has a change.
+    judged = (change for change in changes if change.tier != "unjudged")
+    text = unconfirmed_text(change for change in judged if not change.is_listed)
     return f"{MEASURE_NOUN[verdict.measure]}: {text}" if text else ""
 
 
@@ -245,7 +242,8 @@ def change_text(change: CaseChange) -> str:
     """Return "+25 % (n=12, 95 % CI +21..+28)", "+99.9 MiB (n=2)", "at least +108 MiB (n=5)"."""
     if change.is_bound:
         amount = exact_change(change.after - change.before, None, size)
-        return f"at least {amount} (n={change.n})"
+        shared = f", any of {change.cases:,} tests measured together" if change.cases > 1 else ""
+        return f"at least {amount} (n={change.n}{shared})"
     unit, show = ("s", duration) if change.measure == "wall_s" else ("bytes", size)
     ratio = (change.ratio, change.low, change.high)
     text, interval = estimated_change(change.before, change.after, ratio, unit, show)

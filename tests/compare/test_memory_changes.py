@@ -96,23 +96,16 @@ def test_memory_decrease_is_an_improvement() -> None:
     assert (found.memory.verdict, found.state) == ("improved", "better")
 
 
-def test_memory_measured_differently_is_not_compared() -> None:
+@pytest.mark.parametrize(
+    ("others", "text"), [(60, "60 tests not"), (45, "memory (15 tests judged, n=12), 45 of 60 not")]
+)
+def test_memory_measured_differently_is_not_compared(others: int, text: str) -> None:
     past = Past(12)
-    candidate = past.run(99, peak=factor(50, 1.6))
-    found = compare_run(replace(candidate, measured_by=candidate.measured_by + 1), None, past.bases)
-    assert found.memory.verdict == "not measured"
-    assert "60 tests not judged: their baseline was measured in another way" in headline(found).text
-
-
-def test_headline_counts_tests_whose_memory_was_not_judged() -> None:
-    past = Past(12)
-    candidate = past.run(99)
-    other = candidate.measured_by.copy()
-    other[:45] = CODE["measured_by"]["sample"]
-    found = compare_run(replace(candidate, measured_by=other), None, past.bases)
-    assert (found.memory.judged_tests, found.memory.measured_otherwise) == (15, 45)
-    share = "45 of 60 not judged: their baseline was measured in another way"
-    assert f"memory (15 tests judged, n=12), {share}" in headline(found).text
+    candidate = past.run(99, peak=factor(40, 1.6))
+    measured_by = candidate.measured_by + (np.arange(60) < others)
+    found = compare_run(replace(candidate, measured_by=measured_by), None, past.bases)
+    assert (found.memory.judged_tests, found.memory.measured_otherwise) == (60 - others, others)
+    assert f"{text} judged: their baseline was measured in another way" in headline(found).text
 
 
 def bounded(before: float | None, after: float | None) -> dict[str, Any]:
@@ -132,7 +125,8 @@ def interval_run(
 
 
 def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
-    bases = [interval_run(n, upper=12.2 - n / 10) for n in range(10)]
+    uppers = [12.2, 0.012, 7.8, 0.1, 12.0, 0.5, 0.02, 3.0, 0.012, 9.0]  # however far they vary
+    bases = [interval_run(n, None, upper) for n, upper in enumerate(uppers)]
     once = compare_run(interval_run(20, 120.6, 130), None, bases)
     assert names(once.memory.losses) == ["suspect a"]
     (change,) = once.memory.losses
@@ -147,11 +141,18 @@ def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
     assert read_comparison(json_text(twice).encode(), "") == twice
 
 
-def test_disjoint_intervals_are_a_change_however_far_they_vary() -> None:
-    uppers = [0.012, 17.8, 0.1, 12.0, 0.5, 0.02, 3.0, 0.012, 9.0, 0.3]
-    bases = [interval_run(n, None, upper) for n, upper in enumerate(uppers)]
-    found = compare_run(interval_run(20, 110, 120), None, bases)
-    assert names(found.memory.losses) == ["suspect a"]
+def test_cases_that_share_their_start_are_one_row() -> None:
+    def run(run_id: int, lower: float, upper: float) -> Run:
+        more = {"mib": None, **bounded(lower, upper)}
+        cases = [case("f", case=f"t{60 - n}", at_s=n, **more) for n in range(60)]
+        return run_of({"01": [*cases, case("g", **more)]}, run_id=run_id)
+
+    found = compare_run(run(20, 120.6, 130), None, [run(n, 10, 12.2) for n in range(10)])
+    file, alone = found.memory.losses
+    assert (file.key.case, alone.key.case, alone.cases) == ("t60", "g", 1)
+    assert change_text(file) == "at least +108 MiB (n=10, any of 60 tests measured together)"
+    assert "2 suspects (61 tests judged, n=10)" in headline(found).text
+    assert read_comparison(json_text(found).encode(), "") == found
 
 
 def test_disjoint_intervals_are_a_gain() -> None:
