@@ -64,6 +64,7 @@ class PastShards:
         unit, shard: positions of a unit and of a shard that ran it, for each such pair.
         unit_bytes: what the unit took there; NaN if not measured, or if it began the process.
         files: number of the file of each unit.
+        loads: by shard and file, whether the shard ran units of the file.
     """
 
     kinds: Sequence[Kind] = ()
@@ -72,6 +73,7 @@ class PastShards:
     shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unit_bytes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     files: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    loads: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
 
     def units_of(self, place: int) -> tuple[list[int], NDArray[np.float64]]:
         """Return the positions of the units of a shard, in order, and what each took there."""
@@ -96,13 +98,10 @@ class PastShards:
         ]
         if not alike:
             return UNCORRECTED
-        count, files = len(self.kinds), int(self.files.max(initial=-1)) + 1
-        shared = np.bincount(self.shard[units[self.unit]], minlength=count)[alike]
-        loads = np.zeros((count + 1, files), np.bool_)
-        loads[self.shard, self.files[self.unit]] = True
-        loads[count, self.files[units]] = True
-        both, either = loads[alike] & loads[-1], loads[alike] | loads[-1]
-        shared = shared * both.sum(axis=1) / np.maximum(either.sum(axis=1), 1)
+        shared = np.bincount(self.shard[units[self.unit]], minlength=len(self.kinds))[alike]
+        files, loads = np.unique(self.files[units]), self.loads[alike]
+        both = loads[:, files].sum(axis=1)
+        shared = shared * both / np.maximum(loads.sum(axis=1) + len(files) - both, 1)
         # Squared, so that the shard's own past outweighs the sum of the others.
         weights = np.square(shared / shared.max()) if shared.any() else np.ones(len(alike))
         ratios = np.array(self.peaks_bytes)[alike] / np.array(simulated_bytes)[alike]
@@ -139,7 +138,10 @@ def read_past_shards(
     unit_bytes = np.fmax(values.peak_delta_bytes, values.peak_lower_bytes)[known]
     unit_bytes = np.where(np.isnan(unit_bytes), values.peak_upper_bytes[known], unit_bytes)
     unit_bytes[np.isin(values.standing[known], BEGINS)] = np.nan  # as in estimates
-    return PastShards(kinds, peaks_bytes, unit[known], shard[known], unit_bytes, files)
+    unit, shard = unit[known], shard[known]
+    loads = np.zeros((len(kinds), len(numbers)), np.bool_)
+    loads[shard, files[unit]] = True
+    return PastShards(kinds, peaks_bytes, unit, shard, unit_bytes, files, loads)
 
 
 def correction_of(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> Correction:
