@@ -12,8 +12,8 @@ import contextlib
 import os
 import sys
 import time
-from dataclasses import replace
-from typing import Dict, Final, List, Mapping, Optional, Sequence, Tuple, Union
+from collections import deque
+from typing import Deque, Dict, Final, List, Optional, Sequence, Tuple, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 
@@ -21,6 +21,7 @@ assert sys.platform != "win32"
 
 RESCAN_S = 0.5
 MAX_SCAN_COST_RATIO: Final = 200
+LATE_S: Final = 1.0  # a sample is kept: the line of a start before it may be read after it
 CHILD_BYTES: Final = 1 << 20  # above the test's own peak; less is noise of shared pages
 PRESSURE = "/proc/pressure/memory"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -50,10 +51,9 @@ class TreeMemory:
         self._scanned_s = float("-inf")
         self._last_pid, self._is_new = b"", False
         self._scan_cost_s = 0.0
-        self._known: set[int] = set()  # of the last reading
         self.seen_s: Dict[int, float] = {}  # by process, when it was first seen
-        # Sizes by process, of readings with several; None as long as no one reads them.
-        self.samples: Optional[List[Tuple[float, Mapping[int, int]]]] = None
+        # Of readings of several processes, when each was first seen and its size; None: not kept.
+        self.samples: Optional[Deque[Tuple[float, Sequence[Tuple[float, int]]]]] = None
 
     def read_bytes(self, now_s: float) -> int | None:
         """Return the resident memory now; None if no process of the tree can be read.
@@ -68,20 +68,22 @@ class TreeMemory:
             start_s = time.thread_time()
             self._scanned_s, self._is_new = now_s, False
             self.rescan()
+            for pid in self.seen_s.keys() - self._pids:
+                if not os.path.exists(f"/proc/{pid}"):  # a scan may miss a process that runs
+                    del self.seen_s[pid]
             self._scan_cost_s = time.thread_time() - start_s
-        sizes = {}
+        sizes, known = [], set(self.seen_s)
         for pid in tuple(self._pids):
             try:
                 with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
                     size = int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
-                sizes[pid] = size if pid in self._known or not self._known else 0
-                self.seen_s.setdefault(pid, now_s)
+                seen_s = self.seen_s.setdefault(pid, now_s)
+                sizes.append((seen_s, size if pid in known or not known else 0))
             except (OSError, IndexError):
                 self._pids.discard(pid)
-        self._known = set(self._pids)
         if self.samples is not None and len(sizes) > 1:
             self.samples.append((now_s, sizes))
-        return sum(sizes.values()) or None
+        return sum(size for _, size in sizes) or None
 
     def pids(self) -> frozenset[int]:
         """Return the processes of the last scan."""
@@ -107,11 +109,12 @@ class ChildPeaks:
     """
 
     def __init__(self, tree: TreeMemory) -> None:
-        self._tree = tree
-        tree.samples = []
+        self._samples = tree.samples = deque()
         self._first_s = float("inf")  # start of the first unit
-        self._starts_s: Dict[UnitKey, float] = {}
-        self._results: List[Result] = []
+        self._peaks: List[PeakLine] = []  # of new results
+        # The unit that started last, until its result, and its largest sample so far.
+        self._unit: Optional[UnitKey] = None
+        self._start_s, self._largest = float("inf"), 0
         self.peak_bytes = 0  # of a single process: that is its own mark
 
     def poll(self, now_s: float) -> None:
@@ -122,38 +125,36 @@ class ChildPeaks:
 
     def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
         """Take in a line of the process."""
-        if isinstance(line, StartLine) and line.at_s is not None:
-            self._starts_s[line.unit_key] = line.at_s
+        if line.at_s is None:
+            return
+        if isinstance(line, StartLine):
+            self._unit, self._start_s, self._largest = line.unit_key, line.at_s, 0
             self._first_s = min(self._first_s, line.at_s)
-        elif isinstance(line, Result):
-            self._results.append(line)
+        elif isinstance(line, Result) and line.unit_key == self._unit:
+            self._reduce(line.at_s)
+            is_alone = (line.concurrent or 1) == 1
+            if is_alone and self._largest > (line.peak_bytes or 0) + CHILD_BYTES:
+                names = line.unit, line.suite, line.variant, line.case, line.process
+                self._peaks.append(PeakLine(*names, peak_lower_bytes=self._largest))
+            self._unit, self._start_s = None, float("inf")
 
     def take_peaks(self) -> Sequence[PeakLine]:
         """Return the peaks of new results that are above what the process itself measured."""
-        results, self._results = self._results, []
-        samples, seen_s = self._tree.samples or [], self._tree.seen_s
-        peaks = []
-        for line in results:
-            start_s = self._starts_s.pop(line.unit_key, None)
-            if start_s is None or line.at_s is None or (line.concurrent or 1) > 1:
-                continue
-            sizes = []
-            for sample in (sizes for at_s, sizes in samples if start_s <= at_s <= line.at_s):
+        peaks, self._peaks = self._peaks, []
+        if self._samples:
+            self._reduce(self._samples[-1][0] - LATE_S)
+        return peaks
+
+    def _reduce(self, end_s: float) -> None:
+        """Reduce the samples until this time to the largest one since the unit's start."""
+        while self._samples and self._samples[0][0] <= end_s:
+            at_s, sizes = self._samples.popleft()
+            if at_s >= self._start_s:
                 # Of the processes before the first unit, the largest runs the units; a wrapper
                 # such as `poetry run` is no memory of any.
-                own = (size for pid, size in sample.items() if seen_s[pid] <= self._first_s)
-                children = (size for pid, size in sample.items() if seen_s[pid] > start_s)
-                sizes.append(max(own, default=0) + sum(children))
-            if max(sizes, default=0) > (line.peak_bytes or 0) + CHILD_BYTES:
-                suite, variant, unit = line.unit_key
-                peak = PeakLine(unit, suite, variant, line.case, line.process)
-                peaks.append(replace(peak, peak_lower_bytes=max(sizes)))
-        if results:
-            first_s = min(self._starts_s.values(), default=results[-1].at_s or 0.0)
-            self._tree.samples = [pair for pair in samples if pair[0] >= first_s]
-            running = self._tree.pids().union(*(sample for _, sample in self._tree.samples))
-            self._tree.seen_s = {pid: at_s for pid, at_s in seen_s.items() if pid in running}
-        return peaks
+                own = (size for seen_s, size in sizes if seen_s <= self._first_s)
+                children = (size for seen_s, size in sizes if seen_s > self._start_s)
+                self._largest = max(self._largest, max(own, default=0) + sum(children))
 
 
 def last_pid() -> bytes:

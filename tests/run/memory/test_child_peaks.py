@@ -93,20 +93,22 @@ def test_child_counts_from_its_second_reading_on() -> None:
             assert first < before + 20 * MIB
             assert second > before + 50 * MIB
             two.communicate("")
+        tree.read_bytes(3.0)
+        assert {one.pid} <= tree.seen_s.keys() <= tree.pids(), "those that ended are forgotten"
         one.communicate("")
 
 
 def test_sizes_are_attributed_by_time() -> None:
     tree = TreeMemory(0)
     peaks = ChildPeaks(tree)
-    own, child, server, wrapper = 1, 2, 3, 4
-    tree.seen_s = {own: 0.1, child: 1.5, server: 2.5, wrapper: 0.0}
-    tree.samples = [
-        (0.5, {own: 900 * MIB}),
-        (1.5, {own: 100 * MIB, child: 100 * MIB, wrapper: 50 * MIB}),
-        (1.9, {own: 100 * MIB, child: 200 * MIB, wrapper: 50 * MIB}),
-        (2.5, {own: 100 * MIB, server: 60 * MIB}),
-        (3.5, {own: 350 * MIB, server: 60 * MIB}),
+    assert tree.samples is not None
+    own, child, server, wrapper = 0.1, 1.5, 2.5, 0.0  # when each was first seen
+    tree.samples += [
+        (0.5, [(own, 900 * MIB)]),
+        (1.5, [(own, 100 * MIB), (child, 100 * MIB), (wrapper, 50 * MIB)]),
+        (1.9, [(own, 100 * MIB), (child, 200 * MIB), (wrapper, 50 * MIB)]),
+        (2.5, [(own, 100 * MIB), (server, 60 * MIB)]),
+        (3.5, [(own, 350 * MIB), (server, 60 * MIB)]),
     ]
     peaks.add_line(StartLine("a", at_s=1.0))
     peaks.add_line(Result("a", "passed", at_s=2.0, peak_bytes=100 * MIB))
@@ -117,3 +119,10 @@ def test_sizes_are_attributed_by_time() -> None:
     assert lower == [("a", 300 * MIB), ("b", 160 * MIB)]
     peaks.add_line(Result("c", "passed", at_s=4.0, peak_bytes=350 * MIB))
     assert peaks.take_peaks() == []  # the server is of b
+    peaks.add_line(StartLine("long", at_s=5.0))
+    for step in range(1000):
+        tree.samples.append((5 + step / 20, [(own, (900 if step == 100 else 100) * MIB)]))
+        assert peaks.take_peaks() == []
+    assert len(tree.samples) < 30, "the others are reduced to the largest"
+    peaks.add_line(Result("long", "passed", at_s=60.0, peak_bytes=100 * MIB))
+    assert [line.peak_lower_bytes for line in peaks.take_peaks()] == [900 * MIB]
