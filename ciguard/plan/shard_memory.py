@@ -171,7 +171,7 @@ def predict_memory(
 
     Returns:
         The shards; one without a measured unit has no predicted peak. The probability is None if no
-        memory or budget is known. O(units x processes).
+        memory or budget is known. O((units + past values) x (processes + shards + past shards)).
     """
     spread = estimates.memory_spread
     if spread is None:
@@ -180,18 +180,15 @@ def predict_memory(
     memory = UnitMemory(spread.peak_bytes, spread.peak_variance, estimates.retained_bytes)
     planned = {position[unit.key]: unit for shard in shards for unit in shard.units}
     like = {shard.pool: shard for shard in shards}
-
-    def past_moments(like: Shard, members: Sequence[int], peaks: NDArray[np.float64]) -> Moments:
-        units, own = tuple(planned[member] for member in members), memory.take(members)
-        unknown = np.isnan(peaks) | np.isnan(estimates.peak_delta_bytes[members])
-        own = replace(own, peak_bytes=np.where(unknown, own.peak_bytes, peaks))
-        return moments_of_leg(replace(like, units=units), suites, own)
-
-    past_bytes = []
+    past_bytes = [0.0] * len(past.kinds)
     for place, (pool, _) in enumerate(past.kinds):
         members, peaks = past.units_of(place)
-        moments = past_moments(like.get(pool, shards[0]), members, peaks) if members else None
-        past_bytes.append(float(moments.held_bytes.max()) if moments else 0.0)
+        if members:
+            units, own = tuple(planned[member] for member in members), memory.take(members)
+            unknown = np.isnan(peaks) | np.isnan(estimates.peak_delta_bytes[members])
+            own = replace(own, peak_bytes=np.where(unknown, own.peak_bytes, peaks))
+            shard = replace(like.get(pool, shards[0]), units=units)
+            past_bytes[place] = float(moments_of_leg(shard, suites, own).held_bytes.max())
     predicted, budgets, legs = [], [], []
     for shard in shards:
         if all(unit.peak_delta_bytes is None for unit in shard.units):
