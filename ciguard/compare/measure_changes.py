@@ -649,8 +649,12 @@ def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Flo
         return past, reference
     farther, nearer = table.peak_bounds if sign > 0 else table.peak_bounds[::-1]
     extreme = np.fmax if sign > 0 else np.fmin
-    # Of a peak with only the farther bound, that one must be exceeded: it is beyond.
-    nearest = extreme.reduce(extreme(nearer, farther), axis=1)
+    # Of a peak with only the farther bound, that one must be exceeded: it is beyond. If most are
+    # such, the peaks may be as large as this one.
+    known = extreme(nearer, farther)
+    is_open = 2 * count_values(nearer) < count_values(known)
+    nearer = np.where(is_open[:, None], np.nan, nearer)
+    nearest = extreme.reduce(known, axis=1)
     return (
         np.where(is_bound[:, None], nearer, past),
         np.where(is_bound, _memory_logs(nearest), reference),

@@ -170,6 +170,7 @@ def test_disjoint_intervals_are_a_gain() -> None:
         ([12.2, 12.2, 118, 12.2], (120.6, 130.0)),  # overlaps one by less than 4 MiB
         ([12.2] * 3 + [None], (11.0, 300.0)),
         ([None] * 4, (120.6, 130.0)),  # each may have been as large
+        ([12.2] * 3 + [None] * 4, (120.6, 130.0)),  # most may have been
         ([12.2] * 4, (None, 130.0)),  # several at once: no lower bound
         ([12.2] * 4, (25.0, 130.0)),  # less than 16 MiB more
     ],
