@@ -62,7 +62,7 @@ COUNTED: Final[Mapping[Whose, tuple[str, str]]] = {
     "unknown": ("of unknown origin", "of unknown origin"),
     "infrastructure": ("by the runner", "by the runner"),
     "main": ("also fails on {base}", "also fail on {base}"),
-    "flaky": ("is a known flake", "are known flakes"),
+    "flaky": ("is flaky", "are flaky"),
 }
 SHOWN_KINDS: Final[tuple[tuple[TransitionKind, str], ...]] = (
     ("added", "new"),
@@ -100,7 +100,7 @@ def base_of(comparison: Comparison | None) -> str:
 
 
 def whose_text(answers: Mapping[CaseKey, Answer], base: str) -> str:
-    """Return "1 looks caused by this change · 2 are known flakes"; "" without a past."""
+    """Return "1 looks caused by this change · 2 are flaky"; "" without a past."""
     if is_without_past(answers):
         return ""
     counts = Counter(answer.whose for answer in answers.values())
