@@ -123,7 +123,7 @@ def test_webhooks_become_a_comment_and_a_history(
         wait_until(lambda: server.comments, "no comment")
     (comment,) = server.comments.values()
     assert comment["user"]["login"] == f"{SLUG}[bot]"
-    assert "### :x: FAILED: 1 of 8 tests failed" in comment["body"]
+    assert "### :x: 1 of 8 tests failed" in comment["body"]
     assert "compared with [run 6]" in comment["body"]
     checked = ciguard("serve", "check", cwd=tmp_path)
     assert "16 results, 0 damaged" in checked.stdout

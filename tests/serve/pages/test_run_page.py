@@ -128,7 +128,7 @@ def test_run_that_was_not_judged_has_no_comparison(local: AsgiClient) -> None:
 
 def test_comparison_is_that_of_compare(local: AsgiClient) -> None:
     page = local.get(f"{INCOMPLETE}/comparison.json").json()
-    assert page["comparison"]["schema"] == 1
+    assert page["comparison"]["schema"] == 2
     assert "Tests that changed" in local.get(f"{INCOMPLETE}/comparison").text
 
 

@@ -64,15 +64,15 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     row = judge(service, tmp_path, 7)
     assert row is not None
     assert (row.verdict, row.exit_code, row.planned, row.missing) == ("failed", 10, 8, 0)
-    assert row.headline.startswith("FAILED: 1 of 8 tests failed")
+    assert row.headline.startswith("1 of 8 tests failed")
     assert (row.pull_request, row.is_base_branch) == (8, False)
     assert row.makespan_s == pytest.approx(3.1)
     assert row.bound_s == 3.0
     (body,) = server.bodies()
-    assert "### :x: FAILED: 1 of 8 tests failed" in body
+    assert "### :x: 1 of 8 tests failed" in body
     answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
     assert answer.verdict is not None
-    assert answer.verdict["headline"] == row.headline
+    assert answer.headlines == (row.headline,)
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
         ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
