@@ -60,9 +60,11 @@ WORDS: Final[Mapping[Why, Words]] = {
     "one_try": Words("passed in {runs:run} of {base}, failed in its only try here", "fix"),
     "rate": Words(f"{_RATE}, {_HERE} (likelihood ratio {{ratio:,}})", "fix"),
     "between": Words(f"{_RATE}, {_HERE}: neither alike nor far apart", "re-run"),
-    "new": Words("in no run of {base}", "fix"),
-    "after": Words("passes alone, fails after {after}", "reset what that test leaves behind"),
-    "order": Words("passes alone, fails after the tests before it", "reproduce with its shard"),
+    "new": Words("in no run of {base}, so probably added here", "fix the test or the code"),
+    "after": Words("passes alone, fails after {after}[; {past}]", "reset what that test changes"),
+    "order": Words(
+        "passes alone, fails after the tests before it[; {past}]", "reproduce with its shard"
+    ),
     "no_past": Words("no run of {base} to compare with", "fix, or compare once {base} has runs"),
     "few_runs": Words("passed in only {runs:run} of {base}, failed here", "re-run"),
     "no_space": Words("the disk of its runner was full", "free disk space, then re-run"),

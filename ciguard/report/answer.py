@@ -70,6 +70,11 @@ SHOWN_KINDS: Final[tuple[tuple[TransitionKind, str], ...]] = (
     ("renamed", "renamed"),
     ("fixed", "fixed"),
 )
+RUNS: Final = {
+    "confirmed": "2 runs",
+    "confirmed gain": "2 runs",
+    "suspect": "1 run; the next one confirms or clears it",
+}
 LONGER: Final = {"wall_s": ("takes longer", "take longer", "takes less time", "take less time")}
 NEEDS_MORE: Final = (
     "needs more {noun}",
@@ -216,7 +221,7 @@ def _measure_lines(verdict: MeasureVerdict) -> Iterator[Content]:
         groups.setdefault((is_gain, change_verdict(change)), []).append(change)
     for (is_gain, tier), changes in groups.items():
         verb = words[2 * is_gain + (len(changes) > 1)].format(noun=noun)
-        runs = "2 runs" if "confirmed" in tier else "1 run"
+        runs = RUNS.get(tier, "1 run")
         tests = count_of(len(changes), "test")
         named = [_named(change) for change in changes]
         yield (Strong(f"{tests} {verb}"), f" ({tier}, {runs}): ", *join(named, most=MAX_NAMED))

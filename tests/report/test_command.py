@@ -235,7 +235,7 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     plan, records = job.world.write(job.folder)
     words = ("report", "--plan", plan, "--records", records, *options)
     once = ciguard(*words, cwd=job.folder, **environ)
-    assert "1 test needs more memory** (suspect, 1 run)" in once.stdout
+    assert "1 test needs more memory** (suspect, 1 run; " in once.stdout
     assert len(calls(server)) <= 6
     content = (job.folder / "values.jsonl").read_bytes()
     assert len(content) < sum(len(one) for one in job.world.files().values())
@@ -260,7 +260,7 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
     failed = ciguard(*words, cwd=job.folder, **environ)
     assert "Nothing can be confirmed" in failed.stdout
-    assert "more memory** (suspect, 1 run)" in failed.stdout
+    assert "more memory** (suspect, 1 run; " in failed.stdout
 
 
 def calls(server: FakeGitHub) -> list[str]:
