@@ -23,6 +23,7 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.moved_units_view import moved_section
@@ -184,13 +185,13 @@ def _groups(verdict: Verdict, links: Links) -> Section:
     """Return the table of the causes of failures, with count, shards and first test."""
     rows: list[Row] = []
     for cause in verdict.failure_groups:
-        frame: tuple[Span, ...] = (" in ", Code(cause.frame)) if cause.frame else ()
+        origin = (span for part in origin_spans(cause) for span in part)
         message: tuple[Span, ...] = (": ", Code(cause.message)) if cause.message else ()
         first = cause.failures[0].result
         count = Cell(f"{len(cause.failures):,}", len(cause.failures))
         shards = Cell(f"{cause.shards:,}", cause.shards)
         test = Link(identifier(case_name(first.key)), links.line(first))
-        rows.append(((Code(cause.kind), *frame, *message), count, shards, test))
+        rows.append(((Code(cause.kind), *origin, *message), count, shards, test))
     counts = (Column("tests", "right"), Column("shards", "right"))
     columns = (Column("cause"), *counts, Column("first", drop=1))
     title = f"{count_of(len(verdict.failures), 'failure')}, {count_of(len(rows), 'cause')}"
