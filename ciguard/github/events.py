@@ -99,6 +99,11 @@ class ActionsRun:
         return self.is_unmerged or self.triggering.event in {"pull_request", "merge_group"}
 
     @property
+    def is_of_base(self) -> bool:
+        """Return whether the subject is a run of the base branch itself."""
+        return not self.is_subject_unmerged and self.subject_branch == (self.base_branch or "")
+
+    @property
     def is_triggered(self) -> bool:
         """Return whether another run triggered this run (`workflow_run`)."""
         return self.triggering.id is not None

@@ -7,7 +7,7 @@ pass any other. A command makes the `RunContext` of folder and environment, a se
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
@@ -58,6 +58,11 @@ class RunContext:
     today: date
     warn: Callable[[str], None]
     is_remote: bool = False
+
+    @property
+    def is_of_base(self) -> bool:
+        """The judged run is one of the base branch itself."""
+        return self.run is not None and self.run.is_of_base
 
     @property
     def is_from_fork(self) -> bool:
@@ -129,7 +134,8 @@ def effective_policy(
     run = context.run
     own = _PolicyFiles(context.config, _own_quarantine(context))
     findings = [
-        Finding("quarantine", facts={"problem": problem}) for problem in own.quarantine.problems
+        *(Finding("quarantine", facts={"problem": each}) for each in own.quarantine.problems),
+        *_ending_entries(context, own.quarantine),
     ]
     applied = own
     strict: Policy | None = None
@@ -224,7 +230,21 @@ def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
 
 
 def _own_quarantine(context: RunContext) -> Quarantine:
-    return _quarantine(context.files.own((quarantine_codec.FILE,)), context.today)
+    return _quarantine(context.files.own((quarantine_codec.FILE,)), context)
+
+
+def _ending_entries(context: RunContext, quarantine: Quarantine) -> Iterator[Finding]:
+    """Warn of entries that have expired, and in runs of the base of those that soon will."""
+    branch = (context.run.base_branch if context.run is not None else None) or "the base branch"
+    grace = quarantine_codec.GRACE
+    for entry in quarantine.entries:
+        days = (context.today - entry.until).days
+        facts: dict[str, object] = {"entry": entry.name, "until": f"{entry.until}"}
+        if days > 0:
+            fails = f"{entry.until + grace + timedelta(days=1)}"
+            facts |= {"days": days, "branch": branch, "fails": fails}
+        if days > (-grace.days if context.is_of_base else 0):
+            yield Finding("quarantine_ends", facts=facts)
 
 
 def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
@@ -240,7 +260,7 @@ def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
     texts = context.files.at(commit, NAMES)
     config = configuration.parse(texts, context.environ)
-    return _PolicyFiles(config, _quarantine(texts, context.today), commit)
+    return _PolicyFiles(config, _quarantine(texts, context), commit)
 
 
 def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None, list[Finding]]:
@@ -264,11 +284,12 @@ def _changes_history_file(
     return context.files.is_edited(store, base.commit, run.tested_sha)
 
 
-def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
+def _quarantine(texts: Mapping[str, bytes], context: RunContext) -> Quarantine:
     if quarantine_codec.FILE not in texts:
         return Quarantine()
+    content = texts[quarantine_codec.FILE]
     try:
-        return quarantine_codec.decode(texts[quarantine_codec.FILE], today)
+        return quarantine_codec.decode(content, context.today, is_base=context.is_of_base)
     except InputError as error:
         return Quarantine(problems=(f"{error.where}: {error.what}",))
 

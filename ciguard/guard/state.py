@@ -31,9 +31,9 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
         "fewer_units_accepted", "filter_planned", "job_excused", "job_open", "jobs_unknown",
         "needs_empty", "no_base_run", "older_record_without_shard_line", "orphans_accepted",
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
-        "policy_changed", "policy_unread", "quarantine_passed", "quarantine_stale", "ran_beside",
-        "ran_in_several_shards", "setting_ignored", "suite_changed", "suite_removed",
-        "unknown_shard", "unplanned", "unreadable_metric",
+        "policy_changed", "policy_unread", "quarantine_ends", "quarantine_passed",
+        "quarantine_stale", "ran_beside", "ran_in_several_shards", "setting_ignored",
+        "suite_changed", "suite_removed", "unknown_shard", "unplanned", "unreadable_metric",
     ),
 }  # fmt: skip
 LEVELS: Final = {kind: level for level, kinds in _KINDS.items() for kind in kinds}

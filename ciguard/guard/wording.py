@@ -438,6 +438,11 @@ WORDS: Final[Mapping[str, Words]] = {
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
+    "quarantine_ends": Words(
+        "quarantine.toml: the last day of {entry} is {until}"
+        "[, {days:day} ago: {branch} fails from {fails}]",
+        "fix its tests, or renew the entry",
+    ),
     "quarantine_stale": Words(
         "quarantine.toml: {entry} is stale: it matches no test of this plan", "remove it"
     ),

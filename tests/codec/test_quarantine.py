@@ -24,7 +24,7 @@ def entry(**changes: str | None) -> bytes:
 
 
 def test_valid_entry_is_read() -> None:
-    found = decode(entry(suite='"unit"'), TODAY)
+    found = decode(entry(suite='"unit"'), TODAY, is_base=True)
     (one,) = found.entries
     assert one == Entry(
         unit="tests/test_mail.py::*",
@@ -39,19 +39,21 @@ def test_valid_entry_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "until", ["2026-11-21", "2026-12-21", '"2026-12-21"'], ids=["last day", "latest", "text"]
+    "until",
+    ["2026-11-21", "2026-11-14", "2026-12-21", '"2026-12-21"'],
+    ids=["last day", "warned", "latest", "text"],
 )
-def test_entry_is_valid_on_its_last_day_and_at_most_30_days(until: str) -> None:
-    assert decode(entry(until=until), TODAY).problems == ()
+def test_entry_is_valid_a_week_beyond_its_last_day_and_at_most_30_days(until: str) -> None:
+    assert decode(entry(until=until), TODAY, is_base=True).problems == ()
 
 
 @pytest.mark.parametrize("issue", ["4711", '"#4711"', '"https://example.org/o/r/issues/4711"'])
 def test_issue_may_be_a_number_or_a_url(issue: str) -> None:
-    assert decode(entry(issue=issue), TODAY).problems == ()
+    assert decode(entry(issue=issue), TODAY, is_base=True).problems == ()
 
 
 PROBLEMS = [
-    ({"until": "2026-11-20"}, "until: expired on 2026-11-20: fix its tests, or renew the entry"),
+    ({"until": "2026-11-13"}, "until: expired on 2026-11-13: fix its tests, or renew the entry"),
     ({"until": "2026-12-22"}, "until: 2026-12-22 is more than 30 days ahead: 2026-12-21 is the"),
     ({"until": None}, "until: Field required"),
     ({"until": "2026-11-30T10:00:00Z"}, "until: Input should be a valid date"),
@@ -71,7 +73,7 @@ PROBLEMS = [
 def test_invalid_entry_is_reported_and_has_no_effect(
     changes: dict[str, str | None], output: str
 ) -> None:
-    found = decode(entry(**changes) + entry(unit='"other"'), TODAY)
+    found = decode(entry(**changes) + entry(unit='"other"'), TODAY, is_base=True)
     assert [one.unit for one in found.entries] == ["other"]
     (problem,) = found.problems
     assert problem.startswith("quarantine.toml: ")
@@ -79,7 +81,7 @@ def test_invalid_entry_is_reported_and_has_no_effect(
 
 
 def test_all_mistakes_of_an_entry_are_reported() -> None:
-    found = decode(b"[[quarantine]]\n", TODAY)
+    found = decode(b"[[quarantine]]\n", TODAY, is_base=True)
     prefix = "quarantine.toml: an entry without a unit: "
     assert [one.removeprefix(prefix) for one in found.problems] == [
         f"{key}: Field required" for key in ("unit", "reason", "issue", "until")
@@ -100,13 +102,13 @@ def test_all_mistakes_of_an_entry_are_reported() -> None:
 )
 def test_invalid_quarantine_file_is_an_input_error(content: bytes, output: str) -> None:
     with pytest.raises(InputError) as raised:
-        decode(content, TODAY)
+        decode(content, TODAY, is_base=True)
     assert raised.value.where == "quarantine.toml"
     assert raised.value.what.startswith(output)
 
 
 def test_order_of_entries_is_irrelevant() -> None:
     one, two = entry(), entry(unit='"other"')
-    ahead = decode(one + two, TODAY).entries
-    assert not is_changed(ahead, decode(two + one, TODAY).entries)
-    assert is_changed(ahead, decode(one, TODAY).entries)
+    ahead = decode(one + two, TODAY, is_base=True).entries
+    assert not is_changed(ahead, decode(two + one, TODAY, is_base=True).entries)
+    assert is_changed(ahead, decode(one, TODAY, is_base=True).entries)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Policy
 
 TODAY = datetime.now(UTC).date()
-LATER, YESTERDAY = TODAY + timedelta(days=20), TODAY - timedelta(days=1)
+LATER = TODAY + timedelta(days=20)
 
 
 def quarantine(unit: str, until: object = LATER) -> str:
@@ -288,17 +288,54 @@ def test_base_branch_and_local_run_use_the_checked_out_policy(
     assert policy_notes(push) == policy_notes(by_hand) == ()
 
 
-def test_expired_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheckout) -> None:
-    expired = quarantine("a.t::*", YESTERDAY)
-    job = policy_checkout.propose({"quarantine.toml": expired}, {})
+@pytest.mark.parametrize(
+    ("days_ago", "on_base", "on_change"),
+    [
+        (-7, "", ""),
+        (-6, "warning: quarantine.toml: the last day of a.t::* is {}", ""),
+        (0, "warning: quarantine.toml: the last day of a.t::* is {}", ""),
+        (1, *["warning: quarantine.toml: the last day of a.t::* is {}, 1 day ago: main fails"] * 2),
+        (
+            7,
+            *["warning: quarantine.toml: the last day of a.t::* is {}, 7 days ago: main fails"] * 2,
+        ),
+        (
+            8,
+            "failed: quarantine.toml: a.t::*: until: expired on {}: fix its tests",
+            "warning: quarantine.toml: the last day of a.t::* is {}, 8 days ago: main fails",
+        ),
+    ],
+)
+def test_expired_entry_fails_the_base_alone_and_after_a_week(
+    policy_checkout: PolicyCheckout, days_ago: int, on_base: str, on_change: str
+) -> None:
+    """A date turns no pull request red; main is red until the entry is renewed or removed."""
+    until = TODAY - timedelta(days=days_ago)
+    job = policy_checkout.propose({"quarantine.toml": quarantine("a.t::*", until)}, {})
+    proposed = job.applied()
+    job.event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
+    pushed = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
+    topic = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="topic")
+    for found, expected in ((pushed, on_base), (proposed, on_change), (topic, on_change)):
+        text = "".join(f"{each.level}: {finding_message(each)}" for each in found.findings)
+        assert text.startswith(expected.format(until))
+        assert bool(text) is bool(expected)
+        assert units(found) == ([] if "failed" in expected else ["a.t::*"])
+    fails = TODAY + timedelta(days=8 - days_ago)
+    assert days_ago < 1 or finding_message(proposed.findings[0]).endswith(
+        f"main fails from {fails}"
+    )
+
+
+def test_invalid_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheckout) -> None:
+    invalid = quarantine("a.t::*", TODAY + timedelta(days=40))
+    job = policy_checkout.propose({"quarantine.toml": invalid}, {})
     (finding,) = job.applied().findings
     assert (finding.level, finding.kind) == ("failed", "quarantine")
-    assert finding_message(finding).startswith(
-        f"quarantine.toml: a.t::*: until: expired on {YESTERDAY}: fix its"
-    )
+    assert "a.t::*: until: " in finding_message(finding)
     (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
     found = job.applied()
-    assert units(found) == [], "what the pull request renews holds when it is merged"
+    assert units(found) == [], "what the pull request repairs holds when it is merged"
     finding, _ = found.findings
     assert (finding.level, finding.kind) == ("warning", "quarantine")
     assert policy_notes(found) == ("this pull request changes quarantine.toml",)
