@@ -200,7 +200,7 @@ def _with_answers(
     # On demand: importing numpy takes as long as judging 20,000 units.
     from ciguard.history import query  # noqa: PLC0415
 
-    base = _base_query(run)
+    base = base_query(run)
     known = query.base_unit_count(history, base, suites) if suites is not None else None
     return replace(
         policy,
@@ -320,7 +320,8 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
                 yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
 
 
-def _base_query(run: ActionsRun | None) -> BaseQuery:
+def base_query(run: ActionsRun | None) -> BaseQuery:
+    """Return the run whose base's past runs are asked."""
     from ciguard.history.query import BaseQuery  # noqa: PLC0415
 
     if run is None:
@@ -340,7 +341,7 @@ def _base_failures(
     if history is not None:
         from ciguard.history.query import known_failures  # noqa: PLC0415
 
-        known, newest = known_failures(history, _base_query(run))
+        known, newest = known_failures(history, base_query(run))
         if newest is not None:
             return known, []
     return {}, [Finding("no_base_run")]

@@ -66,6 +66,7 @@ class ReportData:
         from_fork: plan and records are the claim of a fork's own run.
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
+        proposals: changes of the quarantine, for a run of the base branch.
     """
 
     plan: Plan
@@ -77,6 +78,7 @@ class ReportData:
     from_fork: bool = False
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
+    proposals: Section | None = None
 
     @property
     def fails_on(self) -> tuple[FailCondition, ...]:
@@ -163,6 +165,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         change_lines(comparison),
         status_line(verdict, comparison, links),
         *folds,
+        *((data.proposals,) if data.proposals is not None else ()),
     )
 
 
