@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ciguard.compare.run_columns import Run, index_in
 from ciguard.errors import RemoteError
 from ciguard.history.file import VALUES_PER_KEY, History
-from ciguard.history.runs import UNDATED, HistoryRun
+from ciguard.history.runs import MERGED_GROUP, UNDATED, HistoryRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Baseline runs are of one event, the first of these: a nightly run may do other work. A run of
 # unknown event fits any.
-EVENTS: Final = ("push", "schedule", "workflow_dispatch", "repository_dispatch")
+EVENTS: Final = ("push", MERGED_GROUP, "schedule", "workflow_dispatch", "repository_dispatch")
 
 
 PULL_REQUEST: Final = ("pull_request", "pull_request_target")

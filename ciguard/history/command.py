@@ -21,6 +21,7 @@ from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, stores
 from ciguard.history import file as history_codec
@@ -35,6 +36,7 @@ from ciguard.history.ingest import (
 )
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
+from ciguard.history.runs import MERGED_GROUP
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store
 from ciguard.history.view import contents, document, incomplete_run, json_lines
 from ciguard.history.write_retry import update
@@ -44,6 +46,7 @@ from ciguard.model.shard_names import shard_lookup
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import Sources, open_inputs
+from ciguard.sources.repository_files import CheckoutFiles
 from ciguard.text import count_of, one_line, step_outputs
 
 if TYPE_CHECKING:
@@ -98,6 +101,11 @@ def command() -> None:
 @click.option("--branch", help="Branch of the run.")
 @click.option("--event", help="Event that started the run: push, schedule, ...")
 @click.option("--at", metavar="TIME", help="Start of the run, such as 2026-11-21T10:00:00Z.")
+@click.option(
+    "--merged",
+    is_flag=True,
+    help="Add a merge group's run whose commit is in the checked-out branch.",
+)
 @click.option("--suite", help="Suite of results that name no suite.")
 @click.option("--variant", help="Variant of results that name no variant.")
 @click.option(
@@ -122,6 +130,7 @@ def add(
     plan_path: str | None,
     results: tuple[str, ...],
     run: str | None,
+    merged: bool,
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -130,6 +139,7 @@ def add(
     Options supply facts that a file does not contain; if they contradict the file, the command
     adds nothing. Adding the same run again changes nothing.
     """
+    base = overrides.pop("branch") if merged else None  # a record has the branch of the queue
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
@@ -158,6 +168,8 @@ def add(
     if not histories:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, histories)
+    if merged:
+        addition = _as_merged(invocation, addition, facts.sha, base)
     _check_runs(addition, (*paths, *results))
     for added in addition.runs if plan is not None else ():
         if not added.complete:
@@ -309,6 +321,31 @@ def _check_event(environ: Mapping[str, str]) -> None:
     if environ.get("GITHUB_EVENT_NAME") == "workflow_run" and (run := current_run(environ)):
         where = "GITHUB_EVENT_PATH: workflow_run.event"
         check_is_merged(run.triggering.event, "what this is about", where)
+
+
+def _as_merged(
+    invocation: Invocation, addition: History, sha: str | None, branch: str | None
+) -> History:
+    """Return the run of a merge group as a run of the checked-out branch, which has its commit.
+
+    Args:
+        sha: head of the run by GitHub; records only claim one.
+    """
+    run = current_run(invocation.environ)
+    branch = branch or (run.base_branch if run is not None else None)
+    if sha is None or branch is None or (run is not None and not run.is_base_branch):
+        fix = "pass --sha and --branch, in GitHub Actions in a job of the default branch"
+        raise UsageError("--merged without a commit or a base branch", fix=fix)
+    if any((added.event, added.sha) != ("merge_group", sha) for added in addition.runs):
+        raise InputError("not the run of a merge group", where=sha, fix="leave --merged out")
+    files = CheckoutFiles(invocation.folder, invocation.environ, run)
+    tip = Checkout(invocation.folder, invocation.environ).commit("HEAD")
+    is_merged = files.ancestors_among(tip, [sha]).get(sha)
+    if not (sha in files.known_ancestors(sha, tip) if is_merged is None else is_merged):
+        fix = "add the run once it is merged; check out with `fetch-depth: 0`"
+        raise InputError(f"not known to be in {branch} ({tip[:10]})", where=sha, fix=fix)
+    runs = (replace(added, event=MERGED_GROUP, branch=branch) for added in addition.runs)
+    return replace(addition, runs=tuple(runs))
 
 
 def _check_runs(addition: History, paths: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 NO_RUNNER: Final = Runner()
 # Events of unmerged changes: their results must not become the baseline of other runs.
 UNMERGED_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
+MERGED_GROUP: Final = "merged_group"  # of a merge group's run whose commit is in the base branch
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ def test_push_to_pull_request_branch_is_excluded_without_known_base() -> None:
     ("event", "there", "wanted"),
     [
         ("schedule", ("push", "schedule"), "schedule"),
+        ("pull_request", ("merged_group", "schedule"), "merged_group"),
         ("schedule", ("push", "workflow_dispatch"), "push"),
         ("workflow_dispatch", ("schedule", "workflow_dispatch"), "workflow_dispatch"),
         ("pull_request", ("schedule", "push"), "push"),

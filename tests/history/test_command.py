@@ -4,19 +4,23 @@ import gzip
 import json
 import subprocess
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from guard.fixtures import make_plan
+from history.git_servers import git
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.results.formats import FORMATS
 from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.errors import InputError
+from ciguard.history import file as history_codec
 from ciguard.history.command import ACCEPTED_INPUTS
 from ciguard.history.command import _read as read
 from ciguard.history.ingest import RunMetadata
+from ciguard.history.query import BaseQuery, base_runs
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -219,6 +223,77 @@ def test_event_of_the_platform_overrides_the_record(
     done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
     assert (tmp_path / "h").exists() == (code == 0)
     assert code == 0 or f"is a run of {reported_of or event}: what is only" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A clone of main, the commit of a group that main has got, and one of a refused group."""
+    origin = tmp_path_factory.mktemp("queue") / "origin"
+    origin.mkdir()
+    git(origin, "init", "-q", "-b", "main")
+    shas: list[str] = []
+    for branch in ("main", "gh-readonly-queue/main/pr-7", "gh-readonly-queue/main/pr-8"):
+        git(origin, "checkout", "-q", "-B", branch, *(["main"] if shas else []))
+        git(origin, "commit", "-q", "--allow-empty", "-m", branch)
+        shas.append(git(origin, "rev-parse", "HEAD"))
+    git(origin, "checkout", "-q", "main")
+    git(origin, "merge", "-q", "--ff-only", shas[1])
+    git(origin, "commit", "-q", "--allow-empty", "-m", "another group")
+    git(origin.parent, "clone", "-q", "origin", "work")
+    for sha in shas:
+        header = ShardLine("p", "01", run_id=7, event="merge_group", tested_sha=sha)
+        header = replace(header, branch="gh-readonly-queue/main/pr", run_attempt=1)
+        content = encode(header) + encode(Result("t", "passed")) + encode(EndLine("completed"))
+        (origin.parent / "work" / f"{sha}.jsonl").write_bytes(content)
+    return origin.parent / "work", shas[1], shas[2]
+
+
+def on_branch(folder: Path, name: str) -> dict[str, str]:
+    (folder / "event.json").write_text('{"repository": {"default_branch": "main"}}')
+    return {
+        **{"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "o/r", "GITHUB_EVENT_NAME": "push"},
+        **{"GITHUB_EVENT_PATH": str(folder / "event.json"), "GITHUB_REF_NAME": name},
+    }
+
+
+def test_merge_group_becomes_a_baseline_once_main_has_its_commit(
+    queue: tuple[Path, str, str], ciguard: Ciguard, tmp_path: Path
+) -> None:
+    work, merged, _ = queue
+    words = ("history", "add", f"{merged}.jsonl", "--history", tmp_path / "h")
+    refused = ciguard(*words, cwd=work, expect=3)
+    assert "is a run of merge_group: what is only proposed" in refused.stderr
+    job = on_branch(tmp_path, "main")
+    ciguard(*words, "--merged", "--sha", merged, cwd=work, expect=0, **job)
+    added = history_codec.decode((tmp_path / "h").read_bytes(), "h")
+    (run,) = added.runs
+    assert (run.sha, run.branch, run.event) == (merged, "main", "merged_group")
+    assert list(base_runs(added, BaseQuery("main", run_id=8))) == [0]
+    again = ciguard(*words, "--merged", "--sha", merged, "--branch", "main", cwd=work)
+    assert "nothing new in 1 value of 1 run" in again.stdout
+
+
+def test_unproved_merge_group_is_not_added(
+    queue: tuple[Path, str, str], ciguard: Ciguard, tmp_path: Path
+) -> None:
+    work, merged, refused = queue
+    main = ("--branch", "main")
+    usage = "--merged without a commit or a base branch"
+    cases = [
+        (refused, ("--sha", refused, *main), 3, f"{refused}: not known to be in main ("),
+        (refused, ("--sha", merged, *main), 3, "--sha says"),
+        (merged, ("--sha", merged, *main, "--event", "push"), 3, "--event says 'push'"),
+        (merged, main, 2, usage),
+        (merged, ("--sha", merged), 2, usage),
+    ]
+    words = ("--history", tmp_path / "h", "--merged")
+    for record, facts, code, output in cases:
+        done = ciguard("history", "add", f"{record}.jsonl", *words, *facts, cwd=work, expect=code)
+        assert output in done.stderr
+    given = (f"{merged}.jsonl", *words, "--sha", merged, *main)
+    job = on_branch(tmp_path, "topic")
+    assert usage in ciguard("history", "add", *given, cwd=work, expect=2, **job).stderr
+    assert not (tmp_path / "h").exists()
 
 
 def test_damage_is_reported_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:
