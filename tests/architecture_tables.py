@@ -8,6 +8,7 @@ SHARED = (
     "config.declared_memory",
     *("run.policy", "run.frameworks", "run.plugin_files"),
     *(
+        "history.age",
         "history.file",
         "history.metric_series",
         "history.runs",

@@ -30,6 +30,7 @@ from ciguard.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -238,6 +239,29 @@ def base_runs(history: History, query: BaseQuery) -> Iterator[int]:
     for position in range(len(history.runs) - 1, -1, -1):
         if _is_base(history.runs[position], query):
             yield position
+
+
+def days_since_execution(history: History, query: BaseQuery, at: datetime) -> Floats:
+    """Return for each key the days since the base executed it; infinity: never, 0: no time known.
+
+    Values before the last 20 are of any branch. If one of them failed, the last execution is only
+    known to precede the oldest kept value.
+    """
+    values, count = history.values, len(history.keys)
+    started_at = np.array([max(0, int(run.at.timestamp())) for run in history.runs], np.int64)
+    of_base = np.zeros(len(history.runs), np.bool_)
+    of_base[list(base_runs(history, query))] = True
+    executed = (values.outcome != _SKIPPED) & of_base[values.run]
+    last = np.full(count, -1)
+    np.maximum.at(last, values.key[executed], started_at[values.run[executed]])
+    if history.older is not None:
+        number, skipped, failures, _, passed_at, _ = history.older
+        oldest = started_at[values.run[group_bounds(values.key, count)[:-1]]]
+        older = np.where((passed_at > 0) & (failures == 0), passed_at, oldest)
+        last = np.where((last < 0) & (number > skipped), older, last)
+    days: Floats = np.where(last > 0, (int(at.timestamp()) - last) // 86_400, 0.0)
+    days[last < 0] = np.inf
+    return days
 
 
 def _is_base(run: HistoryRun, query: BaseQuery) -> bool:

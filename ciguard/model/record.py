@@ -191,6 +191,13 @@ class Result:
         return is_xfail and "[NOTRUN]" not in (self.message or "")
 
     @property
+    def skip_reason(self) -> str | None:
+        """Return the first line of the reason for a skip; None if the case was executed."""
+        if self.outcome != "skipped" or self.is_expected_failure:
+            return None
+        return (self.message or "").partition("\n")[0].replace("Skipped: ", "", 1)
+
+    @property
     def ran_out_of_memory(self) -> bool:
         """Return whether the case failed for lack of memory.
 

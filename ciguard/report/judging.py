@@ -17,6 +17,7 @@ from ciguard.config.file import metric_directions
 from ciguard.errors import CiguardError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
 from ciguard.guard.policy import base_query
+from ciguard.history.age import age_of_green, listed_cases
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.policy import RunContext
     from ciguard.guard.verdict import Policy
+    from ciguard.history.age import AgeOfGreen
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs, SubjectRun
@@ -85,6 +87,7 @@ def judge(
         records=evaluation.records,
         platform=evaluation.platform,
         proposals=_proposals(context, past_runs, evaluation.policy),
+        age=_age(context.run, past_runs, evaluation),
     )
     return Report(contents, code)
 
@@ -141,6 +144,18 @@ def _compare(
             head, history, previous=earlier, plan=plan, context=comparison_context
         )
     return (replace(compared, notes=(*compared.notes, note)) if note else compared), ""
+
+
+def _age(run: ActionsRun | None, past_runs: PastRuns, evaluation: Evaluation) -> AgeOfGreen | None:
+    """Return the age of a run of the base branch; None for other runs, or without past runs."""
+    records = records_of_plan(evaluation.plan, evaluation.records)
+    starts = [record.started_at for record in records if record.started_at is not None]
+    if run is None or run.is_subject_unmerged or not run.base_branch or not starts:
+        return None
+    history = past_runs.loaded.history
+    if history is None or run.subject_branch != run.base_branch:
+        return None
+    return age_of_green(history, run.base_branch, listed_cases(records), min(starts))
 
 
 def _comparison_context(

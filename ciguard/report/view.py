@@ -19,6 +19,7 @@ from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
+from ciguard.history.age import sentence
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
     from ciguard.guard.verdict import Excused
+    from ciguard.history.age import AgeOfGreen
     from ciguard.model import CaseKey, FailCondition, Plan, Record, Suite
 
 NO_PLAN: Final = "this run has no plan"
@@ -67,6 +69,7 @@ class ReportData:
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
         proposals: changes of the quarantine, for a run of the base branch.
+        age: of a run of the base branch.
     """
 
     plan: Plan
@@ -79,6 +82,7 @@ class ReportData:
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
     proposals: Section | None = None
+    age: AgeOfGreen | None = None
 
     @property
     def fails_on(self) -> tuple[FailCondition, ...]:
@@ -163,6 +167,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         *(_causes(sections["causes"]) if "causes" in sections else ()),
         *failures_sections(verdict, comparison, links),
         change_lines(comparison),
+        Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         status_line(verdict, comparison, links),
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),

@@ -263,6 +263,29 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     assert "more memory** (suspect, 1 run; " in failed.stdout
 
 
+def test_report_says_which_tests_have_not_run(
+    job: Job, server: FakeGitHub, ciguard: Ciguard
+) -> None:
+    with_a_past(ciguard, server, job.world, job.folder)
+    for shard, unit in (("01", "a.t::two"), ("02", "c.t::four")):
+        job.world.result(shard, unit, outcome="skipped", message="Skipped: needs <gpu>")
+    for leg in job.world.legs.values():
+        leg.header = replace(leg.header, started_at="2026-01-21T11:00:00Z")
+    event = {"repository": {"full_name": REPOSITORY, "default_branch": "main"}}
+    (job.folder / "event.json").write_text(json.dumps(event))
+    of_push = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+    shown = job.report("--history", "h", "--html", "page.html", **of_push).stdout
+    said = (
+        "main is green; 1 test never ran (skipped: needs <gpu>); 1 test did not run for 9 days "
+        "(skipped: needs <gpu>); executed 75.0 % of 8 listed tests."
+    )
+    assert "<gpu>" not in shown
+    assert said in html.unescape(shown)
+    assert said in html.unescape((job.folder / "page.html").read_text("utf-8"))
+    other = job.report("--history", "h", **{**of_push, "GITHUB_REF_NAME": "topic"}).stdout
+    assert "did not run" not in other
+
+
 def calls(server: FakeGitHub) -> list[str]:
     """Without those to the storage, which GitHub does not count."""
     return [one for one in server.request_log() if "/storage/" not in one]

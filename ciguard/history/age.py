@@ -1,0 +1,105 @@
+"""The age of a green: for how long tests of the base branch have not run. Pure.
+
+A skip is no run; a test that an incomplete run executed did run. The history stores an expected
+failure as a skip: only the records of a run tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from ciguard.history.query import BaseQuery, days_since_execution
+from ciguard.text import count_of, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from ciguard.history.file import History
+    from ciguard.model import CaseKey, Record
+
+DAYS: Final = 7  # a weekly run keeps its tests fresh
+MAX_NAMED: Final = 3  # groups in a sentence
+_test: Final = itemgetter(0, 2, 3)  # of a key: the test without its variant
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTests:
+    """Tests that last ran so many days ago; infinity: never, as far as is known.
+
+    `variant` is None for tests that did not run in any variant; their keys then have none.
+    """
+
+    days: float
+    variant: str | None
+    reason: str
+    tests: tuple[CaseKey, ...]
+
+    @property
+    def words(self) -> str:
+        """Return "37 tests never ran in variant windows (skipped: fork)"."""
+        ago = "never ran" if math.isinf(self.days) else f"did not run for {self.days:.0f} days"
+        where = f" in variant {one_line(self.variant, 80)}" if self.variant else ""
+        reason = f" (skipped: {one_line(self.reason, 80)})" if self.reason else ""
+        return f"{count_of(len(self.tests), 'test')} {ago}{where}{reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class AgeOfGreen:
+    """The numbers of listed and executed cases of a run of a branch, and its stale tests."""
+
+    branch: str
+    listed: int
+    executed: int
+    stale: tuple[StaleTests, ...]  # the oldest first
+
+
+def listed_cases(records: Iterable[Record]) -> dict[CaseKey, str | None]:
+    """Return the cases of a run, each with the reason of its skip; None if it executed."""
+    listed: dict[CaseKey, str | None] = {}
+    for result in (result for record in records for result in record.results):
+        if listed.get(key := result.key, "") is not None:
+            listed[key] = result.skip_reason
+    return listed
+
+
+def age_of_green(
+    history: History, branch: str, listed: Mapping[CaseKey, str | None], at: datetime
+) -> AgeOfGreen:
+    """Return the age of a run that began at a time, by its `listed_cases`. O(values)."""
+    days = days_since_execution(history, BaseQuery(branch), at).tolist()
+    last = dict(zip(history.keys, days, strict=True))
+    last |= {key: 0 for key, reason in listed.items() if reason is None}
+    anywhere: dict[tuple[str, ...], float] = {}  # by test
+    for key, age in last.items():
+        anywhere[_test(key)] = min(age, anywhere.get(_test(key), math.inf))
+    groups: dict[tuple[float, str | None, str], set[CaseKey]] = defaultdict(set)
+    for key, reason in listed.items():
+        own, least = last.get(key, math.inf), anywhere.get(_test(key), math.inf)
+        if least >= DAYS:
+            groups[least, None, reason or ""].add(key._replace(variant=""))
+        elif own >= DAYS:
+            groups[own, key.variant, reason or ""].add(key)
+    stale = [StaleTests(*facts, tuple(sorted(tests))) for facts, tests in groups.items()]
+    stale.sort(key=lambda group: (-group.days, group.tests))
+    executed = sum(reason is None for reason in listed.values())
+    return AgeOfGreen(branch, len(listed), executed, tuple(stale))
+
+
+def sentence(age: AgeOfGreen, state: str) -> str:
+    """Return "main is green; 37 tests never ran in variant windows (skipped: fork)."; "" for none.
+
+    Args:
+        state: that of the run.
+    """
+    parts = [group.words for group in sorted(age.stale, key=lambda group: -len(group.tests))]
+    del parts[MAX_NAMED:]
+    if age.executed < age.listed and state != "incomplete":  # tests without a result are not listed
+        percent = math.floor(1000 * age.executed / age.listed) / 10  # 100 % would be all
+        parts.append(f"executed {percent} % of {count_of(age.listed, 'listed test')}")
+    lead = f"{age.branch} is green; " if state == "passed" else f"{age.branch}: "
+    return f"{lead}{'; '.join(parts)}." if parts else ""
