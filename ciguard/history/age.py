@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.history.query import BaseQuery, days_since_execution
-from ciguard.text import count_of, one_line
+from ciguard.text import case_name, count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey, Record
 
 DAYS: Final = 7  # a weekly run keeps its tests fresh
-MAX_NAMED: Final = 3  # groups in a sentence
+MAX_NAMED: Final = 3  # groups or tests in a sentence
 _test: Final = itemgetter(0, 2, 3)  # of a key: the test without its variant
 
 
@@ -50,12 +50,16 @@ class StaleTests:
 
 @dataclass(frozen=True, slots=True)
 class AgeOfGreen:
-    """The numbers of listed and executed cases of a run of a branch, and its stale tests."""
+    """The numbers of listed and executed cases of a run, and its stale tests, the oldest first.
 
-    branch: str
+    `branch` is None for a proposal. `new`: tests that ran nowhere and that no past run has.
+    """
+
+    branch: str | None
     listed: int
     executed: int
-    stale: tuple[StaleTests, ...]  # the oldest first
+    stale: tuple[StaleTests, ...]
+    new: tuple[CaseKey, ...] = ()
 
 
 def listed_cases(records: Iterable[Record]) -> dict[CaseKey, str | None]:
@@ -68,7 +72,7 @@ def listed_cases(records: Iterable[Record]) -> dict[CaseKey, str | None]:
 
 
 def age_of_green(
-    history: History, branch: str, listed: Mapping[CaseKey, str | None], at: datetime
+    history: History, branch: str | None, listed: Mapping[CaseKey, str | None], at: datetime
 ) -> AgeOfGreen:
     """Return the age of a run that began at a time, by its `listed_cases`. O(values)."""
     days = days_since_execution(history, BaseQuery(branch), at).tolist()
@@ -87,15 +91,18 @@ def age_of_green(
     stale = [StaleTests(*facts, tuple(sorted(tests))) for facts, tests in groups.items()]
     stale.sort(key=lambda group: (-group.days, group.tests))
     executed = sum(reason is None for reason in listed.values())
-    return AgeOfGreen(branch, len(listed), executed, tuple(stale))
+    new = {key._replace(variant="") for key in listed if _test(key) not in anywhere}
+    return AgeOfGreen(branch, len(listed), executed, tuple(stale), tuple(sorted(new)))
 
 
 def sentence(age: AgeOfGreen, state: str) -> str:
     """Return "main is green; 37 tests never ran in variant windows (skipped: fork)."; "" for none.
 
-    Args:
-        state: that of the run.
+    Of a proposal return "2 new tests ran nowhere: a, b.".
     """
+    if age.branch is None:
+        names = name_some(age.new, lambda key: case_name(key, 120), MAX_NAMED)
+        return f"{count_of(len(age.new), 'new test')} ran nowhere: {names}." if age.new else ""
     parts = [group.words for group in sorted(age.stale, key=lambda group: -len(group.tests))]
     del parts[MAX_NAMED:]
     if age.executed < age.listed and state != "incomplete":  # tests without a result are not listed

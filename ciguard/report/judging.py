@@ -147,15 +147,14 @@ def _compare(
 
 
 def _age(run: ActionsRun | None, past_runs: PastRuns, evaluation: Evaluation) -> AgeOfGreen | None:
-    """Return the age of a run of the base branch; None for other runs, or without past runs."""
+    """Return the age of a run of the base branch or of a proposal; None without past runs."""
     records = records_of_plan(evaluation.plan, evaluation.records)
     starts = [record.started_at for record in records if record.started_at is not None]
-    if run is None or run.is_subject_unmerged or not run.base_branch or not starts:
+    history = past_runs.loaded.history if starts else None
+    branch = run.base_branch if run is not None and not run.is_subject_unmerged else None
+    if run is None or history is None or branch not in {None, run.subject_branch}:
         return None
-    history = past_runs.loaded.history
-    if history is None or run.subject_branch != run.base_branch:
-        return None
-    return age_of_green(history, run.base_branch, listed_cases(records), min(starts))
+    return age_of_green(history, branch, listed_cases(records), min(starts))
 
 
 def _comparison_context(

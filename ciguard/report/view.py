@@ -69,7 +69,7 @@ class ReportData:
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
         proposals: changes of the quarantine, for a run of the base branch.
-        age: of a run of the base branch.
+        age: of a run of the base branch or of a proposal.
     """
 
     plan: Plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,18 @@ def test_fully_executed_run_and_expected_failure_say_nothing() -> None:
     found = age(past(*OLD, *SINCE), record(12 * 24, Result("a", "passed"), xfail, branch="main"))
     assert (found.listed, found.executed, found.stale) == (2, 2, ())
     assert sentence(found, "passed") == ""
+
+
+def test_new_tests_that_ran_nowhere_are_named_in_a_proposal() -> None:
+    skipped: dict[str, Outcome] = {f"n{number}": "skipped" for number in range(5)}
+    here = run(
+        12, a="passed", g="skipped", m__x="skipped", m__y="passed", n0__x="skipped", **skipped
+    )
+    found = age(past(*OLD, *SINCE), here)
+    assert found.new == tuple(key for number in range(5) for key in keys(f"n{number}"))
+    text = sentence(replace(found, branch=None), "failed")
+    assert text == "5 new tests ran nowhere: n0, n1, n2 and 2 more."
+    assert sentence(replace(age(past(*OLD, *SINCE), HERE), branch=None), "passed") == ""
 
 
 def test_share_is_never_rounded_up_to_all() -> None:

@@ -271,6 +271,8 @@ def test_report_says_which_tests_have_not_run(
         job.world.result(shard, unit, outcome="skipped", message="Skipped: needs <gpu>")
     for leg in job.world.legs.values():
         leg.header = replace(leg.header, started_at="2026-01-21T11:00:00Z")
+    job.world.result("03", "d.t::six", outcome="skipped", message="xfail: no gpu")
+    assert "1 new test ran nowhere: c.t::four." in job.report("--history", "h").stdout
     event = {"repository": {"full_name": REPOSITORY, "default_branch": "main"}}
     (job.folder / "event.json").write_text(json.dumps(event))
     of_push = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
