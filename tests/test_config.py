@@ -40,6 +40,11 @@ def test_guard_policy_is_read_and_its_mistakes_are_reported() -> None:
     guard = parse({"ciguard.toml": law, "pyproject.toml": b"["}, {}).guard
     assert (guard.max_drop, guard.min_units, guard.ignore_base_failures) == (0.05, 7700, True)
     assert parse({}, {}).guard.max_drop == 0.01
+    shares = [
+        parse({"ciguard.toml": f"[guard]\nmin_executed = {text}\n".encode()}, {})
+        for text in ('"95%"', "0.95", "1")
+    ]
+    assert [config.guard.min_executed for config in shares] == [0.95, 0.95, 1.0]
     with pytest.raises(CiguardError) as caught:
         parse(
             {"pyproject.toml": b"[tool.ciguard.guard]\nmax_drop = 5\nignore_base_failures = 3\n"},

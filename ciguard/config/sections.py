@@ -35,6 +35,12 @@ def size_bytes(value: object) -> object:
     return value
 
 
+def share(value: object) -> object:
+    """Convert "95%" to 0.95; return any other value."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d+)?) ?%", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
 def size_expression(value: object) -> object:
     """Check a size, or an expression of sizes, and return it as text; else return the value."""
     text = str(value) if type(value) is int else value
@@ -286,6 +292,13 @@ class GuardConfig(Section):
     )
     min_units: int | None = Field(
         None, ge=1, description="accepts a larger drop, if so many tests are planned in all"
+    )
+    min_executed: Annotated[float | None, BeforeValidator(share)] = Field(
+        None,
+        gt=0,
+        le=1,
+        description='share of the listed tests that have to execute, such as `"95%"`: a skip is no '
+        "execution (default: any)",
     )
     orphans: int = Field(
         0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"

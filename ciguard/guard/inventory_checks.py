@@ -101,6 +101,28 @@ def check_nothing_ran(
         yield Finding("nothing_ran", units=units, facts=facts, stated_level=level)
 
 
+def check_executed(
+    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey], policy: Policy
+) -> Iterator[Finding]:
+    """Find that too few of the planned cases executed; a unit without a result counts as one."""
+    if policy.min_executed is None:
+        return
+    counts: Counter[str | None] = Counter()
+    for end in map(final.get, planned):
+        counts.update(["no result"] if end is None else [case.skip_reason for case in end.cases])
+    listed, executed = counts.total(), counts.pop(None, 0)
+    if executed < round(policy.min_executed * listed, 6):
+        largest = sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
+        facts = {
+            "executed": executed,
+            "count": listed,
+            "executed_ratio": executed / listed,
+            "min_ratio": policy.min_executed,
+            "reasons": tuple(f"{count:,} {reason or 'no reason'}" for reason, count in largest),
+        }
+        yield Finding("few_executed", facts=facts)
+
+
 def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
     """Find combinations of a matrix whose shards ran different commands."""
     scripts: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))

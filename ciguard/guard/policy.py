@@ -143,7 +143,9 @@ def effective_policy(
         try:
             applied = _base(context, run)
         except CiguardError as error:
-            strict = _strictest(error, findings)
+            # The proposal's own share: few suites execute all of their tests.
+            share = context.config.guard.min_executed
+            strict = replace(_strictest(error, findings), min_executed=share)
     is_base = applied is not own
     store = location if location is not None else applied.config.history.store
     is_edited = is_base and run is not None and _changes_history_file(context, run, applied, store)
@@ -168,6 +170,7 @@ def effective_policy(
     policy = Policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
+        min_executed=config.guard.min_executed,
         orphans=config.guard.orphans,
         empty=config.guard.empty,
         cached_results=config.guard.cached_results,

@@ -17,6 +17,7 @@ from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import NeededJob, RunFacts, check_jobs, check_needs, select_of_run
 from ciguard.guard.inventory_checks import (
+    check_executed,
     check_inventory,
     check_nothing_ran,
     check_stale_plan,
@@ -123,6 +124,7 @@ def prove(
         *stale_entries(policy.quarantine, final, planned),
         *check_execution(plan, legs),
         *check_nothing_ran(final, planned, policy),
+        *check_executed(final, planned, policy),
         *cached_results(legs, facts.legs, policy),
     ]
     if needs is not None:

@@ -258,6 +258,7 @@ class Policy:
         max_drop: share of the base's units of a suite and variant that may be gone without a
             finding: deleting a few tests is daily work.
         min_units: the acknowledged number of all units; None: none is acknowledged.
+        min_executed: share of the planned cases that have to execute; None: any.
         orphans: the acknowledged number of tests in no shard.
         cached_results: "fail": result files that are older than the run make it incomplete.
         last_shards: by test in no shard, the shard in which it ran last, if the history has it.
@@ -276,6 +277,7 @@ class Policy:
 
     max_drop: float = 0.01
     min_units: int | None = None
+    min_executed: float | None = None
     orphans: int = 0
     cached_results: Literal["warn", "fail"] = "fail"
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)

@@ -386,6 +386,11 @@ WORDS: Final[Mapping[str, Words]] = {
         'check why they are skipped; if that is right, set guard.empty = "pass" in the '
         "configuration of the base",
     ),
+    "few_executed": Words(
+        "{executed:,} of {count:listed test} executed ({executed_ratio}), guard.min_executed is "
+        "{min_ratio}; the others: {reasons}",
+        "check why they are skipped, or lower guard.min_executed in the configuration of the base",
+    ),
     "tests_not_executed": Words(_SETTING.format(EXECUTION["not_executed"]), "remove the setting"),
     "tests_focused": Words(_SETTING.format(EXECUTION["focus"]), "remove the focus"),
     "tests_filtered": Words(

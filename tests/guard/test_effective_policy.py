@@ -219,6 +219,13 @@ def test_unchanged_policy_has_no_note(policy_checkout: PolicyCheckout) -> None:
     assert (found.max_drop, policy_notes(found)) == (0.5, ())
 
 
+def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    base, own = ({"ciguard.toml": f"[guard]\nmin_executed = {share}\n"} for share in ('"95%"', 0.1))
+    found = policy_checkout.propose(base, own).applied()
+    assert found.min_executed == 0.95
+    assert policy_notes(found) == ("this pull request changes guard.min_executed",)
+
+
 def policy_notes(found: Policy) -> tuple[str, ...]:
     """What the first line says of a change of the policy."""
     changes = [one for one in found.findings if one.kind == "policy_changed"]
@@ -259,8 +266,10 @@ def test_no_repository_or_no_base_commit_gives_strictest_policy(
 def test_invalid_base_configuration_gives_the_strictest_policy(
     policy_checkout: PolicyCheckout,
 ) -> None:
-    job = policy_checkout.propose({"ciguard.toml": "[guard]\nmax_drop = 3\n"}, {"ciguard.toml": ""})
+    own = {"ciguard.toml": "[guard]\nmin_executed = 0.9\n"}
+    job = policy_checkout.propose({"ciguard.toml": "[guard]\nmax_drop = 3\n"}, own)
     assert_strictest(job.applied(), "expected at most 1, found 3")
+    assert job.applied().min_executed == 0.9
 
 
 def test_merge_group_is_judged_by_the_policy_of_its_base_commit(

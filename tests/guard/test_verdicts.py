@@ -160,6 +160,38 @@ def test_expected_failure_is_not_counted_as_skipped() -> None:
     assert headline(verdict).endswith("have a result, 1 of them skipped")
 
 
+@pytest.mark.parametrize(
+    ("share", "state"), [(None, "passed"), (0.5, "passed"), (0.51, "incomplete")]
+)
+def test_run_that_executes_too_few_tests_is_incomplete(share: float | None, state: str) -> None:
+    world = World(policy=Policy(min_executed=share))
+    for shard, unit, message in (
+        ("01", "a.t::one", "Skipped: gpu\nmore"),
+        ("02", "c.t::four", "Skipped: gpu"),
+        ("03", "d.t::six", "xfail: [NOTRUN] hangs"),
+        ("01", "a.t::two", "xfail: issue 7"),  # this one ran
+        ("01", "b.t::three", None),
+    ):
+        world.result(shard, unit, outcome="skipped", message=message)
+    verdict = world.prove()
+    assert verdict.state == state
+    if state == "incomplete":
+        assert headline(verdict) == (
+            "INCOMPLETE: 4 of 8 listed tests executed (50.0 %), guard.min_executed is 51.0 %; the "
+            "others: 2 gpu, 1 no reason, 1 xfail: [NOTRUN] hangs"
+        )
+        assert verdict.exit_code == ExitCode.INCOMPLETE
+
+
+def test_unit_without_a_result_did_not_execute() -> None:
+    world = World(policy=Policy(min_executed=0.8))
+    world.legs["01"].inner.append(passed("a.t::two", case="second", outcome="skipped"))
+    del world.legs["02"]
+    (finding,) = [one for one in world.prove().findings if one.kind == "few_executed"]
+    assert (finding.facts["executed"], finding.facts["count"]) == (6, 9)
+    assert finding.facts["reasons"] == ("2 no result", "1 no reason")
+
+
 def test_headline_counts_files_where_units_are_files() -> None:
     plan = make_plan({"01": ("a.test.js", "b.test.js"), "02": ("c.test.js",)})
     plan = replace(plan, suites={"": replace(plan.suites[""], framework="mocha")})
