@@ -51,6 +51,7 @@ from ciguard.model import (
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
+_RARE: Final = "fails_on_base"  # written only where it is true
 
 
 def _plain(value: Any) -> Any:
@@ -66,8 +67,10 @@ def _plain(value: Any) -> Any:
 
 def _units_as_json(units: tuple[PlannedUnit, ...], columns: bool) -> Any:
     if columns:
-        return {key: list(map(attrgetter(key), units)) for key in _UNIT_KEYS}
-    return [{key: getattr(unit, key) for key in _UNIT_KEYS} for unit in units]
+        named = {key: list(map(attrgetter(key), units)) for key in _UNIT_KEYS}
+        return {key: column for key, column in named.items() if key != _RARE or any(column)}
+    rows = ({key: getattr(unit, key) for key in _UNIT_KEYS} for unit in units)
+    return [{key: row[key] for key in row if key != _RARE or row[key]} for row in rows]
 
 
 def _without_id(plan: Plan) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class LegPolicy:
     """The configuration that a leg needs; `deadline_s`: seconds from the start of its step.
 
     `lists`: each leg lists the units that exist, because those of the plan are of another run or
-    commit.
+    commit. `probe_s`: time for extra tries of new failures, at least; None for no extra tries.
     """
 
     guard_rail: GuardRail = "auto"
@@ -126,12 +126,16 @@ class LegPolicy:
     deadline_s: float | None = None
     lists: bool = False
     conditions: tuple[str, ...] = ()  # environment variables that the record contains
+    probe_s: float | None = None
 
 
 # Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.
 @dataclass(unsafe_hash=True, **SLOTS)
 class PlannedUnit:
-    """A unit in a shard; `has_history`: its estimates are measured values, not defaults."""
+    """A unit in a shard; `has_history`: its estimates are measured values, not defaults.
+
+    `fails_on_base`: it failed in the newest complete run of the base.
+    """
 
     unit: str
     suite: str = ""
@@ -141,6 +145,7 @@ class PlannedUnit:
     retained_bytes: int | None = None
     timeout_s: float | None = None
     has_history: bool = True
+    fails_on_base: bool = False
 
     @property
     def key(self) -> UnitKey:

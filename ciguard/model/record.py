@@ -342,6 +342,7 @@ class Record:
         empty_files: files without a byte, which are damage too.
         copies: the files with a shard line, if several: the record was uploaded more than once.
         first_units: by process, the units that began it; see `standing.py`.
+        probes: lines of the extra tries after the end, which are nowhere else; see `probes.py`.
     """
 
     source: str
@@ -359,6 +360,7 @@ class Record:
     copies: tuple[str, ...] = ()
     partial_header: ShardLine | None = None
     first_units: Mapping[int, AbstractSet[str]] = field(default_factory=dict)
+    probes: tuple[Line, ...] = ()
 
     @property
     def identity(self) -> ShardLine:

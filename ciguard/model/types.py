@@ -74,6 +74,7 @@ EventKind = Union[
         "listing",
         "not_run",
         "paused",
+        "probing",
         "reaper_killed",
         "received",
         "result_file",

@@ -39,6 +39,7 @@ from ciguard.model import (
 )
 from ciguard.model.attempts import resolve_attempts
 from ciguard.model.listings import LISTING_EVENT_KINDS
+from ciguard.model.probes import split_probes
 from ciguard.run.policy.unit_progress import UnitProgress
 
 if TYPE_CHECKING:
@@ -149,9 +150,10 @@ def merge_legs(
             if isinstance(line, EventLine) and line.kind == "result_file" and line.process
         ]
         highest = max([highest, *(number + shift for number in numbers)])
-    lines_in_order = tuple(line for lines in files for line in lines)
+    own_files, _ = split_probes(files)
+    lines_in_order = tuple(line for lines in own_files for line in lines)
     began_s = min(map(_began_s, legs), default=0.0)
-    finished = finished_units(files, closing_suites)
+    finished = finished_units(own_files, closing_suites)
     results = [line for line in lines_in_order if isinstance(line, Result)]
     failed = failed_with_tries_left(results, finished, tries)
     return PriorLegs(

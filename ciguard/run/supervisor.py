@@ -35,6 +35,7 @@ from ciguard.run.output.view import (
     describe_initial_event,
     describe_listing,
     describe_memory,
+    describe_probe,
     describe_progress,
     describe_reason,
     not_run_events,
@@ -51,7 +52,7 @@ from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals
 from ciguard.run.result_collector import ResultCollector
 from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs
-from ciguard.text import count_of, unit_name
+from ciguard.text import count_of, name_some, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, Line, PlannedUnit, Shard, ShardLine, Suite
@@ -142,7 +143,7 @@ class Supervisor:
         self._state_changed = True  # a line was observed since the last decision
         self._until_s: Optional[float] = None  # moment of the next decision without a new line
         self._reported_limitations: Set[str] = set()
-        self._ended = False  # the record has its last line
+        self._ended = False  # the record has its end; only extra tries follow
         self._files = ResultCollector(job.suites, job.record_dir, job.earlier)
         self._exit_handler = ProcessExitHandler(
             job,
@@ -176,11 +177,15 @@ class Supervisor:
         # Until the end: a second signal must not kill the leg before its last line is written.
         with self._signals.listening():
             try:
-                return self._end(self._run_to_finish())
+                verdict = self._end(self._run_to_finish())
+                self._probe()
+                return verdict
             except UsageError:  # a command that is no program: nothing has run
                 raise
             except Exception as error:  # noqa: BLE001  # after any bug the record gets its end
                 return self._end_after_bug(error)
+            finally:
+                self._instruments.close()
 
     def _run_to_finish(self) -> Finish:
         """Run rounds until the rules finish the leg, or a bug does; then end every process."""
@@ -197,8 +202,19 @@ class Supervisor:
                 live.close()
                 self._console.drain_log(live.log)
             self._handles.clear()
-            self._instruments.close()
         return finish
+
+    def _probe(self) -> None:
+        """Try new failures again; the leg has ended, and nothing changes how."""
+        names = [unit_name(self._state.units[each.unit].key) for each in self._state.probed]
+        if names:
+            text = f"trying {count_of(len(names), 'new failure')} again: {name_some(names, str)}"
+            self._record.append(EventLine("probing", self._now_s(), detail=text))
+            self._console.print_line(text)
+            self._run_to_finish()
+        for name, failure in zip(names, self._state.probed):
+            answer = describe_probe(failure, self._state.units)
+            self._console.print_reason(f"tried again {name}", answer)
 
     def _end_after_bug(self, error: Exception) -> LegVerdict:
         """Write the end of the record after a bug in `_end`; return a verdict without results."""
@@ -380,7 +396,8 @@ class Supervisor:
                 self._state_changed, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                if not action.checkpoint:  # a checkpoint was printed as a warning before
+                # A checkpoint was printed as a warning before.
+                if not action.checkpoint and not self._ended:
                     missing = self._state.without_result or self._state.import_crashed
                     is_incomplete = action.ending == "completed" and missing
                     word = "incomplete" if is_incomplete else action.ending
@@ -524,8 +541,8 @@ class Supervisor:
                 for event in not_run_events(not_run, len(planned), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else verdict.ending
-            self._record.append(EndLine(ending, now_s, int(verdict.exit_code), verdict.counts))
             self._ended = True
+            self._record_and_observe(EndLine(ending, now_s, int(verdict.exit_code), verdict.counts))
         self._record.sync(now_s, immediately=True)
         if self._record.dropped:
             lost = f"{count_of(self._record.dropped, 'line')} of the record could not be written"

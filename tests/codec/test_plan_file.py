@@ -120,6 +120,14 @@ def test_only_a_large_plan_uses_columns() -> None:
     assert isinstance(content_of(large())["shards"][0]["units"], dict)
 
 
+@pytest.mark.parametrize("made", [plan, large], ids=["objects", "columns"])
+def test_failures_on_the_base_are_written_only_where_they_are(made: Any) -> None:
+    assert "fails_on_base" not in json.dumps(content_of(made())["shards"])
+    units = (replace(UNITS[0], fails_on_base=True), *made().shards[0].units)
+    marked = replace(made(), shards=(replace(made().shards[0], units=units),))
+    assert replace(decode(encode(marked), "x"), id="") == marked
+
+
 def test_rows_and_columns_decode_to_the_same_plan() -> None:
     content = content_of(plan())
     rows = content["shards"][0]["units"]
@@ -288,7 +296,7 @@ def schema() -> dict[str, Any]:
                     name: {"type": "array", "items": _without_default(kind)}
                     for name, kind in unit["properties"].items()
                 },
-                "required": list(unit["properties"]),
+                "required": [key for key in unit["properties"] if key != "fails_on_base"],
             },
         ],
     }

@@ -95,6 +95,7 @@ def replay(
             action = next_action(state, line.at_s or 0.0)
             ending = action.ending if isinstance(action, Finish) else None
             yield line, replace(line, ending=ending) if ending else None
+            state.observe(line)
         else:
             if isinstance(line, (Result, ProcessEndLine)) and line.process:
                 files.take_all_of(line.process)

@@ -41,6 +41,7 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
+from ciguard.model.probes import split_probes
 from ciguard.model.standing import find_first_units
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ def read_records(
         leg_of(owner, file).empty_files.extend([file.source] * file.is_empty)
         for identity, lines in file.blocks:
             leg_lines = leg_of(identity or owner, file)
-            leg_lines.damage.extend(_lines_after_end(file.source, lines))
             leg_lines.parts.setdefault(file.source, []).extend(lines)
     result_files: dict[str, dict[str, bytes]] = {}
     for path, content in results:
@@ -260,6 +260,9 @@ class _LegLines:
             results: result files by the record's folder and their name.
         """
         by_kind: dict[Any, list[Any]] = defaultdict(list)
+        own, probes = split_probes(list(self.parts.values()))
+        self.parts = dict(zip(self.parts, own, strict=True))
+        self.damage.extend(chain(*map(_lines_after_end, self.parts, own)))
         copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
         for line in _deduplicate(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
             by_kind[type(line)].append(line)
@@ -290,6 +293,7 @@ class _LegLines:
             copies=tuple(copies) if len(copies) > 1 else (),
             partial_header=None if headers else self.partial_header,
             first_units=find_first_units(self.parts.values()),
+            probes=tuple(probes),
         )
         files: dict[str, bytes] = {}
         for folder in {source.rpartition("/")[0]: None for source in self.parts}:

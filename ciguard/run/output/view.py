@@ -19,6 +19,7 @@ from ciguard.text import count_of, duration, last_error_line, last_line, name_so
 
 if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
+    from ciguard.run.policy.reruns import NewFailure
     from ciguard.run.process.handle import Peak, ProcessReport
 
 OUTPUT_CHARACTERS: Final = 2000  # of stacks, in the message of a unit that died
@@ -42,10 +43,13 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "memory_retry": "retry, alone: memory ran out at {process_bytes} of its process",
     "crash_retry": "retry, alone: one of {units} that ran when process {process} crashed",
     "failure_retry": "retry: {units} failed in process {process}",
+    "probe_alone": "a new failure again, alone",
+    "probe_again": "a new failure again, after the tests before it",
+    "probe_after": "a new failure again, after some of those before it",
     "next_block": "asks the service for tests",
     "cancelled": "the job was told to stop",
     "second_session": "the suite's command started its framework twice for one batch of tests",
-    "deadline": "deadline: {limit_s} have passed, and the platform stops the job soon",
+    "deadline": "deadline: {limit_s} have passed",
     "unit_timeout": "over its limit of {limit_s}",
     "no_exit": "its tests are over, and it has not ended for {waited_s}",
     "idle": "it has tests left, and was at none for {idle_s}",
@@ -419,6 +423,15 @@ def describe_progress(
     of = "" if predicted_s is None else f" of about {duration(predicted_s)}"
     text = ", ".join([*parts, f"{duration(elapsed_s)}{of}"])
     return f"{text}: {name_some(running, str, MAX_RUNNING)}" if running else text
+
+
+def describe_probe(failure: NewFailure, units: Sequence[PlannedUnit]) -> str:
+    """Return how the extra tries of a unit ended."""
+    tries = ((failure.alone, "alone"), (failure.again, "after the tests before it"))
+    parts = [f"{'failed' if bad else 'passed'} {how}" for bad, how in tries if bad is not None]
+    if failure.after is not None:
+        parts.append(f"failed directly after {unit_name(units[failure.after].key)}")
+    return ", ".join(parts) or "no answer"
 
 
 def describe_until(units: int, planned: int, processes: int) -> str:

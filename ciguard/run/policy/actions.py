@@ -21,6 +21,9 @@ ReasonKind = Literal[
     "memory_retry",
     "crash_retry",
     "failure_retry",
+    "probe_alone",
+    "probe_again",
+    "probe_after",
     # Another leg may have less to do.
     "next_block",
     # A process, or the leg, is stopped.

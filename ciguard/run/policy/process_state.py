@@ -29,6 +29,7 @@ class ProcessState(UnitProgress[int]):
     # Units.
     code_positions: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
     failed_units: set[int] = field(default_factory=set)  # a case failed or errored
+    failed_s: dict[int, tuple[float, float]] = field(default_factory=dict)  # their start and end
     deaths: dict[int, Result] = field(default_factory=dict)  # unit -> result of its death
     stopped_units: set[int] = field(default_factory=set)  # by the deadline or a checkpoint
     late_units: set[int] = field(default_factory=set)  # ended by themselves after their timeout
@@ -40,7 +41,8 @@ class ProcessState(UnitProgress[int]):
     had_concurrent_process: bool = False  # another process of the leg ran during its life
     longest_timeout_s: float = NO_TIME_S  # of its units; NO_TIME_S if one of them has none
     last_activity_at_s: float = NO_TIME_S  # last result, or the start of the process
-    last_failure_at_s: float = 0.0  # last failed result
+    first_start_s: float = NO_TIME_S  # of a unit
+    exit_s: float = 0.0  # from the last activity to the end
     done_s: float | None = None  # end of its last unit; the process has only to exit
     thread_left_s: float | None = None  # end of its test session, if a thread still ran
     # Memory, in bytes.

@@ -4,6 +4,10 @@ A failed unit runs again after all units that ran before it in its process, in t
 would pass wherever the leftovers of another unit made it fail. A unit that died of memory among
 others, or in a process that others had filled, runs once alone with the whole budget. So does each
 of several units that ran when their process crashed, as one of them is the culprit.
+
+After the end of the leg, new failures run once more ("probes"), which changes no result: alone, and
+after the units before them, unless a retry did that. If a unit passes alone and fails again, the
+units before it are halved until one is left.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
-from ciguard.run.policy.actions import Reason, Start
+from ciguard.run.policy.actions import Reason, ReasonKind, Start
 
 if TYPE_CHECKING:
+    from typing import Generator, Sequence
+
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
@@ -24,6 +30,8 @@ MAX_CULPRITS: Final = 32
 RERUN_TIME_FACTOR: Final = 1.1
 # Memory retained by other units, enough to have made the difference.
 SUSPICIOUS_RETAINED_BYTES: Final = 50 * MIB
+MAX_PROBED: Final = 20
+PROBE_RATIO: Final = 0.05  # of the run's longest leg, for all probes of one leg
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -116,7 +124,6 @@ def process_rerun(
     excluded: frozenset[int],
     failures: Mapping[int, int],
     tries: int,
-    end_s: float = 0.0,
 ) -> Rerun | None:
     """Return the rerun of a process up to its last failed unit with tries left; None without one.
 
@@ -125,7 +132,6 @@ def process_rerun(
         failures: unit -> failed executions, this one included.
         tries: executions that a failing unit may have. The process is repeated at most twice as
             often as `tries` allows: a unit that fails for the first time in a rerun has tries, too.
-        end_s: moment at which the process ended.
     """
     start, bad = running.start, running.failed_units & running.finished - excluded
     rerun_units = [unit for unit in start.units if unit in bad and failures[unit] < tries]
@@ -136,7 +142,74 @@ def process_rerun(
         unit for unit in units if unit in running.finished and unit not in excluded
     )
     reason = Reason("failure_retry", {"units": len(rerun_units), "process": start.process})
-    to_last_failure_s = max(0.0, running.last_failure_at_s - start.at_s)
-    exit_s = max(0.0, end_s - running.last_activity_at_s)
-    duration_s = to_last_failure_s + exit_s
+    last_failure_s = max(at_s for _, at_s in running.failed_s.values())
+    duration_s = max(0.0, last_failure_s - start.at_s) + running.exit_s
     return Rerun(finished_units, reason, start.repeats + 1, start.isolated, duration_s)
+
+
+@dataclass
+class NewFailure:
+    """A unit that failed, and does not fail on the base; None for an answer that is not known.
+
+    Attributes:
+        running: the unit's last process, at its end.
+        alone, again: it failed alone, or again after the units before it.
+        after: it failed directly after this unit, without the others.
+        probe: its current try, or its last one.
+    """
+
+    unit: int
+    running: ProcessState
+    again: bool | None = None
+    alone: bool | None = None
+    after: int | None = None
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self._probes = self._each_probe()
+        self.probe = next(self._probes)
+
+    def _each_probe(self) -> Generator[Rerun, bool | None, None]:
+        """Yield each try; it is sent whether the unit failed."""
+        start, (began_s, failed_s) = self.running.start, self.running.failed_s[self.unit]
+        ready_s = min(began_s, self.running.first_start_s)
+        own_s = ready_s - start.at_s + failed_s - began_s + self.running.exit_s
+        units = start.units[: start.units.index(self.unit)]
+        # Units that ran side by side have no order.
+        ended = () if self.running.has_overlap else self.running.finished
+        before = tuple(unit for unit in units if unit in ended)
+
+        def probe(part: tuple[int, ...], kind: ReasonKind) -> Rerun:
+            part_s = (began_s - ready_s) * len(part) / max(1, len(units))
+            return Rerun((*part, self.unit), Reason(kind), 1, True, max(0.0, own_s + part_s))
+
+        self.alone = yield probe((), "probe_alone")
+        if before and self.again is None:
+            self.again = yield probe(before, "probe_again")
+        while self.again and self.alone is False and self.after is None:
+            middle = len(before) // 2 or 1
+            for part in filter(None, (before[:middle], before[middle:])):
+                if (yield probe(part, "probe_after")):
+                    break
+            else:
+                return
+            before, self.after = part, part[0] if len(part) == 1 else None
+
+    def observe_end(self, running: ProcessState) -> None:
+        """Take in the end of a try, of this unit or another one."""
+        if self.is_over or not self.probe.starts(running.start):
+            return
+        has_ended = self.unit in running.finished - running.stopped_units
+        is_answered = has_ended and running.stopping != "cancelled"
+        try:
+            self.probe = self._probes.send(
+                self.unit in running.failed_units if is_answered else None
+            )
+        except StopIteration:
+            self.is_over = True
+
+
+def with_time_for_probe(failures: Sequence[NewFailure], left_s: float) -> list[NewFailure]:
+    """Return those whose next try fits: first the tries alone, the shortest first."""
+    fitting = [each for each in failures if not (each.is_over or each.probe.skip_reason(left_s))]
+    return sorted(fitting, key=lambda each: (len(each.probe.units) > 1, each.probe.duration_s))

@@ -7,12 +7,14 @@ the replay of a record gives the same decisions in the same order.
 from __future__ import annotations
 
 import fnmatch
+from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
 
 from ciguard.model import (
     BAD_OUTCOMES,
     MEMORY_ENDINGS,
     Ending,
+    EndLine,
     EventLine,
     Line,
     PlannedUnit,
@@ -27,7 +29,15 @@ from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
 from ciguard.run.policy.block_claims import claims_of
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.policy.reruns import Rerun, isolated_reruns, process_rerun
+from ciguard.run.policy.reruns import (
+    MAX_PROBED,
+    PROBE_RATIO,
+    NewFailure,
+    Rerun,
+    isolated_reruns,
+    process_rerun,
+    with_time_for_probe,
+)
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, Shard, Suite
@@ -73,8 +83,7 @@ class State:
         self.idle: int | None = None  # process that has listed and waits for its units
         self.cannot_list = False  # a process ended by itself and listed nothing
         self._listed: list[UnitKey] = []  # filled until the end of the listing
-        self._timeouts_s = {name: suite.timeout_s for name, suite in suites.items()}
-        self._declared_peaks = {name: suite.declared_peaks for name, suite in suites.items()}
+        self._suites = suites
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
         self.policy = policy
@@ -84,19 +93,13 @@ class State:
             name: UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes
             for name, suite in suites.items()
         }
-        self._closing_suites = frozenset(
-            name for name, suite in suites.items() if suite.closes_units
-        )
-        # A script continues after the session of its tests.
-        self._scripts = frozenset(name for name, suite in suites.items() if suite.is_script)
-        self.writes_result_files = frozenset(
-            name for name, suite in suites.items() if suite.results
-        )
         self.claims = claims_of(shard, others_blocks)
         self.pending: list[int] = list(range(shard.own_count))  # units to run, ascending
         self.running: dict[int, ProcessState] = {}  # by process number
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.failures: dict[int, int] = {}  # unit -> executions that failed
+        self.last_failures: dict[int, ProcessState] = {}  # unit -> its last process, if it failed
+        self.probed: Sequence[NewFailure] = ()  # tried again after the leg's end
         self.reruns: list[Rerun] = []  # processes to start when no unit is pending
         self.ran_isolated: set[int] = set()  # units that ran alone after their first run
         self.started = 0  # number of the last process
@@ -203,6 +206,8 @@ class State:
                     running.max_bytes_in_unit = max(size, running.max_bytes_in_unit)
         elif isinstance(line, ShardLine):
             self.memory_bytes = line.runner.memory_bytes
+        elif isinstance(line, EndLine):
+            self._observe_leg_end(line)
         elif isinstance(line, EventLine):
             self._observe_event(line)
 
@@ -225,7 +230,8 @@ class State:
             self._observe_unit(line)
         elif line.kind == "thread_left":
             running = self.running.get(line.process or 0)
-            if running is not None and running.start.suite not in self._scripts:
+            # A script continues after the session of its tests.
+            if running is not None and not self._suites[running.start.suite].is_script:
                 running.thread_left_s = line.at_s
         elif line.kind in CLAIM_EVENTS:
             self._observe_claim(line)
@@ -255,7 +261,7 @@ class State:
         suite, variant, unit = key
         peaks = (
             declared.peak_delta_bytes
-            for declared in self._declared_peaks[suite]
+            for declared in self._suites[suite].declared_peaks
             if declared.units == unit or fnmatch.fnmatchcase(unit, declared.units)
         )
         return PlannedUnit(
@@ -263,7 +269,7 @@ class State:
             suite,
             variant,
             peak_delta_bytes=next(peaks, None),
-            timeout_s=self._timeouts_s[suite],
+            timeout_s=self._suites[suite].timeout_s,
             has_history=False,
         )
 
@@ -293,6 +299,8 @@ class State:
         if known_sizes and unit not in running.open_units:
             # The sample is of the whole tree, which may be larger than the process itself.
             running.rss_before_bytes[unit] = max(known_sizes)
+        if line.at_s is not None:
+            running.first_start_s = min(line.at_s, running.first_start_s)
         if line.file is not None:
             running.code_positions[unit] = (line.file, line.line)
         known_s = running.open_units.get(unit, running.start_received_s.get(unit, NO_TIME_S))
@@ -310,6 +318,7 @@ class State:
     def _observe_result(self, running: ProcessState, unit: int, line: Result) -> None:
         if self._is_late(running, unit, line):
             running.late_units.add(unit)
+        began_s = running.open_units.get(unit, running.start.at_s)
         if running.report(unit, line):
             running.note_finished(line.at_s)
         running.last_activity_at_s = max(running.last_activity_at_s, line.at_s or 0.0)
@@ -320,7 +329,7 @@ class State:
             running.stopped_units.add(unit)
         elif line.outcome in BAD_OUTCOMES:
             running.failed_units.add(unit)
-            running.last_failure_at_s = max(running.last_failure_at_s, line.at_s or 0.0)
+            running.failed_s[unit] = (began_s, line.at_s or 0.0)
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_at_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_at_s = line.at_s or 0.0
@@ -341,20 +350,31 @@ class State:
         blamed = self.units_of_crashing_file(line.process, line.ending)
         del self.running[line.process]
         self.process_bytes.pop(line.process, None)
+        running.exit_s = max(0.0, (line.at_s or 0.0) - running.last_activity_at_s)
+        if line.ending in MEMORY_ENDINGS:
+            self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
         if not running.start.units:
             self.fruitless_processes += self.awaits_listing
             self.cannot_list = self.awaits_listing and line.ending == "completed"
             self.idle = None
-            if line.ending in MEMORY_ENDINGS:
-                self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
             return
         if line.ending == "completed":
             running.close_partial()
+        if self.probed:
+            for failure in self.probed:
+                failure.observe_end(running)
+            left_s = self.remaining_s(line.at_s or 0.0)
+            self.reruns = [each.probe for each in with_time_for_probe(self.probed, left_s)]
+            return
         self._bisect(running, line.ending, file_found=bool(blamed))
         for unit in running.finished - running.stopped_units:
             self.tries[unit] = self.tries.get(unit, 0) + 1
+            self.last_failures.pop(unit, None)
         for unit in running.finished & running.failed_units:
             self.failures[unit] = self.failures.get(unit, 0) + 1
+            # What died of memory ran alone in a rerun, if it fits.
+            if unit not in running.deaths or running.deaths[unit].ending not in MEMORY_ENDINGS:
+                self.last_failures[unit] = running
         was_cut_short = running.was_cut_short(line.ending)
         unfinished = running.unfinished_units()
         self.import_crashed.update(blamed)
@@ -368,22 +388,36 @@ class State:
             self.without_result.update(
                 unit
                 for unit in unfinished
-                if self.units[unit].suite not in self.writes_result_files and unit not in self.tries
+                if not self._suites[self.units[unit].suite].results and unit not in self.tries
             )
         self._plan_reruns(running, line)
 
+    def _observe_leg_end(self, line: EndLine) -> None:
+        """Begin the extra tries of new failures; from now on the deadline is theirs."""
+        if line.ending != "completed" or self.policy.probe_s is None:
+            return
+        spent_s = (line.at_s or 0.0) - self.began_s
+        left_s = max(self.policy.probe_s, PROBE_RATIO * spent_s)
+        limits_s = (self.policy.deadline_s, self.step_limit_s, spent_s + left_s)
+        deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
+        self.policy = replace(self.policy, deadline_s=deadline_s)
+        failures = []
+        for unit, running in self.last_failures.items():
+            suite = self._suites[running.start.suite]
+            if not (self.units[unit].fails_on_base or suite.is_script or suite.results):
+                failed_again = bool(running.start.repeats) and self.failures[unit] > 1
+                failures.append(NewFailure(unit, running, failed_again or None))
+        self.probed = with_time_for_probe(failures, deadline_s - spent_s)[:MAX_PROBED]
+        self.reruns = [failure.probe for failure in self.probed]
+
     def _plan_reruns(self, running: ProcessState, line: ProcessEndLine) -> None:
         """Add the reruns of an ended process: units alone, and the process again."""
-        if line.ending in MEMORY_ENDINGS:
-            self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
         most = self.budget_bytes or self.memory_bytes
         base = self.base_bytes[running.start.suite]
         isolated = isolated_reruns(running, base, most, self.ran_isolated)
         isolated_units = frozenset(unit for rerun in isolated for unit in rerun.units)
         self.ran_isolated |= isolated_units
-        repeat = process_rerun(
-            running, isolated_units, self.failures, self.policy.max_tries, line.at_s or 0.0
-        )
+        repeat = process_rerun(running, isolated_units, self.failures, self.policy.max_tries)
         self.reruns += [*isolated, *([repeat] if repeat else [])]
         died_at_start = line.ending != "completed" and not running.has_started_unit()
         if died_at_start and self._repeated(running):
@@ -428,7 +462,7 @@ class State:
                 del self.reruns[0]
             self.running[action.process] = ProcessState(
                 action,
-                action.suite in self._closing_suites,
+                self._suites[action.suite].closes_units,
                 longest_timeout_s=self._longest_s(action),
                 last_activity_at_s=action.at_s,
             )
