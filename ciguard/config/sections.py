@@ -277,6 +277,10 @@ class PolicyConfig(Section):
             "`results`)"
         ),
     )
+    probe: bool = Field(
+        True,
+        description="[extra tries](../how-to/flaky-tests.md#extra-tries) of new failures",
+    )
 
 
 class GuardConfig(Section):

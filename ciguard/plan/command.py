@@ -264,6 +264,7 @@ def _plan_options(
             1 + policy.retries,
             lists=lists,
             conditions=scope.config.metrics.conditions,
+            probe_s=0.0 if policy.probe else None,
         ),
     )
 
@@ -316,6 +317,7 @@ def _make_plan(
     position = find_unit(basis, unit) if unit is not None else None
     is_static = options.policy.lists and not scope.lists_in_legs
     base = None if is_static else past.base_count  # later commits have another base
+    basis = replace(basis, base_failures=frozenset()) if is_static else basis
     origin = replace(origin, history=past.history_json, notes=past.notes, base=base)
     if scope.given:
         result = plan_fixed(basis, scope.given, options, origin)

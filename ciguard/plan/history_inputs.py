@@ -27,6 +27,7 @@ from ciguard.history.query import (
     chunks,
     in_complete_leg,
     is_censored,
+    known_failures,
     leg_positions,
     speed_factors,
 )
@@ -390,6 +391,7 @@ def read_past(
             observe_overheads(history, inventory, mapping.unit_of_key),
             candidate_sets(history, inventory, mapping.unit_of_key),
             past_shards=read_past_shards(history, mapping.unit_of_key, inventory.file_names),
+            base_failures=frozenset(case.unit_key for case in known_failures(history, query)[0]),
         )
         setups_s = max_fixture_s(history)
         base_count = base_count_with_files(history, query, suites)

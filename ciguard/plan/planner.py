@@ -35,6 +35,7 @@ from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_
 from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability
 from ciguard.plan.shard_memory import predict_memory
 from ciguard.plan.warnings import plan_warnings
+from ciguard.run.policy.reruns import PROBE_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,14 +136,15 @@ def assemble_plan(
     makespan_s = max(walls_s)
     work = max(shard_set.works, key=lambda each: (each.solo_s(each.floor), -each.floor))
     deadline_s = options.limit.deadline_s
-    risk = None
+    risk, probe_s = None, options.policy.probe_s
     if basis.has_timings:
+        probe_s = None if probe_s is None else round(PROBE_RATIO * makespan_s, DIGITS)
         risk = round(overrun_probability(deadline_s, walls_s, shard_set.spreads), RISK_DIGITS)
     return Plan(
         id="",
         suites=dict(sorted(basis.suites.items())),
         pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
-        policy=replace(options.policy, deadline_s=deadline_s),
+        policy=replace(options.policy, deadline_s=deadline_s, probe_s=probe_s),
         shards=tuple(replace(each, timeout_minutes=options.limit.step_minutes) for each in shards),
         lower_bound_s=round(bound_s, DIGITS),
         gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ciguard.model import UnitKey
     from ciguard.plan.estimates import Estimates
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
@@ -291,6 +292,7 @@ class PlanInputs:
         ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty if no unit has a limit.
         past_shards: their simulated and measured memory.
+        base_failures: units that failed in the base's newest complete run.
     """
 
     inventory: Inventory
@@ -303,6 +305,7 @@ class PlanInputs:
     limits_s: Sequence[float | None] = ()
     declared: DeclaredNeeds = NO_NEEDS
     past_shards: PastShards = NO_PAST_SHARDS
+    base_failures: frozenset[UnitKey] = frozenset()
 
     @property
     def has_timings(self) -> bool:
@@ -324,6 +327,7 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
             _sizes(estimates.retained_bytes),
             basis.limits_s or repeat(None),
             estimates.has_history.tolist(),
+            map(basis.base_failures.__contains__, keys) if basis.base_failures else repeat(False),
         )
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from plan.plan_requests import NONE, plan_of
@@ -151,3 +151,44 @@ def test_invalid_durations_are_an_error(bad: str, listed: Path, ciguard: Ciguard
         expect=3,
     )
     assert "durations.json" in done.stderr
+
+
+def test_failures_of_the_base_and_time_for_extra_tries_are_planned(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    """The newest complete run of the base decides; a twentieth of the makespan is for the tries."""
+    (listed / "units.txt").write_text("a\nb\nc\n")
+    for run_id, bad in ((1, "a"), (2, "b")):
+        head = {"type": "shard", "plan_id": "p", "shard": "1", "run_id": run_id, "schema": 1}
+        results = [
+            {
+                "type": "result",
+                "unit": unit,
+                "suite": "s",
+                "outcome": "failed" if unit == bad else "passed",
+                "wall_s": 20.0,
+            }
+            for unit in "abc"
+        ]
+        end = {"type": "end", "ending": "completed", "exit_code": 10, "at_s": 60.0}
+        folder = listed / f"record-{run_id}"
+        folder.mkdir()
+        text = "".join(json.dumps(line) + "\n" for line in (head, *results, end))
+        (folder / "supervisor.jsonl").write_text(text)
+        ciguard("history", "add", folder.name, "--history", "past", cwd=listed)
+
+    def planned(*words: str, policy: str = "") -> dict[str, Any]:
+        (listed / "ciguard.toml").write_text(f"[suite.s]\n[policy]\n{policy}")
+        return plan_of(ciguard(*words, "--format", "json", cwd=listed).stdout)
+
+    words = ("plan", "--inventory", "units.txt", "--shards", "1")
+    plan = planned(*words, "--history", "past")
+    (shard,) = plan["shards"]
+    flags = {unit["unit"]: unit.get("fails_on_base") for unit in shard["units"]}
+    assert flags == {"a": None, "b": True, "c": None}
+    assert plan["policy"]["probe_s"] == pytest.approx(shard["predicted"]["wall_s"] / 20)
+    off = planned(*words, "--history", "past", policy="probe = false\n")
+    assert off["policy"]["probe_s"] is None
+    new = planned(*words, "--history", "none")
+    assert new["policy"]["probe_s"] == 0
+    assert all("fails_on_base" not in unit for unit in new["shards"][0]["units"])
