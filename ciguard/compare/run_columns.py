@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.compare.series import SeriesSummary, summarize_series
-from ciguard.compare.whose import Tries
+from ciguard.compare.whose import ONE_TRY, Tries
 from ciguard.history.file import BOUNDS, CODE_NAMES, History, numbers_of, unmeasured
 from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
@@ -17,7 +17,9 @@ from ciguard.logs.process_logs import LogMetric
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse, MemoryMoment, machine_use
+from ciguard.model.probes import Probe, probes_of
 from ciguard.model.standing import standing_of
+from ciguard.text import unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.history.metric_series import MetricKey
-    from ciguard.model import Ending
+    from ciguard.model import Ending, UnitKey
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
@@ -363,11 +365,9 @@ def _run(records: list[Record], name: str) -> Run:
         workflow=header.workflow,
         at=min((record.started_at for record in records if record.started_at), default=None),
         flaky=tuple(sorted(flaky)),
-        tries={
-            key: Tries(failed=1 + failed)
-            for key, failed in failed_before.items()
-            if key not in flaky
-        },
+        tries=_tries(
+            records, {key: failed_before[key] for key in keys if results[key][1].is_failure}
+        ),
         messages={
             key: result.message
             for key, (_, result) in zip(keys, ordered, strict=True)
@@ -387,6 +387,32 @@ def _run(records: list[Record], name: str) -> Run:
         ),
         **_columns(ordered),
     )
+
+
+def _tries(
+    records: Sequence[Record], failed_before: Mapping[CaseKey, int]
+) -> Mapping[CaseKey, Tries]:
+    """Return the tries of the failed cases that were tried more than once.
+
+    Args:
+        failed_before: of each failed case, the failed tries before its last retry.
+    """
+    probes: dict[UnitKey, Sequence[Probe]] = {}
+    for record in records:
+        probes |= probes_of(record)
+    tries = {}
+    for key, failed in failed_before.items():
+        ended = [(probe, probe.failed(key)) for probe in probes.get(key.unit_key, ())]
+        known = [has_failed for _, has_failed in ended if has_failed is not None]
+        alone = next((has_failed for probe, has_failed in ended if probe.kind == "alone"), None)
+        after = [probe.predecessor for probe, has_failed in ended if has_failed]
+        tries[key] = Tries(
+            failed=1 + failed + known.count(True),
+            passed=known.count(False),
+            alone=None if alone is None else "failed" if alone else "passed",
+            after=next((unit_name(unit) for unit in after if unit is not None), ""),
+        )
+    return {key: of_case for key, of_case in tries.items() if of_case != ONE_TRY}
 
 
 def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:

@@ -71,6 +71,7 @@ from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
+from ciguard.run.policy.reruns import MIN_PROBE_S
 from ciguard.sources import local
 from ciguard.text import annotation, count_of, step_outputs
 from ciguard.workflow.matrix import Combination, read_matrix, take_axis
@@ -264,7 +265,7 @@ def _plan_options(
             1 + policy.retries,
             lists=lists,
             conditions=scope.config.metrics.conditions,
-            probe_s=0.0 if policy.probe else None,
+            probe_s=MIN_PROBE_S if policy.probe else None,
         ),
     )
 

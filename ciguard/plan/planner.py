@@ -138,7 +138,8 @@ def assemble_plan(
     deadline_s = options.limit.deadline_s
     risk, probe_s = None, options.policy.probe_s
     if basis.has_timings:
-        probe_s = None if probe_s is None else round(PROBE_RATIO * makespan_s, DIGITS)
+        if probe_s is not None:
+            probe_s = max(probe_s, round(PROBE_RATIO * makespan_s, DIGITS))
         risk = round(overrun_probability(deadline_s, walls_s, shard_set.spreads), RISK_DIGITS)
     return Plan(
         id="",

@@ -32,6 +32,7 @@ RERUN_TIME_FACTOR: Final = 1.1
 SUSPICIOUS_RETAINED_BYTES: Final = 50 * MIB
 MAX_PROBED: Final = 20
 PROBE_RATIO: Final = 0.05  # of the run's longest leg, for all probes of one leg
+MIN_PROBE_S: Final = 20.0  # but so much at least: a twentieth of a short leg starts no process
 
 
 @dataclass(frozen=True, **SLOTS)
