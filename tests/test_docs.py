@@ -299,7 +299,7 @@ def test_links_between_pages_resolve() -> None:
 
 def test_docs_stay_short() -> None:
     lines = sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:])
-    assert lines <= 4170 + 40 * len(FRAMEWORKS)
+    assert lines <= 4180 + 40 * len(FRAMEWORKS)
 
 
 # Phrases that have no ordinary English use in what a user reads here.

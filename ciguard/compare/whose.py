@@ -46,13 +46,14 @@ Why = Literal[
     "red",
     "known_rate",
     "passed_again",
+    "first_flake",  # the same, and it never failed before
 ]
 
 DECISIVE: Final = 100.0  # Bayes factor of "this change"
 STRONG: Final = 10.0  # of "likely this change"
 RED_RUNS: Final = 3  # so many consecutive failures are a broken base, and not a flaky test
 # The evidence of an answer, and what to do.
-_HERE: Final = "failed in {failed} of {tries:process} here"
+_HERE: Final = "failed in {failed} of {tries} tries here"
 _RATE: Final = "failed in {failures} of {runs:run} of {base}"
 _AGAIN: Final = "re-run; quarantine it if it fails again"
 WORDS: Final[Mapping[Why, Words]] = {
@@ -74,6 +75,10 @@ WORDS: Final[Mapping[Why, Words]] = {
     ),
     "known_rate": Words(f"{_RATE}[ (95 % CI {{interval}})]", _AGAIN),
     "passed_again": Words(f"{_HERE}[; {{past}}]", _AGAIN),
+    "first_flake": Words(
+        f"{_HERE}, in none of {{runs:run}} of {{base}}",
+        "re-run; this change may have made it flaky if it fails again",
+    ),
 }
 _NO_SPACE: Final = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.I)
 
@@ -220,7 +225,7 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
     if tries.alone == "passed" and tries.failed > 1 and not failures:
         return answer("order", "order")
     if tries.passed:
-        return answer("flaky", "passed_again")
+        return answer("flaky", "passed_again" if failures or not ended else "first_flake")
     if red_runs and (was_stable or red_runs >= RED_RUNS):
         return answer("main", "red")
     if not base_runs or past is None:

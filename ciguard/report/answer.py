@@ -138,7 +138,10 @@ def failures_sections(
         answer = answers[test.first.result.key]
         evidence = evidence_text(answer, base, now)
         whose = answer.whose if answer.whose != "main" else base
-        return (Strong(whose), f": {evidence}"), advice_text(answer, base)
+        red = answer.red_since
+        page = links.run_page(red.run_id) if red is not None and answer.why == "red" else ""
+        spans = (Strong(whose), f": {evidence}", *((" ", Link("see it", page)) if page else ()))
+        return spans, advice_text(answer, base)
 
     def row(test: FailedTest) -> Row:
         return (failed_test(test, verdict, links), _happened(test.first), *cells(test))

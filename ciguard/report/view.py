@@ -13,7 +13,7 @@ from ciguard.compare.comparison import triggered
 from ciguard.compare.false_alarm_rate import false_alarm_text
 from ciguard.compare.transitions import Excuse
 from ciguard.compare.wording import Shown
-from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join
+from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join, visible
 from ciguard.errors import ExitCode
 from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
@@ -113,28 +113,39 @@ def links_of_run(run: ActionsRun, jobs: Mapping[str, str], suites: Mapping[str, 
 
 
 MAX_CAUSES: Final = 4  # of a comment
-# The folds of a comment, each with the sections of guard and compare that it holds, in order.
-FOLDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("details", "Stacks, commands and places", ("stacks", "commands", "offenders")),
-    (
-        "other_tests",
-        "Other tests",
-        (
-            *("missing", "quarantined", "ignored", "flaky", "passed_after_oom"),
-            *("lost", "transitions", "failing_on_both"),
-        ),
-    ),
-    (
-        "numbers",
-        "Memory, durations and metrics",
-        (
-            *("memory", "gpu_memory", "durations", "leaks", "steps", "artifacts"),
-            *("metrics", "neighbours", "series", "machine"),
-        ),
-    ),
-    ("shards", "Shards and runs", ("jobs", "legs", "moved", "both_runs")),
-    ("notes", "Warnings and sources", ("warnings", "runs", "sources")),
-)
+# The folds of a comment.
+# Each has the sections of guard and compare that it holds, in order, with their words in its title.
+FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "details": {
+        "commands": "commands to reproduce",
+        "stacks": "stacks",
+        "offenders": "failures by class or file",
+    },
+    "other_tests": {
+        "missing": "tests without a result",
+        "quarantined": "quarantined failures",
+        "ignored": "ignored failures",
+        "flaky": "flaky tests",
+        "passed_after_oom": "tests that ran out of memory",
+        "lost": "lost tests",
+        "transitions": "changed tests",
+        "failing_on_both": "tests that fail on both sides",
+    },
+    "numbers": {
+        **dict.fromkeys(("memory", "gpu_memory", "leaks"), "memory"),
+        "durations": "durations",
+        **dict.fromkeys(("steps", "artifacts"), "steps and artifacts"),
+        **dict.fromkeys(("metrics", "neighbours"), "metrics"),
+        "series": "memory and metrics within the run",
+        "machine": "swap and stalls",
+    },
+    "shards": {
+        "jobs": "jobs",
+        **dict.fromkeys(("legs", "both_runs"), "shards"),
+        "moved": "moved tests",
+    },
+    "notes": {"warnings": "warnings", **dict.fromkeys(("runs", "sources"), "sources")},
+}
 
 
 def document(data: ReportData) -> tuple[Block, ...]:
@@ -156,9 +167,12 @@ def document(data: ReportData) -> tuple[Block, ...]:
         )
     }
     folds: list[Section] = []
-    for name, title, parts in FOLDS:
-        inner = [replace(sections[part], folded=False) for part in parts if part in sections]
-        folds.append(Section(name, tuple(inner), title, drop=14 - len(folds), folded=True))
+    for name, parts in FOLDS.items():
+        inner = {part: replace(sections[part], folded=False) for part in parts if part in sections}
+        words = [word for part, word in parts.items() if part in inner and _shows(inner[part])]
+        title = ", ".join(dict.fromkeys(words))
+        title = title[:1].upper() + title[1:]
+        folds.append(Section(name, tuple(inner.values()), title, drop=14 - len(folds), folded=True))
     return (
         Headline(first_line(data), _state(data)),
         *([Paragraph(FROM_FORK)] if data.from_fork else []),
@@ -172,6 +186,11 @@ def document(data: ReportData) -> tuple[Block, ...]:
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),
     )
+
+
+def _shows(section: Section) -> bool:
+    """Return whether a comment or a page shows anything of a section."""
+    return any(visible((section,), shape) for shape in ("markdown", "html"))
 
 
 def _causes(causes: Section) -> tuple[Section, ...]:

@@ -46,7 +46,7 @@ def past(results: str) -> Past:
 
 TABLE = [
     # tries, past, whose, evidence
-    (TWICE, "p" * 14, "this change", "passed in 14 runs of main, failed in 2 of 2 processes here"),
+    (TWICE, "p" * 14, "this change", "passed in 14 runs of main, failed in 2 of 2 tries here"),
     (Tries(), "p" * 20, "likely this change", "passed in 20 runs of main, failed in its only try"),
     (Tries(2), "p" * 20, "likely this change", "passed in 20 runs of main, failed in 2 of 2"),
     (THREE, "pfpp" + "p" * 16, "this change", "failed in 1 of 20 runs of main"),
@@ -58,10 +58,10 @@ TABLE = [
         Tries(1, 1, "passed"),
         "p" * 20,
         "flaky",
-        "failed in 1 of 2 processes here; failed in 0 of 20",
+        "failed in 1 of 2 tries here, in none of 20 runs of main",
     ),
     (Tries(2, 1, "passed"), "p" * 20, "order", "passes alone, fails after the tests before it"),
-    (Tries(2, 1, "passed"), "pfppp", "flaky", "failed in 2 of 3 processes here"),
+    (Tries(2, 1, "passed"), "pfppp", "flaky", "failed in 2 of 3 tries here"),
     (Tries(2, 1, "passed", "x.py::t"), "pfppp", "order", "passes alone, fails after x.py::t"),
     (TWICE, "fffpp", "main", "red for 3 runs, since 3f2a91c, 2 d (first bad run 4711)"),
     (TWICE, "fpppp", "main", "red for 1 run, since 3f2a91c, 2 d (first bad run 4711)"),

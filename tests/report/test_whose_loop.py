@@ -57,7 +57,7 @@ def test_comment_says_whose_each_failure_is(tmp_path: Path, ciguard: Ciguard) ->
     row = r"^\| <code>test_a.py::test_(\w+)</code> \|.*\| \*\*(.*) \|.*\|$"
     rows = dict(re.findall(row, text, re.MULTILINE))
     for name in ("broken", "crash"):
-        evidence = "passed in 14 runs of main, failed in 3 of 3 processes here"
+        evidence = "passed in 14 runs of main, failed in 3 of 3 tries here"
         assert rows[name] == f"this change**: {evidence}"
     order = "passes alone, fails after test_a.py::test_leaks; failed in 0 of 14 runs of main"
     assert rows["order"] == f"order**: {order}"
