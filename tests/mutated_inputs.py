@@ -294,7 +294,8 @@ def readers(root: Path) -> dict[str, Reader]:
             (history,), lambda content: plan_by_history(_sealed_history(content)), every=4
         ),
         "quarantine": Reader(
-            (QUARANTINE,), lambda content: quarantine.decode(content, date(2026, 11, 28))
+            (QUARANTINE,),
+            lambda content: quarantine.decode(content, date(2026, 11, 28), is_base=True),
         ),
         "ciguard.toml": Reader((CONFIGURATION,), command(run, "ciguard.toml", plan)),
         "pyproject.toml": Reader((PROJECT,), command(run, "pyproject.toml", plan)),
