@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.history.query import BaseQuery, days_since_execution
+from ciguard.document import Bullets, Item, Paragraph
+from ciguard.history.query import SKIPPED, BaseQuery, days_since_execution
 from ciguard.text import case_name, count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from ciguard.document import Block
     from ciguard.history.file import History
+    from ciguard.history.runs import HistoryRun
     from ciguard.model import CaseKey, Record
 
 DAYS: Final = 7  # a weekly run keeps its tests fresh
@@ -29,12 +32,12 @@ _test: Final = itemgetter(0, 2, 3)  # of a key: the test without its variant
 
 @dataclass(frozen=True, slots=True)
 class StaleTests:
-    """Tests that last ran so many days ago; infinity: never, as far as is known.
+    """Tests that last ran so many days ago; None: never, as far as is known.
 
     `variant` is None for tests that did not run in any variant; their keys then have none.
     """
 
-    days: float
+    days: int | None
     variant: str | None
     reason: str
     tests: tuple[CaseKey, ...]
@@ -42,7 +45,7 @@ class StaleTests:
     @property
     def words(self) -> str:
         """Return "37 tests never ran in variant windows (skipped: fork)"."""
-        ago = "never ran" if math.isinf(self.days) else f"did not run for {self.days:.0f} days"
+        ago = "never ran" if self.days is None else f"did not run for {count_of(self.days, 'day')}"
         where = f" in variant {one_line(self.variant, 80)}" if self.variant else ""
         reason = f" (skipped: {one_line(self.reason, 80)})" if self.reason else ""
         return f"{count_of(len(self.tests), 'test')} {ago}{where}{reason}"
@@ -71,12 +74,24 @@ def listed_cases(records: Iterable[Record]) -> dict[CaseKey, str | None]:
     return listed
 
 
+def listed_on_base(history: History, run: HistoryRun) -> dict[CaseKey, str | None]:
+    """Return the cases of a past run as `listed_cases` does; no reason is known."""
+    values = history.values
+    rows = values.run == history.run_positions[run.run_id]
+    cases = zip(values.key[rows].tolist(), (values.outcome[rows] == SKIPPED).tolist(), strict=True)
+    return {history.keys[key]: "" if is_skipped else None for key, is_skipped in cases}
+
+
 def age_of_green(
-    history: History, branch: str | None, listed: Mapping[CaseKey, str | None], at: datetime
+    history: History,
+    branch: str | None,
+    listed: Mapping[CaseKey, str | None],
+    at: datetime,
+    days: int = DAYS,
 ) -> AgeOfGreen:
     """Return the age of a run that began at a time, by its `listed_cases`. O(values)."""
-    days = days_since_execution(history, BaseQuery(branch), at).tolist()
-    last = dict(zip(history.keys, days, strict=True))
+    ages = days_since_execution(history, BaseQuery(branch), at).tolist()
+    last = dict(zip(history.keys, ages, strict=True))
     last |= {key: 0 for key, reason in listed.items() if reason is None}
     anywhere: dict[tuple[str, ...], float] = {}  # by test
     for key, age in last.items():
@@ -84,12 +99,15 @@ def age_of_green(
     groups: dict[tuple[float, str | None, str], set[CaseKey]] = defaultdict(set)
     for key, reason in listed.items():
         own, least = last.get(key, math.inf), anywhere.get(_test(key), math.inf)
-        if least >= DAYS:
+        if least >= days:
             groups[least, None, reason or ""].add(key._replace(variant=""))
-        elif own >= DAYS:
+        elif own >= days:
             groups[own, key.variant, reason or ""].add(key)
-    stale = [StaleTests(*facts, tuple(sorted(tests))) for facts, tests in groups.items()]
-    stale.sort(key=lambda group: (-group.days, group.tests))
+    stale = [
+        StaleTests(None if age == math.inf else int(age), variant, reason, tuple(sorted(tests)))
+        for (age, variant, reason), tests in groups.items()
+    ]
+    stale.sort(key=lambda group: (group.days is not None, -(group.days or 0), group.tests))
     executed = sum(reason is None for reason in listed.values())
     new = {key._replace(variant="") for key in listed if _test(key) not in anywhere}
     return AgeOfGreen(branch, len(listed), executed, tuple(stale), tuple(sorted(new)))
@@ -110,3 +128,9 @@ def sentence(age: AgeOfGreen, state: str) -> str:
         parts.append(f"executed {percent} % of {count_of(age.listed, 'listed test')}")
     lead = f"{age.branch} is green; " if state == "passed" else f"{age.branch}: "
     return f"{lead}{'; '.join(parts)}." if parts else ""
+
+
+def document(age: AgeOfGreen) -> tuple[Block, ...]:
+    """Return the sentence of an age, and the list of its stale tests."""
+    items = [Item(f"{group.words}: {name_some(group.tests, case_name)}") for group in age.stale]
+    return Paragraph(sentence(age, "")), Bullets(tuple(items), "group")

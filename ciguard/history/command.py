@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
@@ -23,7 +24,7 @@ from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
-from ciguard.history import branch_store, stores
+from ciguard.history import age, branch_store, stores
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME, History
@@ -36,6 +37,7 @@ from ciguard.history.ingest import (
 )
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
+from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import MERGED_GROUP
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store
 from ciguard.history.view import contents, document, incomplete_run, json_lines
@@ -43,6 +45,7 @@ from ciguard.history.write_retry import update
 from ciguard.model import EndLine, Plan, Record
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.shard_names import shard_lookup
+from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import Sources, open_inputs
@@ -259,6 +262,40 @@ def export_(invocation: Invocation, location: str | None) -> int:
     lines = json_lines(_load_known(invocation, location)[0])
     while block := "\n".join(islice(lines, LINES_PER_WRITE)):
         console.out(block)
+    return ExitCode.OK
+
+
+@command.command(short_help="List the tests that have not run for days.")
+@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
+@_HISTORY
+@click.option("--days", type=click.IntRange(min=1), default=age.DAYS, show_default=True)
+@click.option(
+    "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text"
+)
+@click.pass_obj
+def stale(
+    invocation: Invocation, paths: tuple[str, ...], location: str | None, days: int, format_: str
+) -> int:
+    """List the tests of the base's newest complete run that have not run for days, oldest first.
+
+    A skip is no run. The records of the run (folders, *.jsonl) tell why it skipped its tests.
+    """
+    run = current_run(invocation.environ)
+    branch = run.base_branch if run is not None else None
+    history, _ = _load_known(invocation, location)
+    runs = (history.runs[position] for position in base_runs(history, BaseQuery(branch)))
+    newest = next((run for run in runs if run.complete), None)
+    if newest is None:
+        raise InputError("the history has no complete run", fix="add one: ciguard history add")
+    listed = age.listed_on_base(history, newest)
+    for path in paths:
+        listed |= age.listed_cases(_read_records(invocation.folder / path, None))
+    branch = branch or newest.branch or "the base"
+    green = age.age_of_green(history, branch, listed, newest.at, days)
+    if format_ == "json":
+        console.out(json.dumps({"schema": 1, **asdict(green)}))
+    else:
+        console.out(as_format(age.document(green), format_).rstrip("\n"))
     return ExitCode.OK
 
 

@@ -44,7 +44,7 @@ COMPLETED: Final = CODE_NAMES["ending"].index("completed")
 DIED: Final = CODE_NAMES["outcome"].index("died")
 _RAN: Final = tuple(map(CODE_NAMES["outcome"].index, ("passed", "failed", "skipped")))
 STABLE_RUNS: Final = 3  # after only one, a case with a random name would be missing in the next run
-_PASSED, _SKIPPED = map(CODE_NAMES["outcome"].index, ("passed", "skipped"))
+_PASSED, SKIPPED = map(CODE_NAMES["outcome"].index, ("passed", "skipped"))
 # By outcome and ending; an unknown ending stands for the first one, "completed".
 _ALL: Final = [[Result("", word, ending=ending) for ending in ENDINGS] for word in OUTCOMES]
 _FAILED: Final = np.pad(
@@ -188,7 +188,7 @@ def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Posit
     at = np.array([max(0, int(run.at.timestamp())) for run in runs], np.int64)
     ids = np.array([run.run_id * (abs(run.run_id) <= LARGEST) for run in runs], np.int64)
     counts = np.zeros((len(OLDER), keys), np.int64)
-    skipped = values.outcome == _SKIPPED
+    skipped = values.outcome == SKIPPED
     failed = _FAILED[values.outcome, values.ending]
     for row, chosen in enumerate((slice(None), skipped, failed)):
         counts[row] = np.bincount(values.key[chosen], minlength=keys)
@@ -251,7 +251,7 @@ def days_since_execution(history: History, query: BaseQuery, at: datetime) -> Fl
     started_at = np.array([max(0, int(run.at.timestamp())) for run in history.runs], np.int64)
     of_base = np.zeros(len(history.runs), np.bool_)
     of_base[list(base_runs(history, query))] = True
-    executed = (values.outcome != _SKIPPED) & of_base[values.run]
+    executed = (values.outcome != SKIPPED) & of_base[values.run]
     last = np.full(count, -1)
     np.maximum.at(last, values.key[executed], started_at[values.run[executed]])
     if history.older is not None:

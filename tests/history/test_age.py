@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from history.test_merge import record
 
+from ciguard.codec.record.lines import encode as encode_line
 from ciguard.history.age import AgeOfGreen, StaleTests, age_of_green, listed_cases, sentence
 from ciguard.history.file import decode, encode
 from ciguard.history.ingest import RunMetadata, history_of
@@ -18,6 +19,10 @@ from ciguard.history.query import BaseQuery, days_since_execution
 from ciguard.model import CaseKey, Outcome, Record, Result
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
     from ciguard.history.file import History
 
 
@@ -74,8 +79,8 @@ def test_variant_that_never_ran_a_test_is_named() -> None:
     ends: dict[str, Outcome] = {"a__x": "passed", "a__y": "skipped", "b__x": "skipped"}
     found = age(past(run(1, **ends), run(2, **ends)), run(3, **ends, b__y="skipped"))
     assert found.stale == (
-        StaleTests(math.inf, None, "needs gpu", keys("b")),
-        StaleTests(math.inf, "y", "needs gpu", keys("a", "y")),
+        StaleTests(None, None, "needs gpu", keys("b")),
+        StaleTests(None, "y", "needs gpu", keys("a", "y")),
     )
     assert "; 1 test never ran in variant y (skipped: needs gpu); " in sentence(found, "passed")
 
@@ -119,3 +124,26 @@ def test_new_tests_that_ran_nowhere_are_named_in_a_proposal() -> None:
 def test_share_is_never_rounded_up_to_all() -> None:
     text = sentence(AgeOfGreen("main", 10_000, 9_999, ()), "passed")
     assert "executed 99.9 % of 10,000 listed tests" in text
+
+
+def test_stale_lists_groups_oldest_first(ciguard: Ciguard, tmp_path: Path) -> None:
+    history = past(*OLD, *(run(day, a="passed", g="skipped", n="skipped") for day in range(4, 12)))
+    (tmp_path / "h").write_bytes(encode(history))
+    words = ("history", "stale", "--history", "h")
+    shown = ciguard(*words, cwd=tmp_path).stdout
+    assert shown == (
+        "main: 1 test never ran; 1 test did not run for 8 days; executed 33.3 % of 3\n"
+        "listed tests.\n\n- 1 test never ran: n\n- 1 test did not run for 8 days: g\n"
+    )
+    few = json.loads(ciguard(*words, "--days", "9", "--format", "json", cwd=tmp_path).stdout)
+    assert (few["schema"], few["listed"], few["executed"]) == (1, 3, 1)
+    never = {"days": None, "variant": None, "reason": "", "tests": [["", "", "n", "n"]]}
+    assert few["stale"] == [never]
+    last = run(11, a="passed", g="skipped", n="skipped")
+    assert last.header is not None
+    lines = encode_line(last.header) + b"".join(map(encode_line, last.results))
+    (tmp_path / "r.jsonl").write_bytes(lines)
+    reasons = ciguard(*words, "r.jsonl", "--format", "markdown", cwd=tmp_path).stdout
+    assert "- 1 test did not run for 8 days (skipped: needs gpu): g" in reasons
+    (tmp_path / "h").write_bytes(encode(past(run(1, g="passed", end=None))))
+    assert "no complete run" in ciguard(*words, cwd=tmp_path, expect=3).stderr
