@@ -301,8 +301,7 @@ class GuardConfig(Section):
         None,
         gt=0,
         le=1,
-        description='share of the listed tests that have to execute, such as `"95%"`: a skip is no '
-        "execution (default: any)",
+        description='share of listed tests that must run: `"95%"`; a skip is no run',
     )
     orphans: int = Field(
         0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"

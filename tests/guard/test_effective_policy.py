@@ -220,7 +220,8 @@ def test_unchanged_policy_has_no_note(policy_checkout: PolicyCheckout) -> None:
 
 
 def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    base, own = ({"ciguard.toml": f"[guard]\nmin_executed = {share}\n"} for share in ('"95%"', 0.1))
+    base = {"ciguard.toml": '[guard]\nmin_executed = "95%"\n'}
+    own: dict[str, str | None] = {"ciguard.toml": "[guard]\nmin_executed = 0.1\n"}
     found = policy_checkout.propose(base, own).applied()
     assert found.min_executed == 0.95
     assert policy_notes(found) == ("this pull request changes guard.min_executed",)
@@ -266,7 +267,7 @@ def test_no_repository_or_no_base_commit_gives_strictest_policy(
 def test_invalid_base_configuration_gives_the_strictest_policy(
     policy_checkout: PolicyCheckout,
 ) -> None:
-    own = {"ciguard.toml": "[guard]\nmin_executed = 0.9\n"}
+    own: dict[str, str | None] = {"ciguard.toml": "[guard]\nmin_executed = 0.9\n"}
     job = policy_checkout.propose({"ciguard.toml": "[guard]\nmax_drop = 3\n"}, own)
     assert_strictest(job.applied(), "expected at most 1, found 3")
     assert job.applied().min_executed == 0.9
