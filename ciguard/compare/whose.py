@@ -62,7 +62,7 @@ WORDS: Final[Mapping[Why, Words]] = {
     "rate": Words(f"{_RATE}, {_HERE} (likelihood ratio {{ratio:,}})", "fix"),
     "between": Words(f"{_RATE}, {_HERE}: neither alike nor far apart", "re-run"),
     "new": Words("in no run of {base}, so probably added here", "fix the test or the code"),
-    "after": Words("passes alone, fails after {after}[; {past}]", "reset what that test changes"),
+    "after": Words("passes alone, fails after {after}[; {past}]", "reset what the other test changes"),
     "order": Words(
         "passes alone, fails after the tests before it[; {past}]", "reproduce with its shard"
     ),
@@ -77,7 +77,7 @@ WORDS: Final[Mapping[Why, Words]] = {
     "passed_again": Words(f"{_HERE}[; {{past}}]", _AGAIN),
     "first_flake": Words(
         f"{_HERE}, in none of {{runs:run}} of {{base}}",
-        "re-run; this change may have made it flaky if it fails again",
+        "re-run; if it fails again, look for the cause in this change",
     ),
 }
 _NO_SPACE: Final = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.I)
