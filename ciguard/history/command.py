@@ -268,7 +268,9 @@ def export_(invocation: Invocation, location: str | None) -> int:
 @command.command(short_help="List the tests that have not run for days.")
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
 @_HISTORY
-@click.option("--days", type=click.IntRange(min=1), default=age.DAYS, show_default=True)
+@click.option(
+    "--days", type=click.IntRange(min=1), default=age.DAYS, help=f"Least age (default: {age.DAYS})."
+)
 @click.option(
     "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text"
 )
