@@ -174,7 +174,8 @@ class NewFailure:
         """Yield each try; it is sent whether the unit failed."""
         start, (began_s, failed_s) = self.running.start, self.running.failed_s[self.unit]
         ready_s = min(began_s, self.running.first_start_s)
-        own_s = ready_s - start.at_s + failed_s - began_s + self.running.exit_s
+        # Without times in its results, all of its process counts as exit.
+        own_s = ready_s - start.at_s + max(0.0, failed_s - began_s) + self.running.exit_s
         units = start.units[: start.units.index(self.unit)]
         # Units that ran side by side have no order.
         ended = () if self.running.has_overlap else self.running.finished
@@ -182,7 +183,7 @@ class NewFailure:
 
         def probe(part: tuple[int, ...], kind: ReasonKind) -> Rerun:
             part_s = (began_s - ready_s) * len(part) / max(1, len(units))
-            return Rerun((*part, self.unit), Reason(kind), 1, True, max(0.0, own_s + part_s))
+            return Rerun((*part, self.unit), Reason(kind), 1, True, own_s + part_s)
 
         self.alone = yield probe((), "probe_alone")
         if before and self.again is None:

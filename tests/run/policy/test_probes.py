@@ -51,14 +51,6 @@ def tries(state: State, fails: Callable[[tuple[str, ...]], bool]) -> list[tuple[
     return executed
 
 
-def test_unit_that_fails_alone_and_again_has_two_tries() -> None:
-    state = ended(state_of("a", "b", "c", policy=PROBING), {"b"})
-    assert tries(state, lambda _: True) == [("b",), ("a", "b")]
-    (failure,) = state.probed
-    assert (failure.alone, failure.again, failure.after) == (True, True, None)
-    assert (state.tries, state.failures) == ({0: 1, 1: 1, 2: 1}, {1: 1})
-
-
 @pytest.mark.parametrize("culprit", [None, *"abcdefg"])
 def test_order_is_found_by_halving(culprit: str | None) -> None:
     """None: it fails after all of them only, so that no unit alone is named."""
@@ -66,15 +58,10 @@ def test_order_is_found_by_halving(culprit: str | None) -> None:
     state = ended(state_of(*names, "x", policy=PROBING), {"x"})
     executed = tries(state, lambda units: len(units) == 8 if culprit is None else culprit in units)
     (failure,) = state.probed
+    assert (state.tries, state.failures) == (dict.fromkeys(range(8), 1), {7: 1})
     assert executed[:2] == [("x",), (*names, "x")]
     assert failure.after == (None if culprit is None else names.index(culprit))
     assert len(executed) <= 2 + 2 * 3
-
-
-def test_flaky_unit_has_no_search() -> None:
-    state = ended(state_of("a", "b", policy=PROBING), {"b"})
-    assert tries(state, lambda _: False) == [("b",), ("a", "b")]
-    assert state.probed[0].again is False
 
 
 def test_retry_counts_as_the_try_after_its_predecessors() -> None:
@@ -115,6 +102,15 @@ def test_tries_that_do_not_fit_are_left_out(
         executed.append(execute(state, {"c"}, now_s))
         now_s += 2 + len(executed[-1])
     assert executed == expected
+
+
+def test_result_without_a_time_is_as_long_as_its_process() -> None:
+    state = state_of("a", policy=replace(OFF, probe_s=4.9))
+    start(state)
+    state.observe(Result("a", "failed", process=1))
+    state.observe(ProcessEndLine(1, "completed", 1, 5.0))
+    state.observe(EndLine("completed", 5.0, 10))
+    assert not state.probed
 
 
 def test_try_that_takes_too_long_is_stopped_without_an_answer() -> None:
