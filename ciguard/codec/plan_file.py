@@ -51,13 +51,16 @@ from ciguard.model import (
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
-_RARE: Final = "fails_on_base"  # written only where it is true
+_UNWRITTEN: Final = {"fails_on_base": False, "probe_s": None}  # values that are left out
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of the model as JSON; every key is written, null if not known."""
+    """Return a value of the model as JSON; nearly every key is written, null if not known."""
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            key: _plain(item) for key, item in named.items() if _UNWRITTEN.get(key, ...) != item
+        }
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -68,9 +71,10 @@ def _plain(value: Any) -> Any:
 def _units_as_json(units: tuple[PlannedUnit, ...], columns: bool) -> Any:
     if columns:
         named = {key: list(map(attrgetter(key), units)) for key in _UNIT_KEYS}
-        return {key: column for key, column in named.items() if key != _RARE or any(column)}
-    rows = ({key: getattr(unit, key) for key in _UNIT_KEYS} for unit in units)
-    return [{key: row[key] for key in row if key != _RARE or row[key]} for row in rows]
+        return {
+            key: column for key, column in named.items() if key not in _UNWRITTEN or any(column)
+        }
+    return list(map(_plain, units))
 
 
 def _without_id(plan: Plan) -> dict[str, Any]:

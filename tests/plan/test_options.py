@@ -132,6 +132,7 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
         "deadline_s": 1110.0,
         "lists": False,
         "conditions": ["XLA_COMMIT"],
+        "probe_s": 20.0,
     }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
     big = next(shard for shard in plan["shards"] if shard["pool"] == "big")
