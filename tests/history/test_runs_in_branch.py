@@ -29,6 +29,8 @@ list = ["{sys.executable}", "check.py", "list"]
 command = ["{sys.executable}", "check.py", "run", "{{units_file}}", "{{results_file}}"]
 variant.exact.args = ["exact"]
 variant.rounded.args = ["rounded"]
+[policy]
+probe = false
 """
 
 
