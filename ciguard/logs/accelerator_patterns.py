@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.logs.pattern import LogPattern
+from ciguard.logs.pattern import LogPattern, failure
 
 if TYPE_CHECKING:
     from ciguard.logs.pattern import Better
@@ -83,11 +83,10 @@ PATTERNS: Final = (
         fields={"seconds": "hms"},
         better="lower",
     ),
-    LogPattern(
+    failure(
         "xla.out_of_memory",
         r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate (?P<requested_bytes>\d+) byte",
         ("RESOURCE_EXHAUSTED: Out of memory",),
-        kind="failure",
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
     ),
@@ -107,12 +106,11 @@ PATTERNS: Final = (
         context=_BLOCK,
     ),
     *_allocator_rows(),
-    LogPattern(
+    failure(
         f"{ALLOCATOR}.out_of_memory",
         rf"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
         rf"(?P<requested_text>{_SIZE_TEXT})\s*\(rounded to (?P<requested_bytes>\d+)\)",
         (") ran out of memory trying to allocate",),
-        kind="failure",
         fields={"requested_bytes": "B"},
         key=("allocator",),  # it holds the device: GPU_2_bfc
         ending="out_of_memory",
@@ -126,17 +124,16 @@ PATTERNS: Final = (
         fields={"requested": "B"},
         key=("allocator",),
     ),
-    LogPattern(
+    failure(
         "cuda.out_of_memory",
         r"failed to allocate (?P<requested_text>[\d.]+[KMGT]?) \((?P<requested_bytes>\d+) bytes\) "
         r"from device: CUDA_ERROR_OUT_OF_MEMORY",
         ("CUDA_ERROR_OUT_OF_MEMORY",),
-        kind="failure",
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
         inconclusive=True,  # TensorFlow prints it as information, and tries a smaller size
     ),
-    LogPattern(  # since 2.1
+    failure(  # since 2.1
         "torch.out_of_memory",
         r"CUDA out of memory\. Tried to allocate "
         r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes)\. "
@@ -149,12 +146,11 @@ PATTERNS: Final = (
         r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) is allocated by PyTorch, and "
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) is reserved by PyTorch",
         ("CUDA out of memory. Tried to allocate",),
-        kind="failure",
         fields={"requested": "B"},
         key=("gpu",),
         ending="out_of_memory",
     ),
-    LogPattern(  # before 2.1
+    failure(  # before 2.1
         "torch.out_of_memory",
         r"CUDA out of memory\. Tried to allocate "
         r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes) \(GPU (?P<gpu>\d+); "
@@ -163,7 +159,6 @@ PATTERNS: Final = (
         r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) free; "
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) (?:reserved in total|cached)",
         ("CUDA out of memory. Tried to allocate",),
-        kind="failure",
         fields={"requested": "B"},
         key=("gpu",),
         ending="out_of_memory",

@@ -9,88 +9,78 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ciguard.logs.pattern import LogPattern
+from ciguard.logs.pattern import LogPattern, failure
 
 PATTERNS: Final = (
-    LogPattern(
+    failure(
         "actions.cancelled",
         r"(?:^|##\[error\]|Error: )The operation was canceled\.",
         ("The operation was canceled.",),
-        kind="failure",
         ending="cancelled",
         inconclusive=True,  # the last line of every cancelled job; another line has the cause
     ),
-    LogPattern(
+    failure(
         "actions.shutdown_signal",
         r"The runner has received a shutdown signal",
         ("The runner has received a shutdown signal",),
-        kind="failure",
         ending="runner_shutdown",
     ),
-    LogPattern(
+    failure(
         "actions.lost_communication",
         r"(?:The (?P<hosting>hosted|self-hosted) )?runner(?:: (?P<runner>.{1,200}?))? "
         r"lost communication with the server",
         ("lost communication with the server",),
-        kind="failure",
         ending="lost_runner",
     ),
-    LogPattern(
+    failure(
         "actions.job_timeout",
         # Since 2025 "The job has exceeded ... of 15m0s", before "The job running on runner X ...".
         r"The job (?:running on runner (?P<runner>.{1,200}?) )?has exceeded the maximum execution "
         r"time of (?P<limit>(?:\d+h)?(?:\d+m)?\d+s)",
         ("has exceeded the maximum execution time of",),
-        kind="failure",
         fields={"limit": "hms"},
         ending="timeout",
     ),
-    LogPattern(
+    failure(
         "actions.job_timeout",
         r"The job running on runner (?P<runner>.{1,200}?) has exceeded the maximum execution time "
         r"of (?P<limit>\d+) (?P<limit_unit>minutes)",
         ("has exceeded the maximum execution time of",),
-        kind="failure",
         fields={"limit": "min"},
         ending="timeout",
     ),
-    LogPattern(
+    failure(
         "actions.step_timeout",
         r"The action '(?P<step>.{1,300}?)' has timed out after (?P<limit>\d+) minutes",
         ("has timed out after ",),
-        kind="failure",
         fields={"limit": "min"},
         key=("step",),
         ending="timeout",
     ),
-    LogPattern(
+    failure(
         "actions.superseded",
         r"Canceling since a higher priority waiting request"
         r"(?: for '?(?P<group>.{1,300}?)'? exists)?",
         ("Canceling since a higher priority waiting request",),
-        kind="failure",
         ending="superseded",
     ),
-    LogPattern(
+    failure(
         "actions.run_cancelled",
         r"The run was canceled by (?P<actor>\S+)",
         ("The run was canceled by ",),
-        kind="failure",
         ending="cancelled",
     ),
-    LogPattern(
+    failure(
         "actions.fail_fast",
         r"The strategy configuration was canceled because (?P<reason>.{1,300})",
         ("The strategy configuration was canceled because ",),
-        kind="failure",
         ending="cancelled",
     ),
-    LogPattern(
+    failure(
         "actions.disk_free",
         r"You are running out of disk space\. The runner will stop working when the machine runs "
         r"out of disk space\. Free space left: (?P<value>\d+) (?P<value_unit>MB)",
         ("You are running out of disk space",),
-        kind="failure",
         fields={"value": "MB"},
     ),
     LogPattern(
@@ -102,12 +92,11 @@ PATTERNS: Final = (
         key=("artifact",),
         better="lower",
     ),
-    LogPattern(
+    failure(
         "actions.artifact_name",
         r"(?:The a|A)rtifact name is not valid: (?P<artifact>.{1,300}?)\. Contains the following "
         r"character:\s+(?P<character_name>[A-Z][a-z]+(?: [a-z]+)?)(?: (?P<character>\S+))?",
         ("rtifact name is not valid",),
-        kind="failure",
         key=("artifact",),
     ),
 )

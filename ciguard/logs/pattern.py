@@ -10,6 +10,7 @@ A pattern is written in the syntax that RE2 and `re` share. Its groups have thes
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.logs.values import KeyField, Kind, LogValue, NotANumber, Place, parse_quantity
@@ -103,3 +104,8 @@ class LogPattern:
             for name in self.key
             if (text := groups.get(name)) is not None
         )
+
+
+# A row of a failure, and a row of a text that programs print also without a lack of memory.
+failure: Final = partial(LogPattern, kind="failure")
+suspected_oom: Final = partial(failure, ending="out_of_memory", inconclusive=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ciguard.logs.pattern import LogPattern
+from ciguard.logs.pattern import LogPattern, failure, suspected_oom
 
 # A command of the runner, a quotation mark or a frame before the text.
 _START: Final = r"^(?:##\[\w+\])?[\s│|>]*"
@@ -69,107 +69,80 @@ PATTERNS: Final = (
             **{"swap_free": "MiB", "swap_total": "MiB"},
         },
     ),
-    LogPattern(
+    suspected_oom(
         "earlyoom.kill",
         r"sending (?P<signal>SIG(?:TERM|KILL)) to process (?P<pid>\d+)(?: uid (?P<uid>\d+))? "
         r'"(?P<command>[^"]{1,80})": badness (?P<badness>\d+), VmRSS (?P<rss>\d+) MiB',
         ("sending SIGTERM to process", "sending SIGKILL to process"),
-        kind="failure",
         fields={"rss": "MiB"},
         key=("command",),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    suspected_oom(
         "kernel.oom_kill",
         r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+)"
         r"(?: \((?P<command>.+?)\)(?: score (?P<score>\d+) or sacrifice child"
         rf"|,? (?:UID \d+, )?{_KERNEL_SIZES}))?",
         ("ut of memory: Kill",),
-        kind="failure",
         fields={"anon_rss": "KiB"},
         key=("command",),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    suspected_oom(
         "kernel.killed",
         r"kernel: (?:\[\s*[\d.]+\] )?Killed process (?P<pid>\d+) \((?P<command>.+?)\),?"
         rf"(?: UID \d+,)? {_KERNEL_SIZES}",
         ("Killed process",),
-        kind="failure",
         fields={"anon_rss": "KiB"},
         key=("command",),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    suspected_oom(
         "kernel.oom_constraint",
         r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+)(?:,.*?(?P<global>global_oom,)?"
         r"task_memcg=(?P<cgroup>[^,]+),task=(?P<command>[^,]+),pid=(?P<pid>\d+),uid=(?P<uid>\d+))?",
         ("oom-kill:constraint=",),
-        kind="failure",
         key=("constraint", "command"),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(  # killed by the kernel, `docker stop` or a test
+    suspected_oom(  # killed by the kernel, `docker stop` or a test
         "shell.killed",
         r"(?:^|: )line (?P<line>\d+):\s+(?P<pid>\d+) Killed\s+(?P<command>\S.*?)\s*$",
         (" Killed ",),
-        kind="failure",
         key=("command",),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    suspected_oom(
         "shell.killed_bare",
         r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:.*\]: )?Killed\s*$",
         ("Killed",),
-        kind="failure",
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    failure(
         "process.exit_code",
         r"(?:[Cc]ompleted with|failed with|[Pp]rocess exited \(|exit(?:ed)?(?: with)?)"
         r" ?exit code:? (?P<code>137|143)\b",
         ("exit code 137", "exit code 143", "exit code: 137", "exit code: 143"),
-        kind="failure",
         key=("code",),
         inconclusive=True,
     ),
-    LogPattern(
+    failure(
         "shell.timeout",
         r"timeout: sending signal (?P<signal>\w+) to command (?:‘|'|`)(?P<command>[^’']+)(?:’|')",
         ("timeout: sending signal ",),
-        kind="failure",
         key=("command",),
         ending="timeout",
     ),
-    LogPattern(
+    suspected_oom(
         "compiler.killed",
         r"fatal error: Killed signal terminated program (?P<program>\w+)"
         r"|fatal error: (?P<linker>\w+) terminated with signal 9 \[Killed",
         ("fatal error: Killed signal", "terminated with signal 9 [Killed"),
-        kind="failure",
         key=("program", "linker"),
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    suspected_oom(
         "compiler.sigkill",
         r"signal: 9, SIGKILL: kill",
         ("signal: 9, SIGKILL",),
-        kind="failure",
-        ending="out_of_memory",
-        inconclusive=True,
     ),
-    LogPattern(
+    failure(
         "disk.full",
         r"No space left on device(?: : '(?P<path>[^']+)')?",
         ("No space left on device",),
-        kind="failure",
         ending="disk_full",
         inconclusive=True,
     ),
