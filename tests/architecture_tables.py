@@ -149,7 +149,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
-    "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
     "audit.proposal": (*SHARED, "audit", "plan.allocation", "workflow.guard_job"),
     # What `init` would write.

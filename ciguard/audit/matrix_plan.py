@@ -1,4 +1,8 @@
-"""The plan of a matrix as written, and the plan of the same tests by `ciguard plan`."""
+"""The plan of a matrix as written, and the plan of the same tests by `ciguard plan`.
+
+A test is assigned to the shards that select it; `guard` checks results by this plan. A test in no
+shard is excluded by a rule for all shards, or is an orphan.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,20 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.filters.languages import LANGUAGES
-from ciguard.audit.fixed_plan import fixed_tests
+from ciguard.audit.findings import ORPHANS, Audit, MissingReason, SelectedShard
 from ciguard.audit.proposal import Proposal, layout_of
+from ciguard.audit.shard_filters import PLACEHOLDER, HandMatrix, ShardFilter
 from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
+from ciguard.errors import InputError
 from ciguard.history.query import BaseQuery, medians, newest_values
 from ciguard.history.stores import LoadedHistory
+from ciguard.model import Exclusion, Orphan, UnitKey
+from ciguard.model.jobs import whole_minutes
+from ciguard.model.shard_names import safe_keys, safe_name
+from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import Provenance, plan
@@ -20,15 +31,15 @@ from ciguard.plan.problem import PlanInputs, PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit
-    from ciguard.audit.shard_filters import HandMatrix
+    from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config.file import Config
     from ciguard.history.file import History
     from ciguard.model import Plan
-    from ciguard.plan.fixed_shards import FixedAssignment
 
+DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
+OUTSIDE: Final = "outside of the projects"
 DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 
@@ -69,14 +80,32 @@ def plan_basis(
     units = inventory_file.resolve_suites(audit.tests.units, suites, files[1])
     runners = [shard.runner for shard in matrix.shards]
     pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
-    tests = fixed_tests(audit, units, matrix.common_text, pool_of, files[0])
-    minutes = max(job.timeout_minutes for job in tests.assignment.jobs.values())
+    _reject_unknown(audit, files[0])
+    assignment = _assign(audit, units, pool_of)
+    common = matrix.common_text.removeprefix(f"({PLACEHOLDER})&")
+    rules: dict[MissingReason, str] = {
+        "outside_projects": OUTSIDE,
+        "common_filter": f"filter of all shards: {common}",
+    }
+    minutes = max(job.timeout_minutes for job in assignment.jobs.values())
     options = PlanOptions(
         limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
     )
-    listed = inventory(tests.assignment.units, exclude={}, ordered=True)
+    listed = replace(
+        inventory(assignment.units, exclude={}, ordered=True),
+        excluded=tuple(
+            Exclusion(unit.unit, rule, unit.suite, unit.variant)
+            for reason, rule in rules.items()
+            for unit in _by_key(units, audit.missing[reason])
+        ),
+        orphans=tuple(
+            Orphan(unit.unit, reason, unit.suite, unit.variant)
+            for reason in ORPHANS
+            for unit in _by_key(units, audit.missing[reason])
+        ),
+    )
     basis = read_past(
-        replace(listed, excluded=tests.excluded, orphans=tests.orphans),
+        listed,
         LoadedHistory(history),
         BaseQuery(),
         suites=suites,
@@ -84,7 +113,73 @@ def plan_basis(
         timeouts={},
     )
     origin = Provenance(history=basis.history_json, notes=basis.notes)
-    return PlanBasis(tests.assignment, basis.inputs, options, origin)
+    return PlanBasis(assignment, basis.inputs, options, origin)
+
+
+def _assign(
+    audit: Audit, units: Sequence[InventoryUnit], pool_of: Mapping[str, str]
+) -> FixedAssignment:
+    """Assign the tests of an audit, in its order, to the shards that select them.
+
+    Args:
+        pool_of: pool by runner; "" for an unknown runner.
+    """
+    keys = _keys([shard.shard for shard in audit.shards])
+    shards: dict[UnitKey, list[str]] = defaultdict(list)
+    for shard in audit.shards:
+        for position in positions_in(shard.selected.sure):
+            shards[units[position].key].append(keys[shard.shard.name])
+    return FixedAssignment(
+        tuple(unit for unit in units if unit.key in shards),
+        {key: tuple(names) for key, names in shards.items()},
+        jobs={keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in audit.shards},
+    )
+
+
+def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
+    """Return the key of each shard by its name.
+
+    The key is made of the artifact's name, which is also the folder of the results, unless two
+    shards would have the same key; then it is made of the shard's name.
+    """
+    keys = {shard.name: safe_name(shard.artifact) for shard in shards}
+    if all(keys.values()) and len({key.lower() for key in keys.values()}) == len(keys):
+        return keys
+    return safe_keys(keys)
+
+
+def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
+    return sorted(
+        (units[position] for position in positions_in(members)), key=lambda unit: unit.key
+    )
+
+
+def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
+    minutes = DEFAULT_MINUTES
+    if shard.timeout_s is not None:
+        minutes = whole_minutes(shard.timeout_s)
+    return FixedJob(shard.name, pool_of[shard.runner], minutes)
+
+
+def _reject_unknown(audit: Audit, where: str) -> None:
+    """Raise InputError for the first shard whose tests are not known."""
+    unknown = [shard for shard in audit.shards if shard.selected.sure != shard.selected.possible]
+    if unknown:
+        first = unknown[0]
+        line = f":{first.shard.line}" if first.shard.line is not None else ""
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        what = f"no plan: it is not known which tests shard {first.shard.name!r:.120}{more} selects"
+        raise InputError(what, where=f"{where}{line}", fix=_advice(first))
+
+
+def _advice(unknown: SelectedShard) -> str:
+    if unknown.shard.unknown:
+        return unknown.shard.unknown
+    names = [term.text for term in unknown.unsure if not term.is_label]
+    if not names:  # neither in the shard's own filter nor in the common one
+        return "list the tests as JSON with their files and categories"
+    fix = "list the tests as JSON with their categories or markers, or give the shards as JSON"
+    return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"
 
 
 def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
