@@ -10,8 +10,9 @@ owner itself has them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from ciguard.errors import InputError
 from ciguard.plan.pool_shards import CLAIM_S
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 ClaimState = Literal["begins", "asks", "alone"]
+MAX_S: Final = 35 * 24 * 3600  # limit of a run on GitHub
+LEG: Final = "[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"  # key of a shard, as in `model/shard_names.py`
+PlanId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
+LegKey = Annotated[str, StringConstraints(pattern=f"^{LEG}$")]
+Seconds = Annotated[float, Field(ge=0, le=MAX_S, allow_inf_nan=False)]
 MAX_RATIO: Final = 1000.0  # for legs with predictions near 0 s
 
 
@@ -34,39 +40,33 @@ class UnknownLeg(InputError):
     """The plan, or the leg or block in it, is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim of a leg.
+class Body(BaseModel):
+    """Base of the bodies of requests and answers; keys of later clients are ignored."""
 
-    Attributes:
-        state: the leg begins, asks for a block, or continues alone, without the service.
-        elapsed_s: seconds since it began.
-        ready_in_s: predicted seconds until it can start a block.
-        done_s: predicted seconds of the tests that it has run.
-        left_s: seconds until it stops itself; infinite if it does not.
-    """
+    model_config = ConfigDict(frozen=True, strict=True)
 
-    leg: str
+
+class ClaimBody(Body):
+    """Message of a leg that begins, asks for a block, or continues without the service."""
+
+    plan: PlanId
+    leg: LegKey
     state: ClaimState
-    elapsed_s: float
-    ready_in_s: float = 0.0
-    done_s: float = 0.0
-    left_s: float = math.inf
+    elapsed_s: Seconds  # since the leg began
+    ready_in_s: Seconds = 0.0  # predicted, until it can start a block
+    done_s: Seconds = 0.0  # predicted, of the tests that it has run
+    left_s: Seconds | None = None  # until it stops itself; None if it does not
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a claim: a block to run, or None.
+class ClaimAnswer(Body):
+    """A block to run, own blocks with the legs that run them, and other blocks that the leg has."""
 
-    `taken` maps own blocks to the other legs that run them; `held`: others' blocks of this leg.
-    """
-
-    block: str | None = None
-    taken: Mapping[str, str] = field(default_factory=dict)
-    held: tuple[str, ...] = ()
+    block: str | None
+    taken: dict[str, str]
+    held: tuple[str, ...]
 
 
-def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
+def answer_claim(connection: Connection, key: PlanKey, claim: ClaimBody) -> ClaimAnswer:
     """Answer a claim in one transaction; all other claims of the plan wait for it.
 
     "Re-run failed jobs" repeats legs without their plan, so that a run attempt may have no
@@ -82,7 +82,7 @@ def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
             raise UnknownLeg("the plan is not registered in this run")
         _find_leg(claim_rows.legs_of(connection, earlier), claim.leg)
         blocks = claim_rows.blocks_of(connection, earlier, claim.leg)
-        return Answer(held=_held(blocks, claim.leg))
+        return ClaimAnswer(block=None, taken={}, held=_held(blocks, claim.leg))
     # Read after the lock, so that times have the order of the answers.
     now_ms = read_clock_ms(connection)
     legs = claim_rows.legs_of(connection, key)
@@ -117,8 +117,8 @@ def confirm_block(connection: Connection, key: PlanKey, leg: str, block: str) ->
 
 
 def apply_claim(
-    claim: Claim, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
-) -> Answer:
+    claim: ClaimBody, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
+) -> ClaimAnswer:
     """Change the leg and the blocks by a claim, and answer it. Pure, except for these changes.
 
     Args:
@@ -141,7 +141,8 @@ def apply_claim(
         if block.leg == leg.leg != block.holder and block.is_confirmed
     }
     name = None if granted is None else granted.block
-    return Answer(name, taken, tuple(held for held in _held(blocks, leg.leg) if held != name))
+    held = tuple(held for held in _held(blocks, leg.leg) if held != name)
+    return ClaimAnswer(block=name, taken=taken, held=held)
 
 
 def _find_leg(legs: Mapping[str, ClaimLeg], name: str) -> ClaimLeg:
@@ -167,7 +168,7 @@ def _detach(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
 
 
 def _grant(
-    claim: Claim, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
+    claim: ClaimBody, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
 ) -> ClaimBlock | None:
     """Grant a block to the leg of a claim, and update its progress."""
     leg = legs[claim.leg]
@@ -187,7 +188,8 @@ def _grant(
     progress = {name: _progress(other, free_s[name], began_ms) for name, other in legs.items()}
     if granted is None:
         now_s = (now_ms - began_ms) / 1000
-        choice = choose_block(progress, leg.leg, now_s, CLAIM_S, claim.left_s)
+        left_s = math.inf if claim.left_s is None else claim.left_s
+        choice = choose_block(progress, leg.leg, now_s, CLAIM_S, left_s)
         granted = next((block for block in blocks if choice and block.block == choice.block), None)
     if granted is not None:
         granted.holder = leg.leg

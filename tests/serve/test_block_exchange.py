@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ciguard.plan.pool_shards import CLAIM_S
 from ciguard.serve.block_exchange import (
-    Answer,
-    Claim,
+    ClaimAnswer,
+    ClaimBody,
     ClaimState,
     UnknownLeg,
     answer_claim,
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from ciguard.serve.state.database import Database
 
 KEY: Final = PlanKey(RunKey(11, 7, 1), "0123456789ab")
+
+
+def answer(
+    block: str | None = None, *, taken: dict[str, str] | None = None, held: tuple[str, ...] = ()
+) -> ClaimAnswer:
+    return ClaimAnswer(block=block, taken=taken or {}, held=held)
+
+
+def claim(leg: str, state: ClaimState, elapsed_s: float, **more: float) -> ClaimBody:
+    return ClaimBody(plan=KEY.plan, leg=leg, state=state, elapsed_s=elapsed_s, **more)
 
 
 def made(
@@ -55,9 +65,9 @@ def ask(
     elapsed_s: float = 60.0,
     state: ClaimState = "asks",
     key: PlanKey = KEY,
-) -> Answer:
+) -> ClaimAnswer:
     with database.write() as connection:
-        return answer_claim(connection, key, Claim(leg, state, elapsed_s))
+        return answer_claim(connection, key, claim(leg, state, elapsed_s))
 
 
 def confirm(database: Database, leg: str, block: str | None) -> bool:
@@ -77,16 +87,16 @@ def test_own_blocks_come_first_and_then_those_of_the_leg_that_ends_last(
 ) -> None:
     register(database, {"01": (10.0,), "02": (10.0,), "03": (30.0, 20.0, 10.0)})
     for leg in ("01", "02", "03"):
-        assert ask(database, leg, 0.0, "begins") == Answer()
+        assert ask(database, leg, 0.0, "begins") == answer()
     assert run_block(database, "01") == "01.1"
     assert ask(database, "01").block == "03.1"
     # Confirmed by nobody yet: its owner does not hear of it.
-    assert ask(database, "03", 30.0, "begins") == Answer()
+    assert ask(database, "03", 30.0, "begins") == answer()
     assert confirm(database, "01", "03.1")
-    assert ask(database, "03", 30.0, "begins") == Answer(taken={"03.1": "01"})
+    assert ask(database, "03", 30.0, "begins") == answer(taken={"03.1": "01"})
     assert run_block(database, "03") == "03.2"
     # The second has not asked yet, and has 60 s before its block by the plan.
-    assert ask(database, "01") == Answer("02.1", held=("03.1",))
+    assert ask(database, "01") == answer("02.1", held=("03.1",))
 
 
 def test_eight_legs_that_ask_at_once_run_each_block_once(database: Database) -> None:
@@ -115,11 +125,11 @@ def test_lost_answer_is_given_again_and_at_last_to_the_owner(database: Database)
     assert ask(database, "01").block == "02.1"
     assert ask(database, "01").block == "02.1"  # its answer was lost
     assert run_block(database, "02") == "02.2"
-    assert ask(database, "02") == Answer("02.1")  # nothing else is left
+    assert ask(database, "02") == answer("02.1")  # nothing else is left
     assert not confirm(database, "01", "02.1")
     assert confirm(database, "02", "02.1")
-    assert ask(database, "02") == Answer()
-    assert ask(database, "01") == Answer()
+    assert ask(database, "02") == answer()
+    assert ask(database, "01") == answer()
 
 
 def test_owner_whose_answer_was_lost_takes_nothing_back(database: Database) -> None:
@@ -140,7 +150,7 @@ def test_block_that_was_given_back_is_its_first_confirmers(database: Database) -
     assert ask(database, "02").block == "02.1"  # and with it, 02.2 has no holder
     assert confirm(database, "03", "02.2")
     assert confirm(database, "02", "02.1")
-    assert ask(database, "02") == Answer(taken={"02.2": "03"})
+    assert ask(database, "02") == answer(taken={"02.2": "03"})
 
 
 def test_leg_alone_keeps_its_blocks_and_frees_what_it_never_heard_of(database: Database) -> None:
@@ -150,21 +160,21 @@ def test_leg_alone_keeps_its_blocks_and_frees_what_it_never_heard_of(database: D
     assert ask(database, "01").block == "02.2"
     assert ask(database, "03").block == "02.3"
     for _ in range(2):  # it says so until it is heard, which it may not hear either
-        assert ask(database, "01", state="alone") == Answer(held=("02.1",))
-    assert ask(database, "01") == Answer(held=("02.1",))  # sent before, and late
+        assert ask(database, "01", state="alone") == answer(held=("02.1",))
+    assert ask(database, "01") == answer(held=("02.1",))  # sent before, and late
     assert run_block(database, "02") == "02.2"
     # Of the second, only what the third has confirmed is not its own.
     assert confirm(database, "03", "02.3")
-    assert ask(database, "02", state="alone") == Answer(taken={"02.1": "01", "02.3": "03"})
-    assert ask(database, "03") == Answer(held=("02.3",))
+    assert ask(database, "02", state="alone") == answer(taken={"02.1": "01", "02.3": "03"})
+    assert ask(database, "03") == answer(held=("02.3",))
 
 
 def test_blocks_of_a_leg_alone_are_not_confirmed_by_others(database: Database) -> None:
     register(database, {"01": (), "02": (30.0,)})
     assert ask(database, "01").block == "02.1"
-    assert ask(database, "02", state="alone") == Answer()
+    assert ask(database, "02", state="alone") == answer()
     assert not confirm(database, "01", "02.1")
-    assert ask(database, "01") == Answer()
+    assert ask(database, "01") == answer()
 
 
 def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
@@ -173,13 +183,13 @@ def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
     later = PlanKey(RunKey(11, 7, 3), KEY.plan)
     states: tuple[ClaimState, ...] = ("begins", "asks", "alone")
     for state in states:
-        assert ask(database, "01", state=state, key=later) == Answer(held=("02.1",))
-        assert ask(database, "02", state=state, key=later) == Answer()
+        assert ask(database, "01", state=state, key=later) == answer(held=("02.1",))
+        assert ask(database, "02", state=state, key=later) == answer()
     second = PlanKey(RunKey(11, 7, 2), KEY.plan)
     with database.write() as connection:
         claim_rows.register(connection, second, *made({"01": (), "02": (30.0,)}))
-    assert ask(database, "01", 0.0, "begins", later) == Answer()
-    assert ask(database, "01", 0.0, "begins") == Answer(held=("02.1",))
+    assert ask(database, "01", 0.0, "begins", later) == answer()
+    assert ask(database, "01", 0.0, "begins") == answer(held=("02.1",))
     for key in (
         PlanKey(RunKey(11, 7, 4), "ba9876543210"),
         PlanKey(RunKey(11, 8, 4), KEY.plan),
@@ -220,7 +230,7 @@ def test_plan_is_registered_once_and_gets_a_new_token(database: Database) -> Non
         assert claim_rows.plan_of(connection, second.secret) == KEY
         assert claim_rows.plan_of(connection, "\udcff") is None
     assert second.secret.removeprefix(claim_rows.PREFIX) not in stored + repr(second)
-    assert ask(database, "01") == Answer(held=("02.1",))
+    assert ask(database, "01") == answer(held=("02.1",))
 
 
 def test_plan_that_is_registered_twice_at_once_has_one_token(database: Database) -> None:
@@ -292,12 +302,12 @@ def test_ratio_is_of_what_has_run_and_says_when_the_next_question_comes() -> Non
     by_name = {one.leg: one for one in legs}
     leg = legs[0]
     now_ms = 1_000_000
-    apply_claim(Claim("01", "asks", 110.0, 10.0, done_s=55.0), by_name, blocks, now_ms)
+    apply_claim(claim("01", "asks", 110.0, ready_in_s=10.0, done_s=55.0), by_name, blocks, now_ms)
     assert leg.ratio == 2.0
     assert leg.began_at_ms == now_ms - 110_000
     assert leg.ready_at_ms == now_ms + round(1000 * (10.0 + CLAIM_S + 2.0 * 10.0))
     blocks[0].is_confirmed = True
-    apply_claim(Claim("01", "asks", 150.0, done_s=60.0), by_name, blocks, now_ms + 40_000)
+    apply_claim(claim("01", "asks", 150.0, done_s=60.0), by_name, blocks, now_ms + 40_000)
     assert leg.ratio == 2.5
     assert leg.began_at_ms == now_ms - 110_000
 
@@ -305,11 +315,11 @@ def test_ratio_is_of_what_has_run_and_says_when_the_next_question_comes() -> Non
 def test_predictions_of_next_to_nothing_end_no_leg_at_infinity() -> None:
     legs, blocks = made({"01": (), "02": (10.0,)})
     by_name = {one.leg: one for one in legs}
-    claim = Claim("01", "asks", 3_000_000.0, done_s=5e-324)
-    assert apply_claim(claim, by_name, blocks, 10**12).block == "02.1"
+    question = claim("01", "asks", 3_000_000.0, done_s=5e-324)
+    assert apply_claim(question, by_name, blocks, 10**12).block == "02.1"
     assert legs[0].ready_at_ms is not None
     legs, blocks = made({"01": (), "02": (10.0,)})
-    apply_claim(Claim("01", "asks", 1.0), {one.leg: one for one in legs}, blocks, 10**12)
+    apply_claim(claim("01", "asks", 1.0), {one.leg: one for one in legs}, blocks, 10**12)
     assert legs[0].ratio is None
 
 
@@ -317,8 +327,8 @@ def test_no_leg_gets_what_it_cannot_end_before_its_deadline() -> None:
     legs, blocks = made({"01": (5.0,), "02": (30.0, 20.0)})
     by_name = {one.leg: one for one in legs}
     for left_s, expected in ((1.0, "01.1"), (20.0, None), (21.0, "02.2"), (31.0, "02.1")):
-        claim = Claim("01", "asks", 10.0, done_s=10.0, left_s=left_s)
-        assert apply_claim(claim, by_name, blocks, 10**12).block == expected, left_s
+        question = claim("01", "asks", 10.0, done_s=10.0, left_s=left_s)
+        assert apply_claim(question, by_name, blocks, 10**12).block == expected, left_s
         for block in blocks:
             block.holder = "01" if block.block == "01.1" else ""
             block.is_confirmed = bool(block.holder)
@@ -342,7 +352,7 @@ def test_whatever_is_lost_each_block_is_run(data: st.DataObject) -> None:
         asking.discard(name)
         ran.update(one.block for one in own[name])
         if data.draw(st.booleans(), "alone is heard"):
-            apply_claim(Claim(name, "alone", 90.0), by_name, visible(name), now_ms)
+            apply_claim(claim(name, "alone", 90.0), by_name, visible(name), now_ms)
 
     while asking:
         name = data.draw(st.sampled_from(sorted(asking)), "leg")
@@ -351,7 +361,7 @@ def test_whatever_is_lost_each_block_is_run(data: st.DataObject) -> None:
         if fate == "lost":
             alone(name)
             continue
-        block = apply_claim(Claim(name, "asks", 60.0), by_name, visible(name), now_ms).block
+        block = apply_claim(claim(name, "asks", 60.0), by_name, visible(name), now_ms).block
         if fate == "unanswered":
             alone(name)
         elif block is None:

@@ -6,14 +6,13 @@ checked in this order: caller, repository, body. The models of the bodies have t
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, Self, TypeVar
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
@@ -21,7 +20,17 @@ from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import Caller, find_caller
 from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
-from ciguard.serve.block_exchange import Claim, ClaimState, UnknownLeg, answer_claim, confirm_block
+from ciguard.serve.block_exchange import (
+    LEG,
+    Body,
+    ClaimBody,
+    LegKey,
+    PlanId,
+    Seconds,
+    UnknownLeg,
+    answer_claim,
+    confirm_block,
+)
 from ciguard.serve.state import claim_rows, repositories
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
@@ -38,10 +47,7 @@ if TYPE_CHECKING:
 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
-MAX_S: Final = 35 * 24 * 3600  # limit of a run on GitHub
-# The key of a shard, as in `model/shard_names.py`; the key of a block appends a number from 1.
-LEG: Final = "[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
-BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"
+BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"  # the key of its leg, and a number from 1
 _BLOCK: Final = re.compile(BLOCK)
 _BLOCK_NUMBER: Final = re.compile(r"\.[1-9][0-9]{0,2}")
 _RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
@@ -49,19 +55,10 @@ _RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
 KEY_CHARACTERS: Final = 200  # of a client's keys in an error
 _AnyBody = TypeVar("_AnyBody", bound=BaseModel)
 
-PlanId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
-LegKey = Annotated[str, StringConstraints(pattern=f"^{LEG}$")]
 BlockKey = Annotated[str, StringConstraints(pattern=f"^{BLOCK}$")]
-Seconds = Annotated[float, Field(ge=0, le=MAX_S, allow_inf_nan=False)]
 
 
-class _Body(BaseModel):
-    """Base of the models; keys of later clients are ignored."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class RegisteredLeg(_Body):
+class RegisteredLeg(Body):
     """A leg: predicted seconds of its own part, and of its blocks in their order."""
 
     group: Annotated[str, Field(max_length=256)]
@@ -69,7 +66,7 @@ class RegisteredLeg(_Body):
     blocks: Annotated[dict[BlockKey, Seconds], Field(max_length=MAX_BLOCKS)]
 
 
-class Registration(_Body):
+class Registration(Body):
     """The legs of a plan."""
 
     plan: PlanId
@@ -95,33 +92,13 @@ class Registration(_Body):
                 yield ClaimBlock(block, name, position, wall_s)
 
 
-class RegistrationAnswer(_Body):
+class RegistrationAnswer(Body):
     """The token for the legs of the plan."""
 
     token: str
 
 
-class ClaimBody(_Body):
-    """Message of a leg that begins, asks for a block, or continues without the service."""
-
-    plan: PlanId
-    leg: LegKey
-    state: ClaimState
-    elapsed_s: Seconds
-    ready_in_s: Seconds = 0.0
-    done_s: Seconds = 0.0
-    left_s: Seconds | None = None
-
-
-class ClaimAnswer(_Body):
-    """A block to run, own blocks with the legs that run them, and other blocks that the leg has."""
-
-    block: str | None
-    taken: dict[str, str]
-    held: tuple[str, ...]
-
-
-class ConfirmationBody(_Body):
+class ConfirmationBody(Body):
     """The leg that runs the block of the path."""
 
     plan: PlanId
@@ -168,16 +145,8 @@ def claim(request: RunRequest, database: Database) -> Response:
     key = PlanKey(request.run, body.plan)
     with database.write() as connection:
         _check_plan(connection, request.caller, key)
-        question = Claim(
-            body.leg,
-            body.state,
-            body.elapsed_s,
-            body.ready_in_s,
-            body.done_s,
-            math.inf if body.left_s is None else body.left_s,
-        )
-        grant = answer_claim(connection, key, question)
-    return JSONResponse({"block": grant.block, "taken": grant.taken, "held": grant.held})
+        grant = answer_claim(connection, key, body)
+    return JSONResponse(grant.model_dump())
 
 
 def confirm(request: RunRequest, database: Database) -> Response:

@@ -18,8 +18,6 @@ from ciguard import __version__
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
 from ciguard.serve.api.claim_requests import (
-    ClaimAnswer,
-    ClaimBody,
     ConfirmationBody,
     Registration,
     RegistrationAnswer,
@@ -27,6 +25,7 @@ from ciguard.serve.api.claim_requests import (
 )
 from ciguard.serve.api.history_file import history_response
 from ciguard.serve.api.oidc import JobTokens, issuer_of
+from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
