@@ -283,6 +283,7 @@ def _run_experiment(
 def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
     """Add the values of a run, or its failure."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
+    from ciguard.model.machine_use import machine_use  # noqa: PLC0415
 
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
@@ -292,7 +293,7 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
         run,
         values=measurement.values_of(records[0]),
         failure=measurement.failure_of(records[0], log),
-        machine=measurement.machine_load(records[0].samples),
+        machine=machine_use(records[0].samples),
         invalid_metrics=tuple(
             event.detail for event in records[0].events if event.kind == "unreadable_metric"
         ),

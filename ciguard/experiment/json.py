@@ -5,7 +5,6 @@ experiment.schema.json describes both; every key is present, and null means unkn
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.experiment.commit_test import key_of, row_verdict_of
@@ -116,7 +115,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def _run(run: Measurement) -> dict[str, Any]:
-    step = run.step
+    step, use = run.step, run.machine
     return {
         "condition": step.condition,
         "arm": step.arm,
@@ -124,7 +123,12 @@ def _run(run: Measurement) -> dict[str, Any]:
         "position": step.position + 1,
         "is_warm": step.is_warm,
         "failure": run.failure or None,
-        "machine": asdict(run.machine),
+        "machine": {
+            "least_available_bytes": use.least_available and use.least_available.size_bytes,
+            "swap_growth_bytes": use.swap_growth and use.swap_growth.size_bytes,
+            "stalled_s": use.stalls and use.stalls.stalled_s,
+            "external_cpu_ratio": run.external_cpu_ratio,
+        },
         "invalid_metrics": list(run.invalid_metrics),
         "values": [{**_metric(metric), "value": value} for metric, value in run.values.items()],
     }

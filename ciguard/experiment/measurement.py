@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.history.metric_series import ITERATION, metric_key
-from ciguard.model.machine_use import machine_use
+from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -44,23 +44,6 @@ RESERVED_NAMES: Final = frozenset({"wall time", "CPU time", "peak memory", "GPU 
 
 
 @dataclass(frozen=True, slots=True)
-class MachineLoad:
-    """The load of the machine during a run; None if not measured.
-
-    Attributes:
-        least_available_bytes: smallest memory that was available to programs.
-        swap_growth_bytes: largest used swap, minus that at the beginning.
-        stalled_s: time for which any program waited for memory.
-        external_cpu_ratio: share of the machine's CPU time that other programs used.
-    """
-
-    least_available_bytes: int | None = None
-    swap_growth_bytes: int | None = None
-    stalled_s: float | None = None
-    external_cpu_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
     """A finished run.
 
@@ -69,6 +52,8 @@ class Measurement:
         failure: error message and last output; "" if the run did not fail.
         duration_s: time until the next run can begin.
         hit_budget: the run was stopped because the budget was spent.
+        machine: memory of the machine during the run.
+        external_cpu_ratio: share of the machine's CPU time that other programs used.
         invalid_metrics: metrics of the program without a value: file, line, name and text.
     """
 
@@ -77,7 +62,8 @@ class Measurement:
     failure: str = ""
     duration_s: float = 0.0
     hit_budget: bool = False
-    machine: MachineLoad = MachineLoad()
+    machine: MachineUse = NOT_MEASURED
+    external_cpu_ratio: float | None = None
     invalid_metrics: tuple[str, ...] = ()
 
 
@@ -105,16 +91,6 @@ def _gpu_values(samples: Sequence[SampleLine]) -> dict[Metric, float]:
     for device, size in sorted(use.gpu_bytes.items()):
         values[GPU._replace(key=(("gpu", device),))] = float(size)
     return values
-
-
-def machine_load(samples: Sequence[SampleLine]) -> MachineLoad:
-    """Summarize the samples of the machine during a run."""
-    use = machine_use(samples)
-    return MachineLoad(
-        least_available_bytes=use.least_available.size_bytes if use.least_available else None,
-        swap_growth_bytes=use.swap_growth.size_bytes if use.swap_growth else None,
-        stalled_s=use.stalls.stalled_s if use.stalls else None,
-    )
 
 
 def failure_of(record: Record, log: bytes) -> str:

@@ -209,9 +209,8 @@ class LegRunner:
             return measured
         external_cpu_ratio = load.external_cpu_ratio()
         measured = read(measured, record_dir, output_text)
-        machine = replace(measured.machine, external_cpu_ratio=external_cpu_ratio)
         values = {} if measured.failure else measured.values
-        return replace(measured, values=values, machine=machine)
+        return replace(measured, values=values, external_cpu_ratio=external_cpu_ratio)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

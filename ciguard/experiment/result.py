@@ -306,9 +306,9 @@ def _cpu_answers(
 def external_cpu_ratio(runs: Iterable[Measurement]) -> float | None:
     """Return the share of CPU time that other programs used during these runs, without warm-ups."""
     known = [
-        (run.machine.external_cpu_ratio, run.duration_s)
+        (run.external_cpu_ratio, run.duration_s)
         for run in runs
-        if run.machine.external_cpu_ratio is not None and not run.step.is_warm
+        if run.external_cpu_ratio is not None and not run.step.is_warm
     ]
     total_s = sum(duration_s for _, duration_s in known)
     return sum(ratio * duration_s for ratio, duration_s in known) / total_s if total_s else None

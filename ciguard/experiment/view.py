@@ -24,12 +24,11 @@ from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import external_cpu_ratio
 from ciguard.experiment.schedule import ALPHA, Design, Step
-from ciguard.model.machine_use import SWAPPED_BYTES
 from ciguard.render.changes import estimated_change
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
@@ -214,10 +213,10 @@ def _machine(experiment: Experiment) -> tuple[Block, ...]:
     rows = []
     for arm in experiment.design.arms:
         runs = [run for run in experiment.measurements if run.step.arm == arm]
-        loads = [run.machine for run in runs]
-        available = _known(load.least_available_bytes for load in loads)
-        swap = _known(load.swap_growth_bytes for load in loads)
-        stalled = _known(load.stalled_s for load in loads)
+        uses = [run.machine for run in runs]
+        available = [use.least_available.size_bytes for use in uses if use.least_available]
+        swap = [use.swap_growth.size_bytes for use in uses if use.swap_growth]
+        stalled = [use.stalls.stalled_s for use in uses if use.stalls]
         others = external_cpu_ratio(runs)
         if available or swap or stalled or others is not None:
             rows.append((
@@ -230,21 +229,12 @@ def _machine(experiment: Experiment) -> tuple[Block, ...]:
     swapped = tuple(
         Item(f"{step_text(run.step, experiment.design)}: {measurement_text(run)}")
         for run in experiment.measurements
-        if has_swapped(run)
+        if run.machine.has_swapped
     )
     if not rows:
         return ()
     blocks = (Table(columns, tuple(rows), "arm"), Bullets(swapped, "run"))
     return (Section("machine", blocks, "The machine meanwhile (memory: the worst run)"),)
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def has_swapped(run: Measurement) -> bool:
-    """Return whether the machine swapped a notable amount of memory during a run."""
-    return (run.machine.swap_growth_bytes or 0) >= SWAPPED_BYTES
 
 
 def invalid_metric_texts(experiment: Experiment) -> tuple[str, ...]:
@@ -289,8 +279,8 @@ def measurement_text(run: Measurement) -> str:
         return f"failed: {run.failure.partition(chr(10))[0]}"
     shown = [metric for metric in SHOWN_METRICS if metric in run.values]
     texts = [value_text(metric, run.values[metric]) for metric in shown]
-    if has_swapped(run):
-        texts.append(f"swap grew by {size(run.machine.swap_growth_bytes)}")
+    if run.machine.has_swapped and run.machine.swap_growth is not None:
+        texts.append(f"swap grew by {size(run.machine.swap_growth.size_bytes)}")
     return ", ".join(texts)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineLoad, Measurement
+from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement
 from ciguard.experiment.result import conclude, run_design
 from ciguard.experiment.schedule import Design
 
@@ -68,7 +68,7 @@ class Program:
             step,
             {WALL: wall_s, CPU: cpu_s, PEAK: float(round(peak))},
             duration_s=wall_s,
-            machine=MachineLoad(external_cpu_ratio=self.load),
+            external_cpu_ratio=self.load,
         )
 
     def _noise(self, share: float) -> float:

@@ -13,10 +13,8 @@ from ciguard.experiment.measurement import (
     GPU,
     PEAK,
     WALL,
-    MachineLoad,
     Metric,
     failure_of,
-    machine_load,
     values_of,
 )
 from ciguard.experiment.view import metric_text
@@ -72,17 +70,6 @@ def test_gpu_memory_is_the_largest_of_each_device_and_of_all_at_one_moment() -> 
         GPU._replace(key=(("gpu", "0"),)): 300.0,
         GPU._replace(key=(("gpu", "1"),)): 350.0,
     }
-
-
-def test_machine_use_is_the_least_memory_and_the_growth_of_swap() -> None:
-    samples = [
-        SampleLine(1.0, available_bytes=900, swap_used_bytes=50, stalled_s=0.0),
-        SampleLine(2.0),
-        SampleLine(3.0, available_bytes=200, swap_used_bytes=80, stalled_s=1.5),
-        SampleLine(4.0, available_bytes=700, swap_used_bytes=20, stalled_s=1.5),
-    ]
-    assert machine_load(samples) == MachineLoad(200, 30, 1.5)
-    assert machine_load(samples[1:2]) == machine_load([]) == MachineLoad()
 
 
 def test_unmeasured_values_are_absent() -> None:

@@ -11,7 +11,7 @@ from compare.test_calibration import at_most
 from experiment.simulated_programs import Program
 
 from ciguard.experiment.json import as_json
-from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, MachineLoad, Measurement, Metric
+from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import (
     Unpaired,
     conclude,
@@ -22,6 +22,7 @@ from ciguard.experiment.result import (
 )
 from ciguard.experiment.schedule import ALPHA, Design, Step, interim_analyses, steps
 from ciguard.experiment.view import coverage_text, document, unpaired_text, verdict_lines
+from ciguard.model.machine_use import MachineUse, MemoryMoment, Stalls
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
@@ -304,9 +305,13 @@ def test_a_run_that_swapped_says_so_beside_its_times() -> None:
 
     def measure(step: Step) -> Measurement:
         swapped = 120 * MIB if (step.arm, step.block) == ("b", 1) else 0
-        machine = MachineLoad(3000 * MIB - swapped, swapped, swapped / (80 * MIB), 0.25)
+        machine = MachineUse(
+            least_available=MemoryMoment(3000 * MIB - swapped, 0.0),
+            swap_growth=MemoryMoment(swapped, 0.0),
+            stalls=Stalls(swapped / (80 * MIB), None, 0.0),
+        )
         values = {WALL: 12.3 + step.block, PEAK: 300.0 * MIB}
-        return Measurement(step, values, duration_s=1.0, machine=machine)
+        return Measurement(step, values, duration_s=1.0, machine=machine, external_cpu_ratio=0.25)
 
     why = run_design(design, done, measure, lambda: 1e9)
     found = conclude(design, done, why, commands=COMMANDS)
