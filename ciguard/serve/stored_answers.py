@@ -28,12 +28,10 @@ class StoredAnswer:
     """The content of the object.
 
     Attributes:
-        headlines: the first line of the report.
         verdict: JSON of `ciguard guard`; None where the run could not be judged.
         comparison: JSON of `ciguard compare`; None without a comparison.
     """
 
-    headlines: tuple[str, ...]
     verdict: dict[str, Any] | None
     comparison: dict[str, Any] | None
 
@@ -43,7 +41,6 @@ def answer_of(report: Report) -> StoredAnswer:
     contents = report.contents
     compared = contents.comparison if contents is not None else None
     return StoredAnswer(
-        (report.headline,),
         verdict_json(contents.verdict) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
     )
@@ -53,7 +50,6 @@ def encode(answer: StoredAnswer) -> bytes:
     """Encode an answer as JSON in gzip; equal answers give equal bytes."""
     value = {
         "schema": SCHEMA,
-        "headlines": list(answer.headlines),
         "verdict": answer.verdict,
         "comparison": answer.comparison,
     }
@@ -74,7 +70,7 @@ def decode(content: bytes, name: str) -> StoredAnswer:
     if value.get("schema") != SCHEMA:
         what = f"expected schema {SCHEMA}, found {value.get('schema')}"
         raise InputError(what, where=name, fix="run a newer ciguard")
-    return StoredAnswer(tuple(value["headlines"]), value["verdict"], value["comparison"])
+    return StoredAnswer(value["verdict"], value["comparison"])
 
 
 def object_name(key: RunKey, content: bytes) -> str:

@@ -71,7 +71,6 @@ class RunPage:
 
     repository: str
     run: RunRow
-    headlines: tuple[str, ...]
     problem: str
     legs: tuple[ShardRow, ...]
     findings: tuple[RunFinding, ...]
@@ -112,7 +111,6 @@ def run_page(visit: Visit) -> RunPage:
     return RunPage(
         repository.full_name,
         run,
-        answer.headlines if answer and answer.headlines else (run.headline,),
         problem,
         shard_rows(verdict["legs"], _causes(verdict), run) if verdict else (),
         _run_findings(verdict) if verdict else (),

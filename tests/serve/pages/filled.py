@@ -129,7 +129,7 @@ def make_answer(run: RunRow) -> StoredAnswer:
             "culprits": [{"suite": "", "variant": "", "unit": f"c.t::{HOSTILE}"}],
         }
     )
-    return StoredAnswer((run.headline, comparison["headline"]), verdict, comparison)
+    return StoredAnswer(verdict, comparison)
 
 
 def make_rows(number: int) -> Iterator[ResultRow]:

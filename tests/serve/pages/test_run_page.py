@@ -171,7 +171,7 @@ def test_pruned_run_says_so(filled: Site, local: AsgiClient) -> None:
     page = local.get(f"{INCOMPLETE}.json").json()
     with filled.service.database.write() as connection:
         connection.execute(sa.update(schema.run).where(run).values(answer=name))
-    assert (page["legs"], page["headlines"][0][:10]) == ([], "INCOMPLETE")
+    assert (page["legs"], page["run"]["headline"][:10]) == ([], "INCOMPLETE")
     assert page["problem"].endswith("were deleted by `ciguard serve prune`.")
 
 

@@ -72,7 +72,6 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert "### :x: 1 of 8 tests failed" in body
     answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
     assert answer.verdict is not None
-    assert answer.headlines == (row.headline,)
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
         ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
