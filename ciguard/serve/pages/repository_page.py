@@ -26,14 +26,12 @@ _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
 class LastGreen:
     """The last run of the default branch in which a suite and variant was complete and passed.
 
-    `key`, `completed_at_ms` and `head_sha` are None if no searched run was green.
+    `run` is None if no searched run was green.
     """
 
     suite: str
     variant: str
-    key: RunKey | None
-    completed_at_ms: int | None
-    head_sha: str | None
+    run: RunRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +112,4 @@ def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, 
             name = cell.suite, cell.variant
             if greens.setdefault(name, None) is None and cell.is_green:
                 greens[name] = run
-    return tuple(
-        LastGreen(*name, run.key, run.completed_at_ms, run.head_sha)
-        if run is not None
-        else LastGreen(*name, None, None, None)
-        for name, run in sorted(greens.items(), key=lambda item: item[0])
-    )
+    return tuple(LastGreen(*name, greens[name]) for name in sorted(greens))
