@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.diagnosis import DEFAULT_LIMIT_S
+from ciguard.workflow.conditions import runs_after_skip
 from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 4  # of workflows that call one another
 _EXPRESSION: Final = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 _LOCAL: Final = "./"
-_RUNS_AFTER_FAILURE: Final = re.compile(r"\b(always|failure|cancelled)\s*\(")
 _SHARD_WORD: Final = re.compile(
     r"shards?|groups?|splits?|chunks?|parts?|partitions?|slices?|buckets?|containers|"
     r"shard_?(index|id|number)|filters?|tests?|suites?|modules?|packages?|(ci_)?node_index"
@@ -142,7 +142,7 @@ def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
         limit_s=limit_s,
         has_matrix=matrix is not None,
         divides_tests=any(map(_names_shards, _keys(matrix))),
-        is_aggregation="needs" in job and bool(_RUNS_AFTER_FAILURE.search(condition)),
+        is_aggregation="needs" in job and runs_after_skip(condition),
         condition=condition,
     )
 

@@ -17,7 +17,7 @@ from ciguard.text import count_of, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
+    from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.model.jobs import Job
 
 TITLE: Final = "Jobs that died at their limit"
@@ -42,12 +42,20 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
             limit_s = declared_job.limit_s if declared_job is not None else None
             deaths = [(run, job, _death(job, repository, limit_s)) for run, job in jobs]
             dead = [(run, job) for run, job, proof in deaths if proof is not None]
+            if not dead:
+                continue
             annotated = [job for _, job, proof in deaths if proof == "annotation"]
-            if dead:
-                limits = [_parse_limit_s(repository.annotations[job.id]) for job in annotated]
-                limit_s = next((limit for limit in limits if limit is not None), limit_s)
-                counts = len(annotated), len(jobs)
-                findings.append(_finding(name, workflow, dead, counts, limit_s))
+            limits = [_parse_limit_s(repository.annotations[job.id]) for job in annotated]
+            facts = {
+                "died": len(dead),
+                "executions": len(jobs),
+                "inferred": len(dead) - len(annotated),
+                "limit_s": next((limit for limit in limits if limit is not None), limit_s),
+                "workflow": workflow,
+            }
+            evidence = job_evidence(dead[:MAX_EVIDENCE])
+            caveat = "" if annotated else "no-annotation"
+            findings.append(RuleFinding(name, evidence, facts, caveat))
     yield from sorted(findings, key=lambda finding: (-finding.facts["died"], finding.subject))
 
 
@@ -80,25 +88,3 @@ def _parse_limit_s(texts: Sequence[str]) -> float | None:
         if match is not None and (match[1] or match[2]):
             return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2] or 0)
     return None
-
-
-def _finding(
-    name: str,
-    workflow: str,
-    dead: Sequence[tuple[PastRun, Job]],
-    counts: tuple[int, int],
-    limit_s: float | None,
-) -> RuleFinding:
-    annotated, executions = counts
-    return RuleFinding(
-        subject=name,
-        evidence=job_evidence(dead[:MAX_EVIDENCE]),
-        facts={
-            "died": len(dead),
-            "executions": executions,
-            "inferred": len(dead) - annotated,
-            "limit_s": limit_s,
-            "workflow": workflow,
-        },
-        caveat="" if annotated else "no-annotation",
-    )
