@@ -44,19 +44,15 @@ PATTERNS: Final = (
         )
         for field, name in _STATUS.items()
     ),
-    LogPattern(
-        "memory.available",
-        _START + r"(?:\[[\w:. -]{1,40}\] )?MemAvailable:\s+(?P<value>\d+) kB\s*$",
-        ("MemAvailable:",),
-        fields={"value": "KiB"},
-        better="higher",
-    ),
-    LogPattern(
-        "memory.swap_free",
-        _START + r"(?:\[[\w:. -]{1,40}\] )?SwapFree:\s+(?P<value>\d+) kB\s*$",
-        ("SwapFree:",),
-        fields={"value": "KiB"},
-        better="higher",
+    *(
+        LogPattern(
+            f"memory.{name}",
+            rf"{_START}(?:\[[\w:. -]{{1,40}}\] )?{field}:\s+(?P<value>\d+) kB\s*$",
+            (f"{field}:",),
+            fields={"value": "KiB"},
+            better="higher",
+        )
+        for field, name in (("MemAvailable", "available"), ("SwapFree", "swap_free"))
     ),
     LogPattern(
         "earlyoom",
