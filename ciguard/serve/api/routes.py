@@ -6,6 +6,8 @@ The description is `openapi.json`; tests check every answer against it.
 from __future__ import annotations
 
 import json
+import logging
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,17 +17,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ciguard import __version__
+from ciguard.errors import RemoteError
+from ciguard.github.repository_ref import REPOSITORY
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
+from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.claim_requests import (
     ConfirmationBody,
     Registration,
     RegistrationAnswer,
     answer,
 )
-from ciguard.serve.api.history_file import history_response
-from ciguard.serve.api.oidc import JobTokens, issuer_of
+from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, issuer_of
+from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
+from ciguard.serve.object_cache import DamagedObject, read_checked
+from ciguard.serve.state import histories, repositories
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
 
+LOG: Final = logging.getLogger(__name__)
+MEDIA_TYPE: Final = "application/octet-stream"  # of a history file
 HISTORY_PATH: Final = "/api/v1/repos/{owner}/{name}/history"
 OPENAPI_PATH: Final = "/api/v1/openapi.json"
 _RUN_PATH: Final = "/api/v1/repos/{owner}/{name}/runs/{run_id}/{run_attempt}"
@@ -64,7 +73,7 @@ def routes(service: Service) -> tuple[Route, ...]:
     document = openapi_document(settings.public_url, __version__)
 
     def history(request: Request) -> Response:
-        return history_response(request, service.database, service.objects, jobs)
+        return history_response(request, service, jobs)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
@@ -83,3 +92,36 @@ def routes(service: Service) -> tuple[Route, ...]:
         Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
         Route(CLAIM_PATH, run_endpoint(claim_requests.confirm), methods=["PUT"]),
     )
+
+
+def history_response(request: Request, service: Service, jobs: JobTokens) -> Response:
+    """Answer with a history file or a problem; check the caller first, to reveal no repository."""
+    full_name = "{owner}/{name}".format(**request.path_params)
+    try:
+        caller = caller_repository(request.headers.get("Authorization"), service.database, jobs)
+        if not REPOSITORY.fullmatch(full_name):
+            return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)  # PostgreSQL takes no NUL in a text
+        with service.database.read() as connection:
+            repository = repositories.find(connection, full_name)
+            if repository is None or (repository.is_private and repository.id != caller):
+                return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
+            row = histories.current(connection, repository.id)
+        if row is None:
+            return _response(HTTPStatus.NO_CONTENT)
+        content = read_checked(service.objects, row.object, row.sha256, "history")
+        return _response(HTTPStatus.OK, content)
+    except TokenRefused as error:
+        return refusal(error)
+    except (DamagedObject, KeysUnavailable) as error:
+        LOG.warning("the history of %s: %s", full_name, error)
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)
+    except RemoteError as error:
+        LOG.warning("the history of %s: %s", full_name, error)
+        detail = "the database or the store of objects cannot be reached"
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
+
+
+def _response(status: HTTPStatus, content: bytes | None = None) -> Response:
+    headers = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+    media_type = MEDIA_TYPE if status is HTTPStatus.OK else None
+    return Response(content, status, headers, media_type)
