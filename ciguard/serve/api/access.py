@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 SCHEME: Final = "bearer"
 
 
-def caller_repository(authorization: str | None, database: Database, jobs: JobTokens) -> int | None:
-    """Return the id of the caller's repository; None without a token.
-
-    Args:
-        authorization: header of the request.
-
-    Raises:
-        TokenRefused: the token is invalid.
-        KeysUnavailable: GitHub's keys cannot be fetched.
-    """
-    if authorization is None:
-        return None
-    token = _bearer_token(authorization)
-    if not token.startswith(tokens.PREFIX):
-        return jobs.repository_of(token)
-    return _of_token(token, database)
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A caller with a token of a repository, of a run's job, or of a plan's legs.
@@ -52,19 +34,38 @@ class Caller:
     plan: str | None = None
 
 
+def caller_repository(authorization: str | None, database: Database, jobs: JobTokens) -> int | None:
+    """Return the id of the caller's repository; None without a token; raises as `find_caller`."""
+    if authorization is None:
+        return None
+    caller = find_caller(authorization, database, jobs)
+    if caller.plan is not None:
+        raise TokenRefused("the token of a plan's legs is for their blocks alone")
+    return caller.repository_id
+
+
 def find_caller(authorization: str | None, database: Database, jobs: JobTokens) -> Caller:
-    """Find the caller of a request that needs a token; raises as `caller_repository`."""
+    """Find the caller of a request that needs a token.
+
+    Args:
+        authorization: header of the request.
+
+    Raises:
+        TokenRefused: the token is missing or invalid.
+        KeysUnavailable: GitHub's keys cannot be fetched.
+    """
     token = _bearer_token(authorization or "")
-    if token.startswith(tokens.PREFIX):
-        return Caller(_of_token(token, database))
-    if not token.startswith(claim_rows.PREFIX):
+    if not token.startswith((tokens.PREFIX, claim_rows.PREFIX)):
         run = jobs.run_of(token)
         return Caller(run.repository_id, run)
     with database.read() as connection:
         plan = claim_rows.plan_of(connection, token)
-    if plan is None:
-        raise TokenRefused("the token is unknown, or was replaced when the plan was sent again")
-    return Caller(plan.run.repository_id, plan.run, plan.plan)
+        repository_id = tokens.repository_of(connection, token)
+    if plan is not None:
+        return Caller(plan.run.repository_id, plan.run, plan.plan)
+    if repository_id is None:
+        raise TokenRefused("the token is unknown, revoked, or was replaced by a newer plan")
+    return Caller(repository_id)
 
 
 def _bearer_token(authorization: str) -> str:
@@ -73,11 +74,3 @@ def _bearer_token(authorization: str) -> str:
     if scheme.lower() != SCHEME or not token:
         raise TokenRefused("expected `Authorization: Bearer TOKEN`")
     return token
-
-
-def _of_token(token: str, database: Database) -> int:
-    with database.read() as connection:
-        repository_id = tokens.repository_of(connection, token)
-    if repository_id is None:
-        raise TokenRefused("the token is unknown or revoked")
-    return repository_id

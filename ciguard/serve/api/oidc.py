@@ -21,7 +21,7 @@ from ciguard.history.daemon_thread import in_thread
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
 LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's
@@ -131,21 +131,13 @@ class JobTokens:
         self._audience = audience
         self._keys = keys or SigningKeys(issuer)
 
-    def repository_of(self, token: str) -> int:
-        """Return the id of the repository whose job has this token.
+    def run_of(self, token: str) -> RunKey:
+        """Return the run attempt whose job has this token.
 
         Raises:
             TokenRefused: the token is forged, expired, or made for another service.
             KeysUnavailable: the token cannot be checked now.
         """
-        return self._numbers(token, RUN_COLUMNS[:1])[0]
-
-    def run_of(self, token: str) -> RunKey:
-        """Return the run attempt whose job has this token; raises as `repository_of`."""
-        return RunKey(*self._numbers(token, RUN_COLUMNS))
-
-    def _numbers(self, token: str, names: Sequence[str]) -> list[int]:
-        """Return these claims of a valid token."""
         if not self._audience:
             raise TokenRefused("the service has no public address that a token can be made for")
         try:
@@ -161,10 +153,14 @@ class JobTokens:
                 leeway=LEEWAY_S,
                 options={"require": ["aud", "exp", "iat", "iss", "nbf"]},
             )
-            return [int(claims[name]) for name in names]
+            return RunKey(*(int(claims[name]) for name in RUN_COLUMNS))
         except jwt.InvalidAudienceError as error:
             what = f"the token is not made for {self._audience}"
             raise TokenRefused(what) from error
         except (jwt.PyJWTError, ValueError, LookupError, TypeError, RecursionError) as error:
-            words = str(error) if isinstance(error, jwt.PyJWTError) else f"no {' or '.join(names)}"
+            words = (
+                str(error)
+                if isinstance(error, jwt.PyJWTError)
+                else f"no {' or '.join(RUN_COLUMNS)}"
+            )
             raise TokenRefused(f"the token is not valid: {words}") from error

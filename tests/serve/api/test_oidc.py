@@ -58,11 +58,11 @@ def tokens_of(server: str, clock: Clock | None = None) -> JobTokens:
 
 def test_token_tells_the_repository(issuer: Issuer, server: str) -> None:
     tokens = tokens_of(server)
-    assert tokens.repository_of(signed(claims(server, AUDIENCE))) == 11
-    assert tokens.repository_of(signed(claims(server, AUDIENCE, repository_id="12"))) == 12
+    assert tokens.run_of(signed(claims(server, AUDIENCE))).repository_id == 11
+    assert tokens.run_of(signed(claims(server, AUDIENCE, repository_id="12"))).repository_id == 12
     now = int(time.time())
     for changes in ({"exp": now - 30}, {"nbf": now + 30}, {"iat": now + 30}):
-        assert tokens.repository_of(signed(claims(server, AUDIENCE, **changes))) == 11
+        assert tokens.run_of(signed(claims(server, AUDIENCE, **changes))).repository_id == 11
     assert issuer.asked == 1
 
 
@@ -94,7 +94,7 @@ def test_token_with_wrong_claims_is_refused(
         name: now + value if isinstance(value, int) else value for name, value in changes.items()
     }
     with pytest.raises(TokenRefused) as raised:
-        tokens_of(server).repository_of(signed(claims(server, AUDIENCE, **found)))
+        tokens_of(server).run_of(signed(claims(server, AUDIENCE, **found)))
     assert expected in str(raised.value)
 
 
@@ -137,8 +137,8 @@ def test_forged_token_is_refused(issuer: Issuer, server: str) -> None:
     tokens = tokens_of(server)
     for token in forged:
         with pytest.raises(TokenRefused):
-            tokens.repository_of(token)
-    assert tokens.repository_of(genuine) == 11
+            tokens.run_of(token)
+    assert tokens.run_of(genuine).repository_id == 11
     assert issuer.asked == 1
 
 
@@ -149,21 +149,21 @@ def test_new_key_is_fetched_once_a_minute_and_an_old_one_forgotten(
     tokens = tokens_of(server, clock)
     first = signed(claims(server, AUDIENCE))
     second = signed(claims(server, AUDIENCE), "second")
-    assert tokens.repository_of(first) == 11
+    assert tokens.run_of(first).repository_id == 11
     issuer.keys = [jwk("second")]
     for _ in range(3):
         with pytest.raises(TokenRefused):
-            tokens.repository_of(second)
+            tokens.run_of(second)
     assert issuer.asked == 1
     clock.now_s += oidc.REFETCH_S
-    assert tokens.repository_of(second) == 11
+    assert tokens.run_of(second).repository_id == 11
     with pytest.raises(TokenRefused):
-        tokens.repository_of(first)
+        tokens.run_of(first)
     assert issuer.asked == 2
     issuer.keys = []
     clock.now_s += oidc.KEYS_AGE_S
     with pytest.raises(TokenRefused):
-        tokens.repository_of(second)
+        tokens.run_of(second)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_issuer_that_answers_nonsense_is_asked_again_later(
     issuer.answer = answer
     for _ in range(2):
         with pytest.raises(KeysUnavailable, match="keys cannot be fetched"):
-            tokens.repository_of(token)
+            tokens.run_of(token)
     assert issuer.asked == 1
     issuer.answer = None
     clock.now_s += oidc.REFETCH_S
-    assert tokens.repository_of(token) == 11
+    assert tokens.run_of(token).repository_id == 11
 
 
 def test_only_rsa_keys_of_enough_bits_are_used(issuer: Issuer, server: str) -> None:
@@ -202,7 +202,7 @@ def test_only_rsa_keys_of_enough_bits_are_used(issuer: Issuer, server: str) -> N
         {**jwk("weak"), "kid": "first"},
     ]
     with pytest.raises(TokenRefused):
-        tokens_of(server).repository_of(signed(claims(server, AUDIENCE)))
+        tokens_of(server).run_of(signed(claims(server, AUDIENCE)))
 
 
 def test_hanging_issuer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_hanging_issuer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> N
         start = time.monotonic()
         for _ in range(20):
             with pytest.raises(KeysUnavailable):
-                tokens.repository_of(token)
+                tokens.run_of(token)
         assert time.monotonic() - start < 2
 
 
@@ -225,4 +225,4 @@ def test_issuer_of_each_kind_of_server() -> None:
 
 def test_service_without_an_address_takes_no_token(server: str) -> None:
     with pytest.raises(TokenRefused, match="no public address"):
-        JobTokens(issuer_of(server), "").repository_of(signed(claims(server, "")))
+        JobTokens(issuer_of(server), "").run_of(signed(claims(server, "")))
