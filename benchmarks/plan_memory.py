@@ -139,7 +139,7 @@ def planned(runs: Runs, later: int, found: Estimates, place: Place) -> Iterator[
                 runs.ids[number],
                 wall_s=walls_s[number],
                 peak_delta_bytes=_to_integer(peaks[number]),
-                retained_bytes=_to_integer(found.retained_bytes[number]),
+                retained_bytes=_to_integer(found.memory.retained_bytes[number]),
             )
             for number in members
         )

@@ -133,9 +133,6 @@ def draw(
         lower_bound_bytes=lower,
     )
     found = estimate_units(seen, len(names), lambda _: ["all"])
-    spread = found.memory_spread
-    assert spread is not None
-    memory = UnitMemory(spread.peak_bytes, spread.peak_variance, found.retained_bytes)
     learned = correction(known)
     base_bytes = int(median(run.base_bytes for run in known))
     shards = np.array_split(random.permutation(len(names)), count)
@@ -143,7 +140,7 @@ def draw(
     for members in (np.sort(part).tolist() for part in shards):
         units = [names[member] for member in members]
         shard, _ = shard_of(units, real)
-        moments = moments_of_leg(shard, suites_of(base_bytes), memory.take(members))
+        moments = moments_of_leg(shard, suites_of(base_bytes), found.memory.take(members))
         legs.append(learned.apply(moments))
         needs.append(simulated(units, real) * float(random.choice(real.ratios)))
     return legs, needs

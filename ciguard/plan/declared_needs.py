@@ -75,12 +75,11 @@ def with_declared_peaks(
     planned = np.fmax([declared[position] for position in positions], measured[positions])
     peak_bytes = estimates.peak_delta_bytes.copy()
     peak_bytes[positions] = planned
-    spread = estimates.memory_spread
-    if spread is not None:
-        mean, variance = spread.peak_bytes.copy(), spread.peak_variance.copy()
-        mean[positions], variance[positions] = planned, np.square(TOLERANCE_RATIO * planned)
-        spread = replace(spread, peak_bytes=mean, peak_variance=variance)
-    return replace(estimates, peak_delta_bytes=peak_bytes, memory_spread=spread)
+    memory = estimates.memory
+    mean, variance = memory.peak_bytes.copy(), memory.peak_variance.copy()
+    mean[positions], variance[positions] = planned, np.square(TOLERANCE_RATIO * planned)
+    memory = replace(memory, peak_bytes=mean, peak_variance=variance)
+    return replace(estimates, peak_delta_bytes=peak_bytes, memory=memory)
 
 
 def contradiction_notes(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.history.query import chunks, newest_values
+from ciguard.plan.risk import UnitMemory
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
@@ -80,38 +81,24 @@ class Observations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MemorySpread:
-    """Mean and variance of the peak memory of units, by position.
-
-    Attributes:
-        peak_bytes: mean peak delta; the planned one for a unit without measurements.
-        peak_variance: from run to run.
-    """
-
-    peak_bytes: Floats
-    peak_variance: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """A value for each unit of the inventory, in its order.
 
     Attributes:
         wall_s: finite, >= 0, rounded to microseconds.
         variance_s2: spread of `wall_s` from run to run on one machine.
-        peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
+        peak_delta_bytes: NaN where neither the unit nor a sibling was measured.
         has_history: the history contains the unit.
+        memory: mean peaks; the planned peak for a unit without measurements.
         speed_spread: of the machines, as in `Observations`.
-        memory_spread: None if unknown.
     """
 
     wall_s: Floats
     variance_s2: Floats
     peak_delta_bytes: Floats
-    retained_bytes: Floats
     has_history: Flags
+    memory: UnitMemory
     speed_spread: float = SPEED_SPREAD
-    memory_spread: MemorySpread | None = None
 
 
 def no_observations() -> Observations:
@@ -169,12 +156,11 @@ def estimate_units(
         wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
         variance_s2=variance_s2,
         peak_delta_bytes=np.rint(peak_bytes),
-        retained_bytes=np.rint(retained_bytes),
         has_history=has_history,
+        memory=UnitMemory(*_peak_moments(observations, peak_bytes), np.rint(retained_bytes)),
         speed_spread=SPEED_SPREAD
         if observations.speed_spread is None
         else observations.speed_spread,
-        memory_spread=_memory_spread(observations, peak_bytes),
     )
 
 
@@ -219,8 +205,8 @@ def split_process_starts(
     return kept.take(~has_others), once_s
 
 
-def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpread:
-    """Return the spread of the units' own peaks, else one around the planned peaks."""
+def _peak_moments(observations: Observations, peak_bytes: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of the units' own peaks, else of the planned peaks."""
     peaks, lower = largest_peaks(observations), observations.lower_bound_bytes
     if lower is not None and observations.upper_bound_bytes is not None:
         # The upper bound of a short file is often the peak of the file before it.
@@ -236,7 +222,7 @@ def _memory_spread(observations: Observations, peak_bytes: Floats) -> MemorySpre
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
     mean = np.where(unmeasured, planned, mean)
     variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
-    return MemorySpread(mean, variance)
+    return mean, variance
 
 
 def largest_peaks(observations: Observations) -> Floats:

@@ -324,7 +324,7 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
             [key.variant for key in keys],
             estimates.wall_s.tolist(),
             _sizes(estimates.peak_delta_bytes),
-            _sizes(estimates.retained_bytes),
+            _sizes(estimates.memory.retained_bytes),
             basis.limits_s or repeat(None),
             estimates.has_history.tolist(),
             map(basis.base_failures.__contains__, keys) if basis.base_failures else repeat(False),

@@ -18,7 +18,7 @@ import numpy as np
 
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import all_legs, leg_positions
-from ciguard.plan.risk import Moments, UnitMemory, any_overrun_probability, moments_of_leg
+from ciguard.plan.risk import Moments, any_overrun_probability, moments_of_leg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,11 +173,8 @@ def predict_memory(
         The shards; one without a measured unit has no predicted peak. The probability is None if no
         memory or budget is known. O((units + past values) x (processes + shards + past shards)).
     """
-    spread = estimates.memory_spread
-    if spread is None:
-        return tuple(shards), None
+    memory = estimates.memory
     position = {key: index for index, key in enumerate(keys)}
-    memory = UnitMemory(spread.peak_bytes, spread.peak_variance, estimates.retained_bytes)
     planned = {position[unit.key]: unit for shard in shards for unit in shard.units}
     like = {shard.pool: shard for shard in shards}
     past_bytes = [0.0] * len(past.kinds)

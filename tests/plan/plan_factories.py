@@ -9,10 +9,11 @@ import numpy as np
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.declared_needs import NO_NEEDS
-from ciguard.plan.estimates import Estimates, MemorySpread
+from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import NO_OVERHEADS, PlanInputs, PlanOptions
+from ciguard.plan.risk import UnitMemory
 from ciguard.plan.time_limits import time_limits
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
@@ -87,12 +88,12 @@ def planned(
                 wall_s=np.array([by_key[key] for key in found.keys]),
                 variance_s2=np.zeros(count),
                 peak_delta_bytes=column(peaks),
-                retained_bytes=column(retained),
                 has_history=np.full(count, known),
                 speed_spread=spread,
-                memory_spread=MemorySpread(
+                memory=UnitMemory(
                     np.where(np.isnan(column(peaks)), UNKNOWN_DELTA_BYTES, column(peaks)),
                     np.zeros(count),
+                    column(retained),
                 ),
             ),
             suites=suites,

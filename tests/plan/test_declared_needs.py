@@ -69,10 +69,9 @@ def test_three_measured_peaks_replace_the_declared_one(
 
 
 def test_declared_peak_is_off_by_the_tolerance() -> None:
-    spread = estimated(measured(60, 160)).memory_spread
-    assert spread is not None
-    assert spread.peak_bytes.tolist() == [160 * MIB, 100 * MIB]
-    assert np.sqrt(spread.peak_variance).tolist() == [40 * MIB, 25 * MIB]
+    memory = estimated(measured(60, 160)).memory
+    assert memory.peak_bytes.tolist() == [160 * MIB, 100 * MIB]
+    assert np.sqrt(memory.peak_variance).tolist() == [40 * MIB, 25 * MIB]
 
 
 def test_peaks_known_from_above_count_and_from_below_raise() -> None:

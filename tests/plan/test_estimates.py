@@ -263,10 +263,12 @@ def test_retained_memory_is_the_mean_of_completed_values() -> None:
     rows = past((0, 1.0, 5.0, False), (0, 1.0, 5.0, True), (1, 1.0, 5.0, True))
     stored = np.array([100.0, 900.0, 900.0])
     found = of(replace(rows, retained_bytes=stored), 2)
-    assert found.retained_bytes[0] == 100.0
-    assert np.isnan(found.retained_bytes[1]), "nobody knows what it would have kept in the end"
+    assert found.memory.retained_bytes[0] == 100.0
+    assert np.isnan(found.memory.retained_bytes[1]), (
+        "nobody knows what it would have kept in the end"
+    )
     unknown = of(replace(rows, retained_bytes=np.full(3, NAN)), 2)
-    assert np.isnan(unknown.retained_bytes).all()
+    assert np.isnan(unknown.memory.retained_bytes).all()
 
 
 GIB = float(1 << 30)

@@ -133,11 +133,8 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
     for _ in range(200):
         before, after = simulated(random, noise, leak)
         found = estimate_units(before, 24, lambda _: ["all"])
-        spread = found.memory_spread
-        assert spread is not None
-        memory = UnitMemory(spread.peak_bytes, spread.peak_variance, found.retained_bytes)
         shard = shard_of(found.peak_delta_bytes.astype(int).tolist(), processes)
-        legs = [UNCORRECTED.apply(moments_of_leg(shard, SUITES, memory))]
+        legs = [UNCORRECTED.apply(moments_of_leg(shard, SUITES, found.memory))]
         none = np.zeros(24)
         real = UnitMemory(after.peak_delta_bytes, none, after.retained_bytes)
         most = float(moments_of_leg(shard, SUITES, real).held_bytes.max())

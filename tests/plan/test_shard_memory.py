@@ -125,8 +125,6 @@ def test_plan_states_no_risk_without_budget_or_memory() -> None:
     assert known == pytest.approx(expected)
     free = replace(planned, budget_bytes=None)
     assert predict_memory([free], SUITES, keys, estimates, NO_PAST_SHARDS)[1] is None
-    without = replace(estimates, memory_spread=None)
-    assert predict_memory([planned], SUITES, keys, without, NO_PAST_SHARDS) == ((planned,), None)
 
 
 def test_correction_is_the_mean_of_complete_shards() -> None:
