@@ -17,18 +17,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import Block, LegPolicy, PlanNote, Prediction, Shard, Suite
+from ciguard.model import Block, PlanNote, Prediction, Shard
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Group, Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
-from ciguard.run.policy.simulate import simulate
-from ciguard.run.policy.state import State
+from ciguard.run.policy.simulate import simulate_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.plan.problem import PackingProblem
-    from ciguard.run.policy.actions import Start
 
 # Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.
 CLAIM_S: Final = 0.5  # from a request to the start of the block, over the internet
@@ -44,8 +42,6 @@ PIECE_RATIO: Final = 0.01
 DIGITS: Final = 6
 _REQUESTED: Final = PlanNote("requested")
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
-# The simulated leg never stops early: the prediction shows whether it exceeds the limit.
-_UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +256,11 @@ def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTim
             Block(len(block.members), round(block.wall_s, DIGITS)) for block in cut.blocks
         ),
     )
-    simulated_s = simulate_shard(
+    runs = simulate_processes(
         shard, work.suites, lambda indices: work.load_s(ordered[index] for index in indices)
     )
     spread = work.spread(members, processes)
-    wall_s = round(work.leg.total_s + simulated_s, DIGITS)
+    wall_s = round(work.leg.total_s + max((end_s for *_, end_s in runs), default=0.0), DIGITS)
     prediction = Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS))
     return replace(shard, predicted=prediction), spread
 
@@ -288,23 +284,6 @@ def _pieces(work: PackingProblem, group: Group, limit_s: float) -> Iterator[Piec
         return
     ordered = sorted(group.members, key=work.run_order.__getitem__)
     yield from neighbours(ordered, work.walls_s, limit_s)
-
-
-def simulate_shard(
-    shard: Shard, suites: Mapping[str, Suite], load_s: Callable[[Sequence[int]], float]
-) -> float:
-    """Return the end of a shard whose processes take the start and end of their suites, and loads.
-
-    Args:
-        load_s: time of units of the shard, by index, together in one process. O(processes x units).
-    """
-    state = State(shard, suites, _UNSTOPPED)
-
-    def length_s(start: Start) -> float:
-        suite = suites[start.suite]
-        return suite.setup_s + load_s(start.units) + suite.teardown_s
-
-    return max((end_s for _, end_s in simulate(state, length_s)), default=0.0)
 
 
 def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:

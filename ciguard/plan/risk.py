@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ciguard.model import LegPolicy, Shard, Suite
-from ciguard.run.policy.simulate import simulate
-from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, State
+from ciguard.run.policy.simulate import simulate_processes
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.model import PlannedUnit, Pool
-    from ciguard.run.policy.actions import Start
+    from ciguard.model import PlannedUnit, Pool, Shard, Suite
 
     Floats = NDArray[np.float64]
 
@@ -47,8 +45,6 @@ _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
 # Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and observed risks
 # agree best, of real peaks of a cluster and normal noise.
 MEMORY_RESIDUAL_RATIO: Final = 0.8
-# The simulated leg never stops early: otherwise it would avoid the overrun that is to be predicted.
-_UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +208,7 @@ def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory
     """
     processes: list[Moments] = []
     steps: list[_Step] = []
-    for start, begin_s in _starts(shard, suites):
+    for start, begin_s, _ in simulate_processes(shard, suites):
         units = memory.take(start.units)
         base_bytes = suites[start.suite].base_bytes
         retained_before = np.cumsum(np.fmax(units.retained_bytes, 0.0))[:-1]
@@ -222,18 +218,6 @@ def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory
         if shard.processes > 1:
             steps += _steps(shard, begin_s + suites[start.suite].setup_s, processes[-1])
     return _concurrent_moments(steps) if shard.processes > 1 else _concatenate(processes)
-
-
-def _starts(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[Start, float]]:
-    """Yield every process with its start."""
-
-    def length_s(start: Start) -> float:
-        suite = suites[start.suite]
-        units_s = math.fsum(shard.units[unit].wall_s for unit in start.units)
-        return suite.setup_s + units_s + suite.teardown_s
-
-    for start, end_s in simulate(State(shard, suites, _UNSTOPPED), length_s):
-        yield start, end_s - length_s(start)
 
 
 def _steps(shard: Shard, begin_s: float, process: Moments) -> Iterator[_Step]:

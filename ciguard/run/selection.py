@@ -22,7 +22,7 @@ from ciguard.run.frameworks.id_limit import is_too_long, too_long
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.recycling import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
-from ciguard.run.policy.simulate import simulate
+from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import State
 from ciguard.text import count_of, whole_name
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import List, Tuple
 
     from ciguard.run.frameworks.base import ListedUnit
-    from ciguard.run.policy.actions import Start
 
 MAX_NAMED: Final = 5  # units in an error
 MAX_DIFFERENCE: Final = 10_000  # units that every leg records; the first shard's leg records more
@@ -102,19 +101,13 @@ def up_to(
 
 def _single_process_shard(shard: Shard, index: int, suites: Mapping[str, Suite]) -> Shard:
     """Return a shard with one process, which runs what the unit's process runs up to the unit."""
-    state = State(shard, suites, LegPolicy(guard_rail="off"))
-
-    def length_s(start: Start) -> float:
-        suite = suites[start.suite]
-        tests_s = sum(shard.units[unit].wall_s for unit in start.units)
-        return suite.setup_s + tests_s + suite.teardown_s
-
-    units = next(start.units for start, _ in simulate(state, length_s) if index in start.units)
+    processes = simulate_processes(shard, suites)
+    units = next(start.units for start, *_ in processes if index in start.units)
     planned = tuple(shard.units[unit] for unit in units[: units.index(index) + 1])
     budget_bytes = shard.budget_bytes
     if budget_bytes is not None:
         # The one process is recycled at the same size as one of several.
-        limit = int(process_limit_bytes(state)) + 1
+        limit = int(process_limit_bytes(State(shard, suites, LegPolicy()))) + 1
         with_margin = max(int(limit / (1 - MARGIN_RATIO)) + 1, limit + MARGIN_BYTES)
         budget_bytes = min(2 * limit, with_margin)
     return replace(shard, units=planned, processes=1, budget_bytes=budget_bytes)

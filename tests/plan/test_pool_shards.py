@@ -13,11 +13,12 @@ from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import PlannedUnit, Prediction, Shard
 from ciguard.plan.loss_isolation import CandidateSet
-from ciguard.plan.pool_shards import CutShard, Piece, cut_shard, simulate_shard
+from ciguard.plan.pool_shards import CutShard, Piece, cut_shard
+from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.model import Suite
 
@@ -29,9 +30,10 @@ def shard(*units: PlannedUnit, processes: int = 1, budget_bytes: int | None = No
 
 
 def simulate(shard: Shard, suites: Mapping[str, Suite] = SUITES) -> float:
-    return simulate_shard(
-        shard, suites, lambda units: sum(shard.units[unit].wall_s for unit in units)
-    )
+    def load_s(units: Sequence[int]) -> float:
+        return sum(shard.units[unit].wall_s for unit in units)
+
+    return max((end_s for *_, end_s in simulate_processes(shard, suites, load_s)), default=0.0)
 
 
 def unit(name: str, wall_s: float, peak: int | None = None, retained: int = 0) -> PlannedUnit:

@@ -7,17 +7,45 @@ claims a block of units gets its own, as it does when no other leg has time.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Callable, Iterator, List, Tuple
+import math
+from typing import TYPE_CHECKING, Callable, Final, Iterator, List, Mapping, Sequence, Tuple
 
-from ciguard.model import EventLine
+from ciguard.model import EventLine, LegPolicy
 from ciguard.run.policy.actions import Claim, Start, Wait
 from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
 
 if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+    from ciguard.model import Shard, Suite
+
+# The simulated leg never stops early: a prediction shows whether it exceeds the limits.
+_UNSTOPPED: Final = LegPolicy(guard_rail="off")
 
 
-def simulate(state: State, length_s: Callable[[Start], float]) -> Iterator[Tuple[Start, float]]:
+def simulate_processes(
+    shard: Shard,
+    suites: Mapping[str, Suite],
+    load_s: Callable[[Sequence[int]], float] | None = None,
+) -> Iterator[Tuple[Start, float, float]]:
+    """Yield start and end of the processes of a shard, which take the times of suites and units.
+
+    Args:
+        load_s: time of units of the shard, by index, together in one process; None for the sum of
+            their estimates.
+    """
+
+    def length_s(start: Start) -> float:
+        suite = suites[start.suite]
+        walls_s = (shard.units[unit].wall_s for unit in start.units)
+        units_s = math.fsum(walls_s) if load_s is None else load_s(start.units)
+        return suite.setup_s + units_s + suite.teardown_s
+
+    return simulate(State(shard, suites, _UNSTOPPED), length_s)
+
+
+def simulate(
+    state: State, length_s: Callable[[Start], float]
+) -> Iterator[Tuple[Start, float, float]]:
     """Yield the start and end of each process, in order of the starts; O(processes x units).
 
     Args:
@@ -32,7 +60,7 @@ def simulate(state: State, length_s: Callable[[Start], float]) -> Iterator[Tuple
             state.apply(action)
             end_s = now_s + length_s(action)
             heapq.heappush(ends, (end_s, action.process))
-            yield action, end_s
+            yield action, now_s, end_s
         elif isinstance(action, Claim):
             state.apply(action)
             block = next(iter(state.claims.held), None)

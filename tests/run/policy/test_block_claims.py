@@ -222,5 +222,5 @@ def test_on_paper_a_leg_gets_its_own_blocks() -> None:
     def length_s(begun: Start) -> float:
         return 1.0 + sum(state.units[unit].wall_s for unit in begun.units)
 
-    ends = [(begun.units, end_s) for begun, end_s in simulate(state, length_s)]
+    ends = [(begun.units, end_s) for begun, _, end_s in simulate(state, length_s)]
     assert ends == [((0, 1), 5.0), ((2,), 8.0), ((3,), 11.0)]
