@@ -111,24 +111,6 @@ def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
     return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
 
 
-def launcher_invocation(  # noqa: PLR0917  # the first two are bound by `partial`
-    words_of: Callable[[Suite, str], Tuple[str, ...]],
-    launcher: str,
-    suite: Suite,
-    variant: str,
-    env: Mapping[str, str],
-    inside_folder: str,
-) -> Invocation:
-    """Return the leg's own Python with a launcher of `run/plugins/`, which starts the tool.
-
-    Args:
-        words_of: returns the arguments of the launcher for a suite and variant.
-        env: variables of the launcher.
-    """
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
-    return Invocation((*program, *words_of(suite, variant)), env)
-
-
 def plugin_row(
     name: str, program: str, launch_with: Callable[..., Invocation], *plugin_files: str
 ) -> Framework:
@@ -162,9 +144,18 @@ def launcher_row(
     """Return the row of a framework that a launcher starts, as it has no plugins.
 
     Args:
-        plugin_files: the launcher, and files of other frameworks that it needs.
+        words_of: returns the arguments of the launcher for a suite and variant.
+        plugin_files: the launcher, which the leg's own Python runs, and files of other frameworks
+            that it needs.
     """
-    return plugin_row(name, program, partial(launcher_invocation, words_of), *plugin_files)
+
+    def launch(
+        launcher: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
+    ) -> Invocation:
+        python = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
+        return Invocation((*python, *words_of(suite, variant)), env)
+
+    return plugin_row(name, program, launch, *plugin_files)
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:
