@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import PlanNote, Pool, Shard, ShardCountOption
@@ -201,22 +201,17 @@ def _allocate_for_target(
     ]
 
 
-class Allocation(NamedTuple):
-    """Works with their shards; `bound_s`: lower bound of any plan with this number of shards."""
-
-    works: list[PackingProblem]
-    allocations: list[PoolAllocation]
-    bound_s: float
-
-
 def allocate_together_or_apart(
     builder: ProblemBuilder, pools: Sequence[str], options: PlanOptions
-) -> Allocation:
+) -> tuple[list[PackingProblem], list[PoolAllocation], float]:
     """Pack all suites and variants of a pool and command together, or apart if that is better.
 
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
     Combinations of a matrix are always apart, because each has its own jobs. Suites and variants
     that legs list are apart, too, because a leg lists one of them.
+
+    Returns:
+        Works with their shards, and the lower bound of any plan with this number of shards.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -226,7 +221,7 @@ def allocate_together_or_apart(
         allocations = allocate(works, options, has_timings=builder.has_timings)
         pairs = zip(works, allocations, strict=True)
         bound_s = max(work.bound_s(len(allocation.shards)) for work, allocation in pairs)
-        return Allocation(works, allocations, bound_s)
+        return works, allocations, bound_s
     joint = builder.partition(pools, by_variant=options.policy.lists)
     works = joint
     allocations = allocate(joint, options, has_timings=builder.has_timings)
@@ -241,7 +236,7 @@ def allocate_together_or_apart(
     # The bound is of units together: a bound of the parts would hold for this partition only.
     counts = apportion(joint, sum(len(allocation.shards) for allocation in allocations))
     bound_s = max(work.bound_s(count) for work, count in zip(joint, counts, strict=True))
-    return Allocation(works, allocations, bound_s)
+    return works, allocations, bound_s
 
 
 def _objective(

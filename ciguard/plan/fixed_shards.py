@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ciguard.errors import InputError
 from ciguard.model import Plan, PlanNote, Prediction, Shard, UnitKey
 from ciguard.plan.declared_needs import gpu_notes
-from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
+from ciguard.plan.planner import DIGITS, assemble_plan, encode_plan
 from ciguard.plan.problem import ProblemBuilder, with_estimates
 from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of, name_some, one_line
@@ -106,8 +106,10 @@ def plan_fixed(
     )
     counts = Counter(pools.values())
     bound_s = max(work.bound_s(counts[pool]) for pool, work in works.items())
-    shard_set = ShardSet(shards, spreads, list(works.values()), bound_s)
-    draft = assemble_plan(basis, options, origin, shard_set)
+    all_works = [*works.values()]
+    draft = assemble_plan(
+        basis, options, origin, shards=shards, spreads=spreads, works=all_works, bound_s=bound_s
+    )
     warnings = (
         *_warnings(assignment, names),
         *plan_warnings(draft, spreads, None, options.risk),

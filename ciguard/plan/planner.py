@@ -82,14 +82,16 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     pools = assign_pools(basis, units, options)
     works, allocations, bound_s = allocate_together_or_apart(builder, pools, options)
     shards, memory_risk = predict_memory(
-        _number_shards(allocations),
+        _number_shards([shard for allocation in allocations for shard in allocation.shards]),
         basis.suites,
         basis.inventory.keys,
         basis.estimates,
         basis.past_shards,
     )
     spreads = [spread for allocation in allocations for spread in allocation.spreads]
-    draft = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
+    draft = assemble_plan(
+        basis, options, origin, shards=shards, spreads=spreads, works=works, bound_s=bound_s
+    )
     draft = replace(
         draft,
         alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),
@@ -111,36 +113,30 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     return encode_plan(draft, notes, _split_names(works, allocations))
 
 
-@dataclass(frozen=True, slots=True)
-class ShardSet:
-    """The numbered shards of a plan, and the packing problems that they solve.
+def assemble_plan(
+    basis: PlanInputs,
+    options: PlanOptions,
+    origin: Provenance,
+    *,
+    shards: Sequence[Shard],
+    spreads: Sequence[WallTimeSpread],
+    works: Sequence[PackingProblem],
+    bound_s: float,
+) -> Plan:
+    """Make the plan without its id, its warnings, and facts about the choice of shards.
 
-    Attributes:
-        spreads: of the shards.
-        works: the problems.
+    Args:
         bound_s: lower bound of any assignment to as many shards.
     """
-
-    shards: tuple[Shard, ...]
-    spreads: Sequence[WallTimeSpread]
-    works: Sequence[PackingProblem]
-    bound_s: float
-
-
-def assemble_plan(
-    basis: PlanInputs, options: PlanOptions, origin: Provenance, shard_set: ShardSet
-) -> Plan:
-    """Make the plan without its id, its warnings, and facts about the choice of shards."""
-    shards, bound_s = shard_set.shards, shard_set.bound_s
     walls_s = [shard.predicted.wall_s for shard in shards]
     makespan_s = max(walls_s)
-    work = max(shard_set.works, key=lambda each: (each.solo_s(each.floor), -each.floor))
+    work = max(works, key=lambda each: (each.solo_s(each.floor), -each.floor))
     deadline_s = options.limit.deadline_s
     risk, probe_s = None, options.policy.probe_s
     if basis.has_timings:
         if probe_s is not None:
             probe_s = max(probe_s, round(PROBE_RATIO * makespan_s, DIGITS))
-        risk = round(overrun_probability(deadline_s, walls_s, shard_set.spreads), RISK_DIGITS)
+        risk = round(overrun_probability(deadline_s, walls_s, spreads), RISK_DIGITS)
     return Plan(
         id="",
         suites=dict(sorted(basis.suites.items())),
@@ -224,9 +220,8 @@ def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[Cul
     return tuple(sorted(candidates, key=attrgetter("suite", "variant", "unit")))
 
 
-def _number_shards(allocations: Sequence[PoolAllocation]) -> tuple[Shard, ...]:
+def _number_shards(shards: Sequence[Shard]) -> tuple[Shard, ...]:
     """Number the shards from 1, in digits of one width, so that keys sort like numbers."""
-    shards = [shard for allocation in allocations for shard in allocation.shards]
     width = max(MIN_KEY_WIDTH, len(str(len(shards))))
     return tuple(replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(shards, 1))
 
@@ -298,7 +293,6 @@ def with_listing_shards(
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
         raise UsageError(f"{count} shards, and GitHub runs at most {MAX_SHARDS} jobs", fix=fix)
-    width = max(MIN_KEY_WIDTH, len(str(count)))
     ordered = [*sorted(shards, key=lambda shard: shard.key), *empty_shards]
     used = {shard.pool for shard in ordered}
     return encode_plan(
@@ -306,9 +300,7 @@ def with_listing_shards(
             draft,
             suites={name: draft.suites.get(name, suite) for name, suite in suites.items()},
             pools={name: pool for name, pool in pools.items() if name in used},
-            shards=tuple(
-                replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(ordered, 1)
-            ),
+            shards=_number_shards(ordered),
         ),
         (),
         split,
