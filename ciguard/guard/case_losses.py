@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.inventory_checks import lost_too_many
-from ciguard.guard.verdict import Finding
+from ciguard.guard.verdict import Finding, Level
 from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.execution import unplanned_settings
 from ciguard.run.frameworks.node import path_of
@@ -22,7 +22,6 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.guard.state import Level
     from ciguard.history.query import StableCases
 
 # A unit with such an outcome is a failure already, and has no cases.

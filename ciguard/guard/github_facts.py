@@ -26,7 +26,7 @@ from ciguard.guard.diagnosis import (
 from ciguard.guard.legs import LegResult, explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import Selection, is_undated, select
-from ciguard.guard.verdict import Finding
+from ciguard.guard.verdict import Finding, Level
 from ciguard.model.jobs import Job, last_attempt, last_attempts
 from ciguard.model.shard_names import ends_with
 from ciguard.render.notes import Note
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.state import Level
     from ciguard.model import Plan, Record, Shard
 
 T = TypeVar("T")

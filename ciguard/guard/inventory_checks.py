@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.verdict import Finding, Policy
+from ciguard.guard.verdict import Finding, Level, Policy
 from ciguard.model import Orphan, Plan, Suite, UnitKey, count_units
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.legs import LegResult
-    from ciguard.guard.state import Level
     from ciguard.history.query import LastShard
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan

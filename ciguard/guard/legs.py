@@ -24,7 +24,7 @@ from ciguard.guard.diagnosis import (
     with_diagnosis,
 )
 from ciguard.guard.failure_groups import effective_ending
-from ciguard.guard.verdict import COUNTED, Finding, Leg, Policy
+from ciguard.guard.verdict import COUNTED, Finding, Leg, Level, Policy
 from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, find_bystanders, record_units
 from ciguard.model.execution import unplanned_settings
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.guard.state import Level
     from ciguard.model import (
         Ending,
         EventLine,

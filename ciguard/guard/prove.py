@@ -31,7 +31,7 @@ from ciguard.guard.legs import (
     leg_findings,
     read_leg,
 )
-from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Missing, Policy, Verdict
+from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
 from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.record_selection import Selection
-    from ciguard.guard.state import Level
     from ciguard.model.attempts import Status, UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")

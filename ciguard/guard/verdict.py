@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.guard.state import EXIT_CODE, Level, State, decide_state, level_of
+from ciguard.errors import ExitCode
 from ciguard.model import ENDINGS, OUTCOMES
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 
@@ -18,12 +18,38 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.codec.quarantine import Entry
-    from ciguard.errors import ExitCode
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
     from ciguard.model.moved_units import MovedUnits
     from ciguard.render.notes import Note
 
+State = Literal["passed", "failed", "incomplete"]
+Level = Literal["incomplete", "failed", "warning"]
+
+EXIT_CODE: Final[Mapping[State, ExitCode]] = {
+    "passed": ExitCode.OK,
+    "failed": ExitCode.TESTS_FAILED,
+    "incomplete": ExitCode.INCOMPLETE,
+}
+# Each kind that is in no row makes a run incomplete. The policy or the facts of a finding may state
+# another level (`Finding.stated_level`).
+_KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
+    "failed": (
+        "failure_missing", "job_failed", "quarantine", "unexplained_exit",
+    ),
+    "warning": (
+        "base_plan_unread", "base_tests_gone", "cases_gone", "cases_gone_of_changed_file",
+        "cases_not_selected", "combination_gone", "duplicate_record", "duplicate_unit",
+        "empty_record_file", "excluded",
+        "fewer_units_accepted", "filter_planned", "job_excused", "job_open", "jobs_unknown",
+        "needs_empty", "no_base_run", "older_record_without_shard_line", "orphans_accepted",
+        "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
+        "policy_changed", "policy_unread", "quarantine_ends", "quarantine_passed",
+        "quarantine_stale", "ran_beside", "ran_in_several_shards", "setting_ignored",
+        "suite_changed", "suite_removed", "unknown_shard", "unplanned", "unreadable_metric",
+    ),
+}  # fmt: skip
+LEVELS: Final = {kind: level for level, kinds in _KINDS.items() for kind in kinds}
 # The classes of counted cases. An expected failure has the outcome skipped, but ran.
 COUNTED: Final = (*OUTCOMES, "xfailed")
 
@@ -51,7 +77,7 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        return self.stated_level or level_of(self.kind)
+        return self.stated_level or LEVELS.get(self.kind, "incomplete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +248,11 @@ class Verdict:
 
     @property
     def state(self) -> State:
+        """Incomplete outranks failed outranks passed; excused failures do not count."""
         levels = {finding.level for finding in self.findings}
-        return decide_state(levels, is_missing=bool(self.missing), is_failed=bool(self.failures))
+        if self.missing or "incomplete" in levels:
+            return "incomplete"
+        return "failed" if self.failures or "failed" in levels else "passed"
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -243,7 +272,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Incomplete outranks failed outranks passed."""
+        """The exit code of the state."""
         return EXIT_CODE[self.state]
 
 

@@ -12,7 +12,7 @@ import pytest
 from guard.fixtures import SCHEMA, World, make_leg, make_plan, passed, text_of
 
 from ciguard.guard.json import as_json
-from ciguard.guard.state import Level, State
+from ciguard.guard.verdict import Level, State
 from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary, Suite
 from ciguard.render.plaintext import COLUMNS
 

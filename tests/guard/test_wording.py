@@ -9,8 +9,7 @@ from string import Formatter
 import pytest
 
 import ciguard
-from ciguard.guard.state import LEVELS
-from ciguard.guard.verdict import Finding
+from ciguard.guard.verdict import LEVELS, Finding
 from ciguard.guard.wording import WORDS, finding_fix, finding_message, note_text
 from ciguard.model import ENDINGS
 from ciguard.render.notes import Note

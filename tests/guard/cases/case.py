@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fakegithub.state import Fault
     from guard.fixtures import World
 
-    from ciguard.guard.state import State
+    from ciguard.guard.verdict import State
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from guard.fixtures import World
 
-    from ciguard.guard.state import State
+    from ciguard.guard.verdict import State
     from ciguard.model import Ending
 from guard.cases.case import Case
 
