@@ -248,7 +248,7 @@ def compares_no_sentence(source: Source) -> Iterator[str]:
 
 # Folders whose values hold no sentence, and the modules that put values into words.
 WORDLESS = {"guard"}
-WORDING = {"command", "headline", "view", "wording", "moved_units_view"}
+WORDING = {"command", "headline", "view", "wording"}
 STORED_WORDS = 4
 ERROR_ARGUMENTS = {"what", "where", "fix"}  # as errors call them, and who raises one
 

@@ -13,10 +13,12 @@ from ciguard.document import (
     Cell,
     Code,
     Column,
+    Details,
     Folded,
     Headline,
     Item,
     Link,
+    Paragraph,
     Section,
     Table,
     first_line,
@@ -26,7 +28,6 @@ from ciguard.document import (
 from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.moved_units_view import moved_section
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Row, Span
     from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
+    from ciguard.model.moved_units import MovedUnits, ShardMoves
 
 MANY: Final = 10  # failed tests; of more, the causes are shown first
 MAX_HOTSPOTS: Final = 10
@@ -89,7 +91,7 @@ def sections(
     ]
     is_grouped = len(failed) > MANY and len(verdict.failure_groups) < len(failed)
     return (
-        _findings(verdict),
+        _findings(verdict, warnings=False),
         *((_groups(verdict, links), _hotspots(verdict)) if is_grouped else ()),
         _failures(verdict, failed, links, folded=is_grouped),
         _stacks(failed),
@@ -100,30 +102,23 @@ def sections(
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
         _commands(verdict, links),
         _legs(verdict, links, charts),
-        moved_section(verdict.moved, links, drop=15),
+        _moved(verdict.moved, links),
         machine_section(machines, links),
-        _warnings(verdict),
+        _findings(verdict, warnings=True),
     )
 
 
-def _findings(verdict: Verdict) -> Section:
-    decisive = [finding for finding in verdict.findings if finding.level != "warning"]
-    items = _finding_items(verdict, decisive)
-    return Section("findings", (Bullets(items, "finding"),), size=(len(items), "finding"), drop=1)
-
-
-def _warnings(verdict: Verdict) -> Section:
-    warnings = [finding for finding in verdict.findings if finding.level == "warning"]
-    items = _finding_items(verdict, warnings)
-    title = count_of(len(items), "warning")
-    blocks = (Bullets(items, "warning"),)
-    return Section("warnings", blocks, title, (len(items), "warning"), drop=13, folded=True)
-
-
-def _finding_items(verdict: Verdict, findings: Sequence[Finding]) -> tuple[Item, ...]:
+def _findings(verdict: Verdict, *, warnings: bool) -> Section:
+    """Return the warnings, or the findings that decide the state."""
     reasons = _missing_reasons(verdict)
-    merged = _merge_shards(findings)
-    return tuple(_finding(finding, shards, reasons) for finding, shards in merged)
+    shown = [finding for finding in verdict.findings if (finding.level == "warning") == warnings]
+    merged = _merge_shards(shown)
+    items = tuple(_finding(finding, shards, reasons) for finding, shards in merged)
+    if not warnings:
+        size_ = (len(items), "finding")
+        return Section("findings", (Bullets(items, "finding"),), size=size_, drop=1)
+    title, blocks = count_of(len(items), "warning"), (Bullets(items, "warning"),)
+    return Section("warnings", blocks, title, (len(items), "warning"), drop=13, folded=True)
 
 
 def _merge_shards(findings: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
@@ -482,6 +477,71 @@ def leg_ending(leg: Leg) -> str:
     """Word how a shard ended."""
     is_known = leg.recorded or leg.ending != "unknown"
     return leg.ending.replace("_", " ") if is_known else "no record"
+
+
+def _moved_text(moved: MovedUnits) -> str:
+    """Word the moves: "120 tests moved between 14 shards; slowest shard 3 min 05 s"."""
+    text = f"{count_of(moved.units, 'test')} moved between {count_of(moved.shards, 'shard')}"
+    if moved.makespan_s is None:
+        return text
+    text += f"; slowest shard {duration(moved.makespan_s)}"
+    if moved.static_makespan_s is None:
+        return text
+    return f"{text}, without moves {duration(moved.static_makespan_s)} (predicted)"
+
+
+def _cost_text(moved: MovedUnits) -> str:
+    """Word the costs of claims, and the tests that ran twice."""
+    text = (
+        f"{count_of(moved.requests, 'request')} to the service; shards ran no test for "
+        f"{duration(moved.waited_s)} while they waited for an answer, and for "
+        f"{duration(moved.starts_s)} while further processes started (sums over all shards)"
+    )
+    if not moved.ran_twice:
+        return f"{text}."
+    return (
+        f"{text}. {count_of(moved.ran_twice, 'test')} ran in two shards; the worst result counts."
+    )
+
+
+def _moved(moved: MovedUnits | None, links: Links) -> Section:
+    """Return the sentence and the table; empty if no test moved."""
+    if moved is None or not moved.units:
+        return Section("moved", ())
+    columns = (
+        *(Column("shard"), Column("from others", "right"), Column("to others", "right")),
+        *(Column("wall", "right"), Column("without moves", "right")),
+        *(Column("requests", "right", 3), Column("waited", "right", 2)),
+        Column("process starts", "right", 4),
+    )
+    table = Table(columns, tuple(_moves(leg, links) for leg in moved.legs), "shard")
+    explanation = (
+        "Without moves: the wall time of the shard with the tests that the plan gives it, each as "
+        "long as where it ran, and without waits and further process starts."
+    )
+    blocks = (
+        Paragraph(f"{_moved_text(moved)}."),
+        Details(
+            "Moved tests by shard",
+            (table, Paragraph(_cost_text(moved)), Paragraph(explanation)),
+        ),
+    )
+    return Section("moved", blocks, "Moved tests", (moved.units, "moved test"), drop=15)
+
+
+def _moves(leg: ShardMoves, links: Links) -> Row:
+    return (
+        Link(leg.shard, links.job(leg.shard)),
+        Cell(_moved_units(leg.units_in, leg.in_s), leg.units_in),
+        Cell(_moved_units(leg.units_out, leg.out_s), leg.units_out),
+        *(Cell(duration(value_s), value_s) for value_s in (leg.wall_s, leg.static_s)),
+        Cell(f"{leg.requests:,}", leg.requests),
+        *(Cell(duration(value_s), value_s) for value_s in (leg.waited_s, leg.starts_s)),
+    )
+
+
+def _moved_units(count: int, wall_s: float | None) -> str:
+    return f"{count:,} ({duration(wall_s)})" if count else "0"
 
 
 @dataclass(frozen=True, slots=True)
