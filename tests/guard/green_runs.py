@@ -48,7 +48,7 @@ def test_price():
 
 # Two tests pass when they are tried again, one fails and is quarantined, one keeps its leg waiting.
 SECOND: Final = {
-    "ciguard.toml": "[policy]\nretries = 1\n",
+    "ciguard.toml": "[policy]\nretries = 1\nprobe = false\n",
     "marks.py": """
 import pathlib
 
