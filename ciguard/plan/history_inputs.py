@@ -358,7 +358,7 @@ def read_past(
         rows = no_observations()
         history_json: dict[str, Any] = {"source": None, "runs": 0}
         estimates = estimate_units(rows, len(inventory.units), names, members)
-        inputs = PlanInputs(inventory, estimates, suites, pools, ancestors)
+        inputs = PlanInputs(inventory, estimates, suites, pools)
         setups_s = {}
     else:
         mapping = map_keys(history, inventory)
@@ -387,7 +387,6 @@ def read_past(
                 suites, history, dict(zip(suite_names, once_s.tolist(), strict=False))
             ),
             with_observed_capacity(pools, history),
-            ancestors,
             observe_overheads(history, inventory, mapping.unit_of_key),
             candidate_sets(history, inventory, mapping.unit_of_key),
             past_shards=read_past_shards(history, mapping.unit_of_key, inventory.file_names),

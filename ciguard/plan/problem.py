@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import UnitKey
     from ciguard.plan.estimates import Estimates
-    from ciguard.plan.inventory import Ancestors, Inventory
+    from ciguard.plan.inventory import Inventory
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.packing import Group, GroupKey
 
@@ -289,7 +289,6 @@ class PlanInputs:
         estimates: of the inventory's units.
         suites: with the overheads of their processes.
         pools: the preferred one first.
-        ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty if no unit has a limit.
         past_shards: their simulated and measured memory.
         base_failures: units that failed in the base's newest complete run.
@@ -299,7 +298,6 @@ class PlanInputs:
     estimates: Estimates
     suites: Mapping[str, Suite]
     pools: Mapping[str, Pool]
-    ancestors: Mapping[str, Ancestors]
     overheads: Overheads = NO_OVERHEADS
     candidate_sets: Sequence[CandidateSet] = ()
     limits_s: Sequence[float | None] = ()

@@ -98,7 +98,6 @@ def planned(
             ),
             suites=suites,
             pools=POOLS if pools is None else pools,
-            ancestors=dict.fromkeys(suites, ancestors),
             overheads=overheads,
             candidate_sets=candidate_sets,
             declared=declared,

@@ -160,7 +160,6 @@ def planned(history: History, shards: int = SHARDS) -> Plan:
         estimates=estimate_units(rows, len(UNITS), there.ancestors(names)),
         suites={"": Suite("command", ("run",), variants={"": Variant()})},
         pools={"linux": Pool("ubuntu-latest")},
-        ancestors=names,
         candidate_sets=candidate_sets(history, there, places.unit_of_key),
     )
     options = PlanOptions(time_limits(2700.0, 300.0), {"": "linux"}, shards=shards)
