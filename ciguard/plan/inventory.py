@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from posixpath import dirname
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, UnitKey
@@ -21,12 +21,12 @@ from ciguard.model.plan import excluding_pattern, exclusion_rule
 from ciguard.text import name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
 
     Ancestors = Callable[[str], Sequence[str]]
-    Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
+    GroupName = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
 
 MAX_CODE_POINT: Final = "\U0010ffff"  # sorts after every text with the same beginning
 
@@ -61,39 +61,25 @@ class Inventory:
             return None
         return [name in self.folders for name in self.file_names]
 
-    def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
-        """Return a function from a unit to the names of its groups, nearest first.
+    def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[GroupName]]:
+        """Return a function from a unit to the names of its groups, nearest first."""
 
-        With several suites or variants a name contains these, too.
-        """
-        if len([*group_by_suite_key(self.keys)]) == 1:
-            ancestors = of_suite[self.keys[0].suite]
-            return lambda position: ancestors(self.keys[position].unit)
-
-        def names(position: int) -> Sequence[Hashable]:
+        def names(position: int) -> Sequence[GroupName]:
             suite, variant, unit = self.keys[position]
             return [(suite, variant, name) for name in of_suite[suite](unit)]
 
         return names
 
-    def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[Hashable], list[int]]:
+    def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[GroupName], list[int]]:
         """Return a function from a name of `ancestors` to its units, whose ids begin with it."""
-        suite_key: UnitKey | None = (
-            self.keys[0] if len([*group_by_suite_key(self.keys)]) == 1 else None
-        )
 
-        def members_of(name: Hashable) -> list[int]:
-            group = (
-                suite_key._replace(unit=cast("str", name))
-                if suite_key
-                else UnitKey(*cast("Name", name))
-            )
-            last = group._replace(unit=f"{group.unit}{MAX_CODE_POINT}")
-            ancestors = of_suite[group.suite]
+        def members_of(name: GroupName) -> list[int]:
+            suite, variant, begin = name
+            last = (suite, variant, f"{begin}{MAX_CODE_POINT}")
             return [
                 position
-                for position in range(bisect_left(self.keys, group), bisect_right(self.keys, last))
-                if group.unit in ancestors(self.keys[position].unit)
+                for position in range(bisect_left(self.keys, name), bisect_right(self.keys, last))
+                if begin in of_suite[suite](self.keys[position].unit)
             ]
 
         return members_of

@@ -111,11 +111,6 @@ def test_folder_of_test_files_can_be_the_place_of_units() -> None:
 
 def test_siblings_share_suite_and_variant() -> None:
     of_suite = {"s": ancestors, "t": ancestors}
-    alone = inventory(
-        [InventoryUnit("f::a", "s"), InventoryUnit("f::b", "s")], exclude={}, ordered=True
-    )
-    names = alone.ancestors(of_suite)
-    assert set(names(0)) == set(names(1)) == {"f", ""}
     units = [
         InventoryUnit("f::a", "s"),
         InventoryUnit("f::a", "s", "v"),
