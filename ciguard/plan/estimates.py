@@ -9,7 +9,7 @@ short. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -57,10 +57,9 @@ class Observations:
     Attributes:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
-        begins_process: the unit paid what its process pays once, as imports; None if none did.
-        speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
-        lower_bound_bytes, upper_bound_bytes: bounds of a peak delta without an exact value; None
-            if no unit has any.
+        speed_spread: standard deviation of the logarithm of the legs' speeds.
+        lower_bound_bytes, upper_bound_bytes: bounds of a peak delta without an exact value.
+        begins_process: the unit paid what its process pays once, as imports.
     """
 
     unit: NDArray[np.int32]
@@ -68,14 +67,15 @@ class Observations:
     peak_delta_bytes: Floats
     retained_bytes: Floats
     is_lower_bound: Flags
-    speed_spread: float | None = None
-    lower_bound_bytes: Floats | None = None
-    upper_bound_bytes: Floats | None = None
-    begins_process: Flags | None = None
+    speed_spread: float = SPEED_SPREAD
+    # By default one value that stands for all rows.
+    lower_bound_bytes: Floats = field(default_factory=lambda: np.array(np.nan))
+    upper_bound_bytes: Floats = field(default_factory=lambda: np.array(np.nan))
+    begins_process: Flags = field(default_factory=lambda: np.array(False))
 
     def take(self, rows: Flags) -> Observations:
         """Select rows."""
-        columns = ((field.name, getattr(self, field.name)) for field in fields(self))
+        columns = ((each.name, getattr(self, each.name)) for each in fields(self))
         selected = {name: column[rows] for name, column in columns if np.ndim(column)}
         return replace(self, **selected)
 
@@ -158,9 +158,7 @@ def estimate_units(
         peak_delta_bytes=np.rint(peak_bytes),
         has_history=has_history,
         memory=UnitMemory(*_peak_moments(observations, peak_bytes), np.rint(retained_bytes)),
-        speed_spread=SPEED_SPREAD
-        if observations.speed_spread is None
-        else observations.speed_spread,
+        speed_spread=observations.speed_spread,
     )
 
 
@@ -180,7 +178,7 @@ def split_process_starts(
     """
     once_s = np.zeros(int(suite_of.max(initial=-1)) + 1)
     begins, unit = observations.begins_process, observations.unit
-    if begins is None or not begins.any():
+    if not begins.any():
         return observations, once_s
     known = _usable(observations.wall_s) & ~observations.is_lower_bound
     later = known & ~begins
@@ -207,15 +205,14 @@ def split_process_starts(
 
 def _peak_moments(observations: Observations, peak_bytes: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of the units' own peaks, else of the planned peaks."""
-    peaks, lower = largest_peaks(observations), observations.lower_bound_bytes
-    if lower is not None and observations.upper_bound_bytes is not None:
-        # The upper bound of a short file is often the peak of the file before it.
-        has_both = ~(np.isnan(observations.upper_bound_bytes) | np.isnan(lower))
-        peaks = np.where(has_both, lower, peaks)
+    lower, upper = observations.lower_bound_bytes, observations.upper_bound_bytes
+    # The upper bound of a short file is often the peak of the file before it.
+    has_both = ~(np.isnan(upper) | np.isnan(lower))
+    peaks = np.where(has_both, lower, largest_peaks(observations))
     mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
-    if lower is not None:
+    if not np.isnan(lower).all():
         # With children, samples miss the peak in most runs: the largest is the nearest to it.
         (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), len(peak_bytes))
         mean = np.where(unmeasured, mean, np.fmax(mean, largest))
@@ -227,14 +224,8 @@ def _peak_moments(observations: Observations, peak_bytes: Floats) -> tuple[Float
 
 def largest_peaks(observations: Observations) -> Floats:
     """Return the largest possible peak delta of each row."""
-    if observations.upper_bound_bytes is None:
-        return observations.peak_delta_bytes
-    return upper_or_measured(observations.peak_delta_bytes, observations.upper_bound_bytes)
-
-
-def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:
-    """Return the upper bound of each peak delta, else its exact value."""
-    return np.where(np.isnan(upper_bound_bytes), peak_delta_bytes, upper_bound_bytes)
+    upper = observations.upper_bound_bytes
+    return np.where(np.isnan(upper), observations.peak_delta_bytes, upper)
 
 
 def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]:
@@ -244,15 +235,8 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
     bound, because memory shared with concurrent units differs from run to run, and at least the
     largest lower bound.
     """
-    exact = observations.peak_delta_bytes
-    lower = (
-        exact
-        if observations.lower_bound_bytes is None
-        else np.fmax(exact, observations.lower_bound_bytes)
-    )
+    lower = np.fmax(observations.peak_delta_bytes, observations.lower_bound_bytes)
     (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), count)
-    if observations.lower_bound_bytes is None and observations.upper_bound_bytes is None:
-        return largest, largest
     upper = largest_peaks(observations)
     (smallest,) = _by_unit(_smallest, observations.unit, upper, _usable(upper), count)
     # Without an upper bound, a lower bound below the rules' default counts as unknown.

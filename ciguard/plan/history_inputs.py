@@ -46,9 +46,9 @@ from ciguard.plan.estimates import (
     WINDOW,
     Observations,
     estimate_units,
+    largest_peaks,
     no_observations,
     split_process_starts,
-    upper_or_measured,
 )
 from ciguard.plan.inventory import Inventory, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
@@ -129,10 +129,10 @@ def join_history(history: History, mapping: KeyMapping) -> Observations:
     return _sum_cases_per_run(rows, values.run[row])
 
 
-def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
-    """Return bounds of the peak delta by row; None without any."""
+def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats:
+    """Return bounds of the peak delta by row."""
     if is_unmeasured(column):
-        return None
+        return np.broadcast_to(np.nan, len(row))
     return np.where(divisor > 1, np.nan, column[row])
 
 
@@ -218,18 +218,10 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
         retained_bytes=_sum(rows.retained_bytes[order], begins),
         is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
         speed_spread=rows.speed_spread,
-        lower_bound_bytes=None
-        if rows.lower_bound_bytes is None
-        else np.fmax.reduceat(rows.lower_bound_bytes[order], begins),
-        begins_process=None
-        if rows.begins_process is None
-        else np.logical_or.reduceat(rows.begins_process[order], begins),
+        lower_bound_bytes=np.fmax.reduceat(rows.lower_bound_bytes[order], begins),
+        begins_process=np.logical_or.reduceat(rows.begins_process[order], begins),
         # A unit has an upper bound only if all its cases have one.
-        upper_bound_bytes=None
-        if rows.upper_bound_bytes is None
-        else np.maximum.reduceat(
-            upper_or_measured(rows.peak_delta_bytes, rows.upper_bound_bytes)[order], begins
-        ),
+        upper_bound_bytes=np.maximum.reduceat(largest_peaks(rows)[order], begins),
     )
 
 
@@ -239,11 +231,11 @@ def _sum(column: Floats, begins: Positions) -> Floats:
     return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
 
 
-def _speed_spread(speed: Floats) -> float | None:
+def _speed_spread(speed: Floats) -> float:
     """Return the spread of the legs' speeds, with a prior: few equal legs prove no small spread."""
     logs = np.log(speed[np.isfinite(speed) & (speed > 0)])
     if logs.size < 2:  # noqa: PLR2004
-        return None
+        return SPEED_SPREAD
     squares = float(np.square(logs - logs.mean()).sum())
     variance = (PRIOR_LEGS * SPEED_SPREAD**2 + squares) / (PRIOR_LEGS + logs.size - 1)
     return math.sqrt(variance)
