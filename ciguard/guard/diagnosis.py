@@ -71,11 +71,6 @@ class JobEvidence:
     of_run: tuple[str, ...] = ()
     not_fetched: tuple[Note, ...] = ()
 
-    @property
-    def is_stopped(self) -> bool:
-        """The job was cancelled, or exceeded its limit."""
-        return self.job is not None and self.job.conclusion in ("cancelled", "timed_out")
-
 
 @dataclass(frozen=True, slots=True)
 class LegEnd:
@@ -138,16 +133,10 @@ def _ends_at_checkpoint(record: Record) -> bool:
 
 def _own_reason(record: Record, ending: Ending) -> Note:
     """Return the ending that the leg recorded, with the last output of a process that caused it."""
-    kind: str = ending
-    event_kind = ""
-    if ending in ("setup_failed", "crash"):
-        event_kind = "last_output"
-    elif ending == "unknown":
-        event_kind = "internal_error"
-    outputs = [last_line(event.detail) for event in record.events if event.kind == event_kind]
-    if ending == "unknown" and outputs:
-        kind = "internal_error"
-    return Note(kind, {"output": outputs[-1]} if outputs else {"output": None})
+    kinds = {"setup_failed": "last_output", "crash": "last_output", "unknown": "internal_error"}
+    outputs = [last_line(line.detail) for line in record.events if line.kind == kinds.get(ending)]
+    kind = "internal_error" if ending == "unknown" and outputs else ending
+    return Note(kind, {"output": outputs[-1] if outputs else None})
 
 
 def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
@@ -196,22 +185,10 @@ def memory_trend(record: Record | None) -> Note | None:
     return Note("memory", {**facts, "memory_bytes": memory or None})
 
 
-def _record_evidence(record: Record | None) -> tuple[Note, ...]:
-    """Return the fall of memory, and the last three signals and memory events in order of time."""
-    if record is None:
-        return ()
-    events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
-    events.sort(key=lambda line: line.at_s or 0.0)
-    notes = [
-        Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
-        for line in events[-3:]
-    ]
-    trend = memory_trend(record)
-    return (*([trend] if trend else ()), *notes)
-
-
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:
     """Return the end of a leg with all evidence, unless the leg ended by itself.
+
+    Of its record, the fall of memory and the last three signals and memory events are evidence.
 
     Args:
         end: the end by the record alone; without a problem it is returned unchanged.
@@ -219,10 +196,18 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
     """
     if end.problem is None:
         return end
+    events = [line for line in record.events if line.kind in _MEMORY_EVENTS] if record else []
+    events.sort(key=lambda line: line.at_s or 0.0)
+    notes = (
+        memory_trend(record),
+        *(
+            Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
+            for line in events[-3:]
+        ),
+        failed_allocation(facts.log) if facts is not None else None,
+    )
     culprits = in_flight_units(record) if record is not None else ()
-    own = replace(end, evidence=_record_evidence(record), culprits=culprits)
-    request = failed_allocation(facts.log) if facts is not None else None
-    own = replace(own, evidence=(*own.evidence, *([request] if request else ())))
+    own = replace(end, evidence=tuple(filter(None, notes)), culprits=culprits)
     if end.ending not in ENDED_BY_REQUEST or facts is None:
         return own
     death = diagnose(facts, record)
@@ -267,12 +252,8 @@ def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
         return _diagnosis("never_started", kind="no_job", facts={"name": facts.name})
     job_evidence = job_line(job, facts.limit_s)
     if job.status == "completed" and job.conclusion not in CONCLUSIONS:
-        return _diagnosis(
-            "unknown",
-            job_evidence,
-            kind="conclusion_unknown",
-            facts={"conclusion": f"{job.conclusion}"},
-        )
+        conclusion = {"conclusion": f"{job.conclusion}"}
+        return _diagnosis("unknown", job_evidence, kind="conclusion_unknown", facts=conclusion)
     for rule in (_logged, _never_started, _cancelled, _setup_failed, _killed):
         end = rule(facts, job, record)
         if end is not None:
@@ -363,8 +344,7 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | N
 
 def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     """Rule of exit codes of a kill, which need samples of falling memory as second witness."""
-    code = exit_code(facts.annotations or (), facts.log)
-    trend = memory_trend(record)
+    code, trend = exit_code(facts.annotations or (), facts.log), memory_trend(record)
     if code is None or code[0] not in KILLED_CODES or not trend or job.conclusion != "failure":
         return None
     return _diagnosis("out_of_memory", code[1], trend)
@@ -386,9 +366,7 @@ def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | 
     if refused is not None:
         name, evidence = refused
         names = {"name": name, "valid_name": valid_artifact_name(name)}
-        return LegEnd(
-            "unknown", cause=Note("artifact_name", names), evidence=(evidence, job_evidence)
-        )
+        return _diagnosis("unknown", evidence, job_evidence, kind="artifact_name", facts=names)
     code = exit_code(facts.annotations or (), facts.log)
     failed = [
         Note("step", {"name": step.name, "conclusion": step.conclusion})

@@ -36,13 +36,11 @@ from ciguard.text import last_line, unit_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
 
     from ciguard.guard.diagnosis import JobEvidence
     from ciguard.model import (
         Ending,
         EventLine,
-        Outcome,
         Plan,
         ProcessEndLine,
         ProcessLine,
@@ -106,7 +104,8 @@ def read_leg(
         end = LegEnd("unknown" if facts is None else "completed")
     else:
         end = LegEnd("unknown", Note("no_record"))
-    if record is not None and facts is not None and facts.is_stopped:
+    job = facts.job if facts is not None else None
+    if record is not None and facts and job and job.conclusion in ("cancelled", "timed_out"):
         # A result file is complete at any time: only the job shows that it was stopped.
         is_ended = not is_from_result_files(record) or end.problem is not None
         end = end if is_ended else LegEnd("unknown", diagnose(facts, record).cause)
@@ -180,15 +179,13 @@ def _row(
         memory_bytes=header.runner.memory_bytes if header is not None else None,
         seeds={event.process or 0: event.detail for event in events if event.kind == "seed"},
         after_tests=time_after_tests(record) if record is not None else None,
-        started_at=_started_at(record),
+        started_at=None if record is None or _is_resumed(record) else record.started_at,
     )
 
 
-def _started_at(record: Record | None) -> datetime | None:
-    """Return the start of a leg; None for a resumed leg, whose times count from the first leg."""
-    if record is None or any(event.kind == "resumed" for event in record.events):
-        return None
-    return record.started_at
+def _is_resumed(record: Record) -> bool:
+    """Return whether a leg resumed an earlier one: its times and files are of both."""
+    return any(event.kind == "resumed" for event in record.events)
 
 
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
@@ -246,8 +243,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
         explained = bool(lost or unplanned_settings(record.events, plan.suites))
         yield from _counts_and_results(leg, record, is_explained=explained)
         yield from _contradictory(leg, record, plan.policy.max_tries)
-    in_parts = any(event.kind == "resumed" for event in record.events)
-    if record.copies and not in_parts:
+    if record.copies and not _is_resumed(record):
         yield Finding("duplicate_record", shard, facts={"sources": record.copies})
     if metrics := [event.detail for event in record.events if event.kind == "unreadable_metric"]:
         facts = {"first": metrics[0], "more": len(metrics) - 1 or None}
@@ -262,10 +258,9 @@ def cached_results(
     for leg in legs:
         job = jobs[leg.shard.key].job if leg.shard.key in jobs else None
         start = leg.row.started_at or (job.started_at if job is not None else None)
-        events = leg.record.events if leg.record is not None else ()
-        if start is None or any(event.kind == "resumed" for event in events):
-            continue  # a leg that resumed an earlier one has files of both
-        first_s = start.timestamp() - CLOCK_S
+        if start is None or leg.record is None or _is_resumed(leg.record):
+            continue
+        first_s, events = start.timestamp() - CLOCK_S, leg.record.events
         files = [line.detail for line in events if line.facts.get("latest_s", first_s) < first_s]
         if files:
             level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
@@ -281,14 +276,6 @@ def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Find
         by_kind["no_reason_recorded" if event is None else event.kind].append(key)
     for kind, units in sorted(by_kind.items()):
         yield Finding(kind, leg.shard.key, tuple(units))
-
-
-def _count_bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
-    return sum(count for outcome, count in counts.items() if outcome in BAD_OUTCOMES)
-
-
-def _count_ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
-    return sum(count for outcome, count in counts.items() if outcome != "skipped")
 
 
 def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Finding]:
@@ -314,15 +301,13 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
     filed = any(event.kind == FILE for event in record.events)
     counted, found = sum(end.counts.values()), sum(leg.row.counts.values())
     has_counts = bool(end.counts or record.processes)  # true for records of `ciguard run`
+    counts = (Counter(end.counts), Counter(leg.row.counts))
+    bad = [sum(of_both[word] for word in BAD_OUTCOMES) for of_both in counts]
+    ran = [of_both.total() - of_both["skipped"] for of_both in counts]
     pairs = (
         ("result", counted, found, has_counts and counted < found and not filed),
-        ("bad result", _count_bad(end.counts), _count_bad(leg.row.counts), False),
-        (
-            "executed test",
-            0 if filed else _count_ran(end.counts),
-            _count_ran(leg.row.counts),
-            False,
-        ),
+        ("bad result", bad[0], bad[1], False),
+        ("executed test", 0 if filed else ran[0], ran[1], False),
     )
     for noun, counted, found, is_short in pairs:
         if counted > found or is_short:
