@@ -26,7 +26,7 @@ from ciguard.github.contents import file_at, folder_at
 from ciguard.github.models import Artifact, RunJob, WorkflowRun
 from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached
 from ciguard.github.run_client import RunClient, as_job, completed_runs
-from ciguard.sources.artifacts import download
+from ciguard.sources.artifacts import RunArtifacts
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -326,21 +326,17 @@ class _Reader:
         small = [item for item in artifacts if item.size_in_bytes <= MAX_ARTIFACT_BYTES]
         total, files, is_complete = 0, 0, len(small[:MAX_ARTIFACTS]) == len(artifacts)
         for artifact in small[:MAX_ARTIFACTS]:
-            for count, problem in self.cases(artifact):
+            for count, problem in self.cases(run.id, artifact):
                 total, files = total + count, files + 1
                 is_complete = is_complete and not problem
         return (total if files and (total or is_complete) else None,)
 
-    def cases(self, artifact: Artifact) -> Iterator[tuple[int, str]]:
+    def cases(self, run_id: int, artifact: Artifact) -> Iterator[tuple[int, str]]:
         """Yield the number of cases of each result file of an artifact, and its problem or ""."""
         budget = UnpackBudget()
         try:
-            files = download(
-                self.github,
-                self.repository,
-                artifact,
-                _RESULT_LIMITS,
-                lambda name: _RESULT_FILE.search(name) is not None,
+            files = RunArtifacts(self.github, self.repository, run_id).files(
+                artifact, _RESULT_LIMITS, lambda name: _RESULT_FILE.search(name) is not None
             )
         except InputError as error:
             yield 0, error.what

@@ -109,9 +109,7 @@ class RunArtifacts:
             artifact.name: RunArtifact(artifact.name, artifact.size_in_bytes)
             for artifact in sorted(self._listed, key=lambda artifact: artifact.id)
             if not artifact.name.startswith(OURS)
-            and self._includes(
-                attempt_at(jobs, artifact.created_at) if artifact.created_at else None
-            )
+            and self._includes(_uploading_attempt(jobs, artifact))
         }
         return tuple(newest[name] for name in sorted(newest))
 
@@ -128,20 +126,15 @@ class RunArtifacts:
             (artifact for artifact in self._all if artifact.name.startswith(RECORD)),
             key=lambda artifact: (artifact.name, artifact.id),
         )
-        # Two artifacts of one name may be of two jobs, whose files must not share a folder.
-        names = _distinct_names(artifacts)
-        collector = _FileCollector(
-            names, lambda _, file: is_record_file(file), self.max_file_bytes, logs
-        )
-        problems = self._fetch(artifacts, names, collector.add_archive)
+        collector = self._collect(artifacts, lambda _, file: is_record_file(file), logs)
+        names = collector.names
         records = records_of_files(
             [(f"{names[position]}/{file}", content) for position, file, content in collector.files]
         )
         if logs is not None:
             records = logs.add_metrics(records)
         missing = "" if artifacts else f"run {self.run_id} has no records among its artifacts"
-        problems = sorted([*problems, *collector.problems])
-        return ReadInputs(records, missing=missing, problems=tuple(problems))
+        return ReadInputs(records, missing=missing, problems=tuple(sorted(collector.problems)))
 
     def result_files(self, patterns: Sequence[Pattern]) -> ReadInputs:
         """Read result files; the first folder of a file's path is the name of its artifact.
@@ -166,19 +159,15 @@ class RunArtifacts:
             raise InputError(what, where=f"run {self.run_id}", fix=fix)
         attempts = self._attempts(matching)
         artifacts = [artifact for artifact in matching if artifact.id in attempts]
-        names = _distinct_names(artifacts)
 
         def match(position: int, file: str) -> Location | None:
             path = f"{artifacts[position].name}/{file}"
             return next((found for pattern in patterns if (found := pattern.match(path))), None)
 
-        collector = _FileCollector(
-            names, lambda position, file: match(position, file) is not None, self.max_file_bytes
-        )
-        problems = self._fetch(artifacts, names, collector.add_archive)
+        collector = self._collect(artifacts, lambda at, file: match(at, file) is not None)
         results = tuple(
             ResultFile(
-                f"{names[position]}/{file}",
+                f"{collector.names[position]}/{file}",
                 content,
                 **location,
                 attempt=attempts[artifacts[position].id],
@@ -186,13 +175,13 @@ class RunArtifacts:
             for position, file, content in sorted(collector.files)
             if (location := match(position, file))
         )
-        problems = sorted([*problems, *collector.problems])
         missing = ""
-        if not results and not problems:
+        if not results and not collector.problems:
             where = f"{count_of(len(artifacts), 'artifact')} of run {self.run_id}"
             other = f"; {one_line(collector.other_file)} is there" if collector.other_file else ""
             missing = f"--results: no file in {where} is called {named:.200}{other}"
-        return ReadInputs(results=results, missing=missing, problems=tuple(problems))
+        problems = tuple(sorted(collector.problems))
+        return ReadInputs(results=results, missing=missing, problems=problems)
 
     def _no_artifact(self, named: str) -> str:
         """Return the message for patterns that match no artifact, with the existing names."""
@@ -211,9 +200,7 @@ class RunArtifacts:
         oldest = oldest_counting_attempt(job for job in jobs if self._includes(job.run_attempt))
         newest: dict[tuple[str, int | None], int] = {}
         for artifact in sorted(artifacts, key=lambda artifact: artifact.id):
-            attempt = (
-                attempt_at(jobs, artifact.created_at) if artifact.created_at is not None else None
-            )
+            attempt = _uploading_attempt(jobs, artifact)
             if self._includes(attempt) and (attempt is None or attempt >= oldest):
                 newest[artifact.name, attempt] = artifact.id
         return {identity: attempt for (_, attempt), identity in newest.items()}
@@ -261,19 +248,8 @@ class RunArtifacts:
     def _file(self, artifact: Artifact, file: str, fix: str, limits: ArchiveLimits) -> bytes:
         """Read one file of an artifact."""
         where = f"run {self.run_id}"
-        copy = self._copy(artifact)
-
-        def is_wanted(name: str) -> bool:
-            return name == file
-
         try:
-            if copy is not None:
-                files = list(members(copy, artifact.name, limits, is_wanted=is_wanted))
-            else:
-                keep = self.keep
-                files = download(
-                    self.github, self.repository, artifact, limits, is_wanted, keep=keep
-                )
+            files = self.files(artifact, limits, lambda name: name == file)
         except GitHubError as error:
             what, status = f"{artifact.name}: {_reason(error)}", error.status
             raise GitHubError(
@@ -283,28 +259,56 @@ class RunArtifacts:
             raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
         return files[0][1]
 
-    def _copy(self, artifact: Artifact) -> IO[bytes] | None:
-        if self.stored is None or not artifact.expired:
-            return None
-        return self.stored(artifact)
-
-    def _fetch(
+    def _collect(
         self,
         artifacts: Sequence[Artifact],
-        names: Sequence[str],
-        on_archive: Callable[[int, IO[bytes]], None],
-    ) -> list[str]:
-        """Pass each archive to `on_archive`; return the archives that are not there, and why."""
-        problems = []
+        is_wanted: Callable[[int, str], bool],
+        logs: ProcessLogs | None = None,
+    ) -> _FileCollector:
+        """Read the wanted files of archives, by the position of the archive and the file's name."""
+        # Two artifacts of one name may be of two jobs, whose files must not share a folder.
+        counts = Counter(artifact.name for artifact in artifacts)
+        names = [
+            artifact.name if counts[artifact.name] == 1 else f"{artifact.name}.{artifact.id}"
+            for artifact in artifacts
+        ]
+        collector = _FileCollector(names, is_wanted, self.max_file_bytes, logs)
+        errors = self._fetch(artifacts, collector.add_archive)
+        collector.problems += [f"{names[at]}: {_reason(error)}" for at, error in errors.items()]
+        return collector
+
+    def files(
+        self, artifact: Artifact, limits: ArchiveLimits, is_wanted: Callable[[str], bool]
+    ) -> list[tuple[str, bytes]]:
+        """Download the wanted files of one artifact; return names and contents.
+
+        Raises:
+            GitHubError: the archive cannot be downloaded.
+            InputError: the archive is malformed.
+        """
+        files: list[tuple[str, bytes]] = []
+
+        def on_archive(_: int, stream: IO[bytes]) -> None:
+            files.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
+
+        for error in self._fetch([artifact], on_archive).values():
+            raise error
+        return files
+
+    def _fetch(
+        self, artifacts: Sequence[Artifact], on_archive: Callable[[int, IO[bytes]], None]
+    ) -> dict[int, GitHubError]:
+        """Pass each archive to `on_archive`; return by position why the others are not there."""
+        errors: dict[int, GitHubError] = {}
+        available = []
         for position, artifact in enumerate(artifacts):
-            copy = self._copy(artifact)
+            copy = self.stored(artifact) if self.stored is not None and artifact.expired else None
             if copy is not None:
                 on_archive(position, copy)
             elif artifact.expired:
-                problems.append(f"{names[position]}: {EXPIRED}")
-        available = [
-            position for position, artifact in enumerate(artifacts) if not artifact.expired
-        ]
+                errors[position] = GitHubError(EXPIRED, status=HTTPStatus.GONE)
+            else:
+                available.append(position)
         base = f"/repos/{self.repository}/actions/artifacts"
         paths = [(f"{base}/{artifacts[i].id}/zip", _digest(artifacts[i])) for i in available]
 
@@ -315,59 +319,14 @@ class RunArtifacts:
                 stream.seek(0)
             on_archive(position, stream)
 
-        errors = self.github.download_all(
-            paths,
-            on_download,
-            max_bytes=MAX_ARCHIVE_BYTES,
-            budget=Budget(MAX_BYTES),
+        refused = self.github.download_all(
+            paths, on_download, max_bytes=MAX_ARCHIVE_BYTES, budget=Budget(MAX_BYTES)
         )
-        for index, error in sorted(errors.items()):
-            problems.append(f"{names[available[index]]}: {_reason(error)}")
-        return problems
+        return errors | {available[index]: error for index, error in refused.items()}
 
 
 def _reason(error: GitHubError) -> str:
     return EXPIRED if error.status == HTTPStatus.GONE else error.what
-
-
-def download(
-    github: GitHub,
-    repository: str,
-    artifact: Artifact,
-    limits: ArchiveLimits,
-    is_wanted: Callable[[str], bool],
-    *,
-    keep: Callable[[Artifact, IO[bytes]], None] | None = None,
-) -> list[tuple[str, bytes]]:
-    """Download the wanted files of one artifact; return names and contents.
-
-    Args:
-        keep: receives the archive before it is read.
-
-    Raises:
-        GitHubError: the archive cannot be downloaded.
-        InputError: the archive is malformed.
-    """
-    files: list[tuple[str, bytes]] = []
-
-    def on_archive(_: int, stream: IO[bytes]) -> None:
-        if keep is not None:
-            keep(artifact, stream)
-            stream.seek(0)
-        files.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
-
-    if artifact.expired:
-        raise GitHubError(EXPIRED, status=HTTPStatus.GONE)
-    path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
-    errors = github.download_all(
-        [(path, _digest(artifact))],
-        on_archive,
-        max_bytes=MAX_ARCHIVE_BYTES,
-        budget=Budget(MAX_ARCHIVE_BYTES),
-    )
-    for error in errors.values():
-        raise error
-    return files
 
 
 @dataclass(slots=True)
@@ -414,15 +373,6 @@ class _FileCollector:
         self.files += [(position, name, content) for name, content in files]
 
 
-def _distinct_names(artifacts: Sequence[Artifact]) -> list[str]:
-    """Return the names, each with its id if several artifacts have the name."""
-    counts = Counter(artifact.name for artifact in artifacts)
-    return [
-        artifact.name if counts[artifact.name] == 1 else f"{artifact.name}.{artifact.id}"
-        for artifact in artifacts
-    ]
-
-
 def is_record_file(name: str) -> bool:
     """Return whether a file of an artifact is a record, or a result file of a record."""
     return name.endswith(".jsonl") or result_file_location(name) is not None
@@ -435,6 +385,10 @@ def records_of_files(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
     for name, content in files:
         (lines if name.endswith(".jsonl") else results).append((name, content))
     return read_records(lines, results)
+
+
+def _uploading_attempt(jobs: Sequence[Job], artifact: Artifact) -> int | None:
+    return attempt_at(jobs, artifact.created_at) if artifact.created_at is not None else None
 
 
 def _digest(artifact: Artifact) -> str:

@@ -13,7 +13,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.github.client import PAGE_SIZE, GitHub
 from ciguard.github.models import Artifact, UploadingRun
-from ciguard.sources.artifacts import download
+from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
@@ -81,9 +81,8 @@ def load_previous_run(github: GitHub, run: ActionsRun, subject_run_id: int) -> P
     if not earlier:
         return None
     run_id, _, newest = max(earlier, key=lambda item: item[:2])
-    files = download(
-        github, run.repository, newest, VALUES_LIMITS, lambda name: name.endswith(".jsonl")
-    )
+    artifacts = RunArtifacts(github, run.repository, run_id)
+    files = artifacts.files(newest, VALUES_LIMITS, lambda name: name.endswith(".jsonl"))
     return PreviousRun(
         run_id, read_records((f"{newest.name}/{name}", content) for name, content in files)
     )
