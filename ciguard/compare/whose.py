@@ -62,7 +62,9 @@ WORDS: Final[Mapping[Why, Words]] = {
     "rate": Words(f"{_RATE}, {_HERE} (likelihood ratio {{ratio:,}})", "fix"),
     "between": Words(f"{_RATE}, {_HERE}: neither alike nor far apart", "re-run"),
     "new": Words("in no run of {base}, so probably added here", "fix the test or the code"),
-    "after": Words("passes alone, fails after {after}[; {past}]", "reset what the other test changes"),
+    "after": Words(
+        "passes alone, fails after {after}[; {past}]", "reset what the other test changes"
+    ),
     "order": Words(
         "passes alone, fails after the tests before it[; {past}]", "reproduce with its shard"
     ),
