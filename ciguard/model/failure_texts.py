@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ciguard.model import Ending
 
@@ -134,12 +134,6 @@ def memory_failure(output: str) -> str:
     """
     match = _FATAL_MEMORY.search(output)
     return "" if match is None else output[match.start() :].splitlines()[0]
-
-
-def patterns() -> Iterator[re.Pattern[str]]:
-    """Yield every pattern of the table."""
-    yield from (pattern for _, pattern in _MESSAGES)
-    yield from (_FATAL_MEMORY, _PREFIX)
 
 
 def _ending_of_type(kind: str) -> Ending | None:
