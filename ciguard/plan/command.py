@@ -222,10 +222,10 @@ def command(
     )
     _write(result, output, folder)
     if static is not None:
-        _write_static(invocation.folder, (static, workflow), result, bounds.job_minutes)
+        _write_static(invocation.folder, (static, workflow), result)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
-        _write_outputs(result, bounds.job_minutes, attempt, outputs, invocation.environ)
+        _write_outputs(result, attempt, outputs, invocation.environ)
     shows_plan = explained is None and output != "-"
     if github or not (shows_plan and format_ == "text"):  # the text contains the warnings
         _warn(result, github=github)
@@ -428,12 +428,10 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
         local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"), used)))
 
 
-def _write_static(
-    folder: Path, workflow: tuple[str, str], result: PlanResult, minutes: int
-) -> None:
+def _write_static(folder: Path, workflow: tuple[str, str], result: PlanResult) -> None:
     """Write the plan into the repository: its matrix into the workflow (path, text)."""
     path, text = workflow
-    filled = fill_matrix(text, matrix(result.plan, minutes), path)
+    filled = fill_matrix(text, matrix(result.plan), path)
     _write(result, None, str(folder / STATIC_FOLDER))
     local.write(folder / path, filled.encode("utf-8"))
 
@@ -480,10 +478,10 @@ def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None
 
 
 def _write_outputs(
-    result: PlanResult, job_minutes: int, run_attempt: int, outputs: str, environ: Mapping[str, str]
+    result: PlanResult, run_attempt: int, outputs: str, environ: Mapping[str, str]
 ) -> None:
     values = {
-        "matrix": as_output(matrix(result.plan, job_minutes)),
+        "matrix": as_output(matrix(result.plan)),
         "plan_id": result.plan.id,
         "shards": str(len(result.plan.shards)),
         "plan_artifact": artifact_name(result.plan.id, run_attempt),

@@ -54,15 +54,12 @@ EXCLUDED: Final = frozenset(
 )
 
 
-def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
+def matrix(plan: Plan) -> dict[str, Any]:
     """Return the matrix with an entry for each shard, as in templates/workflow.yml.j2; never empty.
 
     In a plan for a job's matrix an entry has the values of its combination, so that
-    `${{ matrix.os }}` still works, and the shard as `ciguard`.
-
-    Args:
-        job_minutes: limit of the whole job; that of the step is lower, because a job at its limit
-            is reported as cancelled and uploads nothing.
+    `${{ matrix.os }}` still works, and the shard as `ciguard`. The limit of a step is lower than
+    that of its job, because a job at its limit is reported as cancelled and uploads nothing.
     """
     combinations = [plan.combination(shard) for shard in plan.shards]
     if any(combination is not None for combination in combinations):
@@ -73,7 +70,7 @@ def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
             {
                 "shard": shard.key,
                 "runs_on": plan.pools[shard.pool].runs_on,
-                "timeout_minutes": job_minutes,
+                "timeout_minutes": plan.job_minutes,
                 "step_timeout_minutes": shard.timeout_minutes,
                 "name": plan.job_name(shard),
             }

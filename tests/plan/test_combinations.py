@@ -36,7 +36,7 @@ def planned(
         cwd=folder,
         stdin=units,
     )
-    entries = matrix(plan_file.decode(done.stdout.encode(), "stdout"), 60)["include"]
+    entries = matrix(plan_file.decode(done.stdout.encode(), "stdout"))["include"]
     return plan_of(done.stdout), entries
 
 

@@ -10,7 +10,7 @@ from ciguard.plan.outputs import as_output, matrix
 
 def test_matrix_has_the_entries_that_the_workflow_reads() -> None:
     plan = planned({"a": 1.0, "b": 2.0}, shards=2).plan
-    assert json.loads(as_output(matrix(plan, 50))) == {
+    assert json.loads(as_output(matrix(plan))) == {
         "include": [
             {
                 "shard": key,
@@ -26,7 +26,7 @@ def test_matrix_has_the_entries_that_the_workflow_reads() -> None:
 
 def test_runs_on_is_any_json_and_the_output_one_line() -> None:
     plan = planned({"a": 1.0}, shards=1, pool_of={"": "large"}).plan
-    text = as_output(matrix(plan, 50))
+    text = as_output(matrix(plan))
     assert json.loads(text)["include"][0]["runs_on"] == ["self-hosted", "large"]
     assert "\n" not in text
 
@@ -39,5 +39,5 @@ def test_job_name_has_suite_and_pool_if_there_are_several() -> None:
         pool_of={"unit": "linux", "slow": "large"},
         shards=2,
     ).plan
-    names = [entry["name"] for entry in matrix(plan, 50)["include"]]
+    names = [entry["name"] for entry in matrix(plan)["include"]]
     assert names == ["tests (01, slow, large)", "tests (02, unit, linux)"]
