@@ -27,7 +27,6 @@ from ciguard.plan.risk import (
     overrun_probability,
 )
 from ciguard.plan.shard_memory import NO_PAST_SHARDS, PastShards
-from ciguard.plan.time_limits import TimeLimits, is_enforced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.packing import Group, GroupKey
+    from ciguard.plan.time_limits import TimeLimits
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less
@@ -164,8 +164,11 @@ class PackingProblem:
 
     @cached_property
     def enforces_deadline(self) -> bool:
-        """Return whether the shards must keep the deadline."""
-        return is_enforced(sum(map(len, self._long_blocks)), len(self.positions))
+        """Return whether shards must keep the deadline: not if more than half of the units cannot.
+
+        Such a limit is wrong, and hundreds of stopped shards of one unit each would not help.
+        """
+        return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
 
     @cached_property
     def longest_feasible_s(self) -> float:

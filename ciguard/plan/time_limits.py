@@ -48,17 +48,6 @@ def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
     return TimeLimits(step, job, deadline_within(limit_s))
 
 
-def is_enforced(infeasible: int, units: int) -> bool:
-    """Return whether shards must keep the deadline: not if more than half of the units cannot.
-
-    Such a limit is wrong, and hundreds of stopped shards of one unit each would not help.
-
-    Args:
-        infeasible: number of units that exceed the deadline alone, of `units`.
-    """
-    return 2 * infeasible <= units
-
-
 @dataclass(frozen=True, slots=True)
 class TimeoutRule:
     """Limits of a suite's units: `max_s` for all, `ratio` x the longest past time of a unit."""

@@ -79,6 +79,12 @@ def test_target_decides_if_most_units_are_infeasible() -> None:
     assert all(shard.predicted.wall_s <= 3.2 for shard in plan.shards[30:])
 
 
+@pytest.mark.parametrize(("infeasible", "shards"), [(5, 6), (6, 1)])
+def test_deadline_that_most_units_exceed_is_not_enforced(infeasible: int, shards: int) -> None:
+    units = {f"t{n}": 5.0 if n < infeasible else 0.1 for n in range(10)}
+    assert len(planned(units, limit_s=4.0, target_wall_s=100.0, risk=0.05).plan.shards) == shards
+
+
 def test_infeasible_unit_is_not_isolated_if_other_shards_are_longer() -> None:
     plan = planned({"endless": 3000.0, **MANY}, shards=2).plan
     assert [round(shard.predicted.wall_s) for shard in plan.shards] == [16500, 16500]

@@ -16,7 +16,7 @@ from ciguard.plan.risk import (
     over_budget,
     overrun_probability,
 )
-from ciguard.plan.time_limits import TimeLimits, is_enforced, time_limits
+from ciguard.plan.time_limits import TimeLimits, time_limits
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 
@@ -138,13 +138,3 @@ def test_unit_is_too_large_if_a_fresh_process_exceeds_the_budget(
     units = (PlannedUnit("a", peak_delta_bytes=100), PlannedUnit("never measured"))
     shard = Shard("01", "linux", units, Prediction(0, 0), budget_bytes=budget)
     assert list(over_budget(shard, {"": suite(0.0, base)})) == expected
-
-
-@pytest.mark.parametrize(
-    ("infeasible", "units", "expected"),
-    [(0, 9, True), (5, 10, True), (6, 10, False), (1, 1, False)],
-)
-def test_deadline_that_most_units_exceed_is_not_enforced(
-    infeasible: int, units: int, *, expected: bool
-) -> None:
-    assert is_enforced(infeasible, units) is expected
