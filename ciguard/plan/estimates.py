@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
     AncestorsOf = Callable[[int], Sequence[Hashable]]
-    MembersOf = Callable[[Hashable], Iterable[int]]
+    MembersOf = Callable[[Any], Iterable[int]]  # of a name of `AncestorsOf`
 
 WINDOW: Final = 8  # newest values of a unit that an estimate uses
 # Weight of a value relative to the next newer one: the last two have 3/4 of the weight. On real
