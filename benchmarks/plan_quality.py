@@ -318,7 +318,7 @@ def files_split(counts: Sequence[int]) -> list[Realised]:
             alone_s = makespan_s(packed(walls_s, count), walls_s)
             for name, groups in ((OURS, complete), ("never split", never)):
                 made = pack_balanced(groups, [Preassigned()] * count, costs)
-                ratio = made.makespan_s / alone_s
+                ratio = makespan_s(made.shards, walls_s) / alone_s
                 found.append(Realised(trial.suite, trial.name, count, name, ratio))
                 if name == OURS:
                     held = sum(len({files[unit] for unit in shard}) for shard in made.shards)

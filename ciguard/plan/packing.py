@@ -154,17 +154,6 @@ class Packing:
         )
 
     @property
-    def loads_s(self) -> list[float]:
-        return [
-            before.load_s + math.fsum([group.wall_s for group in groups])
-            for before, groups in zip(self.preassigned, self.groups_by_shard, strict=True)
-        ]
-
-    @property
-    def makespan_s(self) -> float:
-        return max(self.loads_s, default=0.0)
-
-    @property
     def split_groups(self) -> tuple[int, ...]:
         """Return the first units of the groups with parts in several shards, ascending."""
         shards_of_group: dict[int, set[int]] = {}
