@@ -110,7 +110,12 @@ def estimated(runs: Runs, later: int) -> Estimates:
         retained_bytes=runs.retained_bytes[unit, run],
         is_lower_bound=np.zeros(len(unit), np.bool_),
     )
-    return estimate_units(known, len(runs.ids), lambda unit: pytest.ancestors(runs.ids[unit]))
+    names = [pytest.ancestors(one) for one in runs.ids]
+
+    def members(name: str) -> list[int]:
+        return [unit for unit, groups in enumerate(names) if name in groups]
+
+    return estimate_units(known, len(names), names.__getitem__, members)
 
 
 @dataclass(frozen=True, slots=True)

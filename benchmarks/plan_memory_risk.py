@@ -132,7 +132,7 @@ def draw(
         *(unit.astype(np.int32), nothing, peaks, retained, np.zeros(len(rows), np.bool_)),
         lower_bound_bytes=lower,
     )
-    found = estimate_units(seen, len(names), lambda _: ["all"])
+    found = estimate_units(seen, len(names), lambda _: ["all"], lambda _: range(len(names)))
     learned = correction(known)
     base_bytes = int(median(run.base_bytes for run in known))
     shards = np.array_split(random.permutation(len(names)), count)

@@ -165,7 +165,8 @@ def estimated(trial: Trial) -> Estimates:
     found = inventory([InventoryUnit(unit) for unit in ids], exclude={}, ordered=False)
     past = history(trial.known, trial.least)
     rows = join_history(past, map_keys(past, found))
-    return estimate_units(rows, len(ids), found.ancestors({"": ancestors_of(ids)}))
+    groups = {"": ancestors_of(ids)}
+    return estimate_units(rows, len(ids), found.ancestors(groups), found.members(groups))
 
 
 def packed(walls_s: Sequence[float], count: int) -> Shards:

@@ -8,7 +8,6 @@ short. Pure.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -108,7 +107,7 @@ def no_observations() -> Observations:
 
 
 def estimate_units(
-    observations: Observations, count: int, ancestors: AncestorsOf, members: MembersOf | None = None
+    observations: Observations, count: int, ancestors: AncestorsOf, members: MembersOf
 ) -> Estimates:
     """Estimate every unit.
 
@@ -116,7 +115,7 @@ def estimate_units(
         count: number of units in the inventory.
         ancestors: names of the groups of a unit, nearest first; the last group contains all units
             (of its suite and variant).
-        members: units of a group by name; None computes them from the ancestors of all units.
+        members: returns the units of a group.
 
     Returns:
         For a unit with completed values their weighted mean, else the mean of its nearest measured
@@ -142,7 +141,7 @@ def estimate_units(
             mean_s.copy(),
             peak_bytes.copy(),
             ancestors,
-            members or _index_by_ancestor(ancestors, count),
+            members,
         )
         mean_s[unmeasured] = sibling_s
         variance_s2[unmeasured] = np.square(NEW_SPREAD_RATIO * mean_s[unmeasured])
@@ -243,15 +242,6 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
     planned: Floats = np.fmax(largest, smallest)
     planned[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
     return largest, planned
-
-
-def _index_by_ancestor(ancestors: AncestorsOf, count: int) -> MembersOf:
-    """Return a function from the name of a group to its units, by the ancestors of all units."""
-    members: dict[Hashable, list[int]] = defaultdict(list)
-    for unit in range(count):
-        for name in ancestors(unit):
-            members[name].append(unit)
-    return members.__getitem__
 
 
 def _usable(column: Floats) -> Flags:

@@ -53,7 +53,7 @@ def declared(size: str, units: int = 2) -> DeclaredNeeds:
 
 
 def estimated(observations: Observations) -> Estimates:
-    found = estimate_units(observations, 2, lambda _: ["file", "all"])
+    found = estimate_units(observations, 2, lambda _: ["file", "all"], lambda _: range(2))
     return with_declared_peaks(found, observations, declared("100MiB"))
 
 

@@ -43,7 +43,12 @@ def past(*rows: Row) -> Observations:
 def of(
     rows: Observations, count: int = 1, ancestors: dict[int, list[str]] | None = None
 ) -> Estimates:
-    return estimate_units(rows, count, lambda unit: (ancestors or {}).get(unit, ["all"]))
+    names = [(ancestors or {}).get(unit, ["all"]) for unit in range(count)]
+
+    def members(name: str) -> list[int]:
+        return [unit for unit in range(count) if name in names[unit]]
+
+    return estimate_units(rows, count, names.__getitem__, members)
 
 
 def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: int) -> Estimates:
@@ -324,7 +329,8 @@ def starts(*rows: tuple[int, float, bool]) -> Observations:
 
 def estimated_starts(observations: Observations, units: int) -> tuple[list[float], list[float]]:
     own, once_s = split_process_starts(observations, np.zeros(units, np.int64))
-    return estimate_units(own, units, lambda _: ["all"]).wall_s.tolist(), once_s.tolist()
+    found = estimate_units(own, units, lambda _: ["all"], lambda _: range(units))
+    return found.wall_s.tolist(), once_s.tolist()
 
 
 def test_what_a_process_pays_once_is_no_time_of_its_first_unit() -> None:

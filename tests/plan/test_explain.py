@@ -42,7 +42,7 @@ def explain_unit(observations: Observations, unit: str, **basis: Any) -> str:
     names = there.ancestors({"": ancestors})
     found = PlanInputs(
         inventory=there,
-        estimates=estimate_units(observations, len(UNITS), names),
+        estimates=estimate_units(observations, len(UNITS), names, there.members({"": ancestors})),
         suites={"": suite(base_bytes=100 * MIB)},
         pools={"linux": POOLS["linux"]},
         limits_s=(60.0,) * len(UNITS),
@@ -142,7 +142,8 @@ def test_unit_with_several_variants_is_selected_by_displayed_name() -> None:
         InventoryUnit(one, "web", suite_key) for one in UNITS for suite_key in ("cov", "plain")
     ]
     there = inventory(units, exclude={}, ordered=True)
-    found = PlanInputs(there, estimate_units(no_observations(), 8, lambda _: [""]), {}, {})
+    estimates = estimate_units(no_observations(), 8, lambda _: [""], lambda _: range(8))
+    found = PlanInputs(there, estimates, {}, {})
     with pytest.raises(InputError, match="2 tests match") as raised:
         find_unit(found, "a.py::one")
     shown = raised.value.fix.split("\n    ")[1:]
@@ -159,7 +160,8 @@ def test_unit_with_several_variants_is_selected_by_displayed_name() -> None:
 
 def test_control_characters_in_error_names_are_escaped() -> None:
     there = inventory([InventoryUnit("\x1b[2Ja"), InventoryUnit("b\nc")], exclude={}, ordered=True)
-    found = PlanInputs(there, estimate_units(no_observations(), 2, lambda _: [""]), {}, {})
+    estimates = estimate_units(no_observations(), 2, lambda _: [""], lambda _: range(2))
+    found = PlanInputs(there, estimates, {}, {})
     with pytest.raises(InputError) as raised:
         find_unit(found, "qqqqq")
     assert raised.value.fix.isprintable()

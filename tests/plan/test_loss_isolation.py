@@ -157,7 +157,7 @@ def planned(history: History, shards: int = SHARDS) -> Plan:
     names = {"": lambda unit: (unit.partition("::")[0], "")}
     basis = PlanInputs(
         inventory=there,
-        estimates=estimate_units(rows, len(UNITS), there.ancestors(names)),
+        estimates=estimate_units(rows, len(UNITS), there.ancestors(names), there.members(names)),
         suites={"": Suite("command", ("run",), variants={"": Variant()})},
         pools={"linux": Pool("ubuntu-latest")},
         candidate_sets=candidate_sets(history, there, places.unit_of_key),

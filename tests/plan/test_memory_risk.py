@@ -132,7 +132,7 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
     over: dict[float, list[bool]] = {risk: [] for risk in STATED}
     for _ in range(200):
         before, after = simulated(random, noise, leak)
-        found = estimate_units(before, 24, lambda _: ["all"])
+        found = estimate_units(before, 24, lambda _: ["all"], lambda _: range(24))
         shard = shard_of(found.peak_delta_bytes.astype(int).tolist(), processes)
         legs = [UNCORRECTED.apply(moments_of_leg(shard, SUITES, found.memory))]
         none = np.zeros(24)

@@ -78,7 +78,7 @@ def predict(
         np.arange(count, dtype=np.int32), none, np.array(sizes), none, np.zeros(count, np.bool_),
         lower_bound_bytes=np.full(count, lower_mib * MIB),
     )  # fmt: skip
-    estimates = estimate_units(rows, count, lambda _: ["all"])
+    estimates = estimate_units(rows, count, lambda _: ["all"], lambda _: range(count))
     keys = [unit.key for unit in planned.units]
     (shard,), risk = predict_memory([planned], SUITES, keys, estimates, past)
     return shard.predicted, risk
@@ -117,7 +117,7 @@ def test_shard_without_a_measured_test_has_no_predicted_peak() -> None:
 def test_plan_states_no_risk_without_budget_or_memory() -> None:
     planned = shard(60, budget_mib=200)
     keys = [UnitKey("", "", "u0")]
-    estimates = estimate_units(no_observations(), 1, lambda _: ["all"])
+    estimates = estimate_units(no_observations(), 1, lambda _: ["all"], lambda _: range(1))
     _, known = predict_memory([planned], SUITES, keys, estimates, NO_PAST_SHARDS)
     # Not measured: 50 MiB, give or take 50, and 100 MiB are left.
     moment = Moments(np.array([150.0 * MIB]), np.array([(50.0 * MIB) ** 2]), np.array([0]))
