@@ -33,7 +33,7 @@ from pydantic import (
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ciguard.model import UnitKey
 
@@ -147,8 +147,3 @@ def _name(table: dict[str, Any]) -> str:
     unit = table.get("unit")
     name = unit if isinstance(unit, str) and unit else "an entry without a unit"
     return f"{name:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")
-
-
-def is_changed(base: Sequence[Entry], candidate: Sequence[Entry]) -> bool:
-    """Return whether two files have different entries, in any order."""
-    return set(base) != set(candidate)

@@ -126,36 +126,25 @@ def case_loss_findings(
     totals: Counter[tuple[str, str]] = Counter()
     for key, known in base.items():
         totals[key[:2]] += len(known.cases)
-    kinds: dict[str, list[CaseLoss]] = defaultdict(list)
+    kinds: dict[tuple[str, Level | None], list[CaseLoss]] = defaultdict(list)
     unknown: dict[tuple[str, str], list[CaseLoss]] = defaultdict(list)
     for loss in losses:
         if loss.is_emptied:
-            kinds["all_cases_gone"].append(loss)
+            kinds["all_cases_gone", None].append(loss)
         elif loss.file not in changed:
             unknown[loss.key[:2]].append(loss)
         elif changed[loss.file]:
-            kinds["cases_gone_of_changed_file"].append(loss)
+            kinds["cases_gone_of_changed_file", None].append(loss)
         else:
-            kinds["cases_gone_of_unchanged_file"].append(loss)
-    few: list[CaseLoss] = []
-    many: list[CaseLoss] = []
+            kinds["cases_gone_of_unchanged_file", None].append(loss)
     for suite_key, of_suite in unknown.items():
         total, count = totals[suite_key], sum(len(loss.cases) for loss in of_suite)
-        (many if lost_too_many(total, total - count, max_drop) else few).extend(of_suite)
-    kinds["cases_gone"] = few
-    for kind, of_kind in sorted(kinds.items()):
-        yield from _case_loss(kind, of_kind)
-    yield from _case_loss("cases_gone", many, "incomplete")
-
-
-def _case_loss(
-    kind: str, losses: Sequence[CaseLoss], level: Level | None = None
-) -> Iterator[Finding]:
-    if losses:
-        names = tuple(f"{loss.key.unit}: {case}" for loss in losses for case in loss.cases)
-        runs = sorted({loss.base.run.run_id for loss in losses})
-        total = sum(len(loss.base.cases) for loss in losses)
-        facts = {"count": len(names), "total": total, "run_id": runs[-1], "cases": names}
-        yield Finding(
-            kind, units=tuple(loss.key for loss in losses), facts=facts, stated_level=level
-        )
+        is_too_many = lost_too_many(total, total - count, max_drop)
+        kinds["cases_gone", "incomplete" if is_too_many else None].extend(of_suite)
+    for (kind, level), lost in kinds.items():
+        names = tuple(f"{loss.key.unit}: {case}" for loss in lost for case in loss.cases)
+        newest = max(loss.base.run.run_id for loss in lost)
+        total = sum(len(loss.base.cases) for loss in lost)
+        facts = {"count": len(names), "total": total, "run_id": newest, "cases": names}
+        units = tuple(loss.key for loss in lost)
+        yield Finding(kind, units=units, facts=facts, stated_level=level)

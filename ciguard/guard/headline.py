@@ -52,7 +52,10 @@ def headline(verdict: Verdict, whose: str | None = None) -> str:
         *(f"{count_of(_units(cases), f'{word} test')} failed" for cases, word in excused if cases),
         *(text for text in warnings if text not in parts),
     ]
-    sentence = "; ".join(parts) + _accepted_orphans(verdict)
+    sentence = "; ".join(parts)
+    for accepted in verdict.findings:
+        if accepted.kind == "orphans_accepted":  # also named for a green run
+            sentence += f", {accepted.facts['count']:,} in no shard (acknowledged)"
     separator = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
     if whose is not None and verdict.state == "failed" and verdict.failures:
         return sentence
@@ -124,12 +127,6 @@ def _noun(verdict: Verdict) -> str:
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
     are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
     return "test file" if are_files and adapters else "test"
-
-
-def _accepted_orphans(verdict: Verdict) -> str:
-    """Return ", 22,972 in no shard (acknowledged)", also for a green run; "" for no orphans."""
-    accepted = (finding for finding in verdict.findings if finding.kind == "orphans_accepted")
-    return "".join(f", {item.facts['count']:,} in no shard (acknowledged)" for item in accepted)
 
 
 def _difference(verdict: Verdict) -> str:

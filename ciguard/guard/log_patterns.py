@@ -164,15 +164,12 @@ def failed_allocation(text: str) -> Note | None:
         a note with `requested_bytes`, and `device`: `GPU_2_bfc` or `GPU 0`; "" for the memory of
         the machine, or if the text names no device.
     """
-    first: tuple[int, str] | None = None
-    for request in _allocations(text):
-        first = first or request
-        if request[1] and request[0] == first[0]:
-            first = request
-            break
-    if first is None:
+    requests = list(_allocations(text))
+    if not requests:
         return None
-    return Note("failed_allocation", {"requested_bytes": first[0], "device": first[1]})
+    (size, first), *_ = requests
+    device = next((device for other, device in requests if device and other == size), first)
+    return Note("failed_allocation", {"requested_bytes": size, "device": device})
 
 
 def allocation_of(result: Result) -> Note | None:

@@ -143,9 +143,15 @@ def effective_policy(
         try:
             applied = _base(context, run)
         except CiguardError as error:
-            # The proposal's own share: few suites execute all of their tests.
-            share = context.config.guard.min_executed
-            strict = replace(_strictest(error, findings), min_executed=share)
+            unread = Finding("policy_unread", facts={"error": error.what, "advice": error.fix})
+            strict = Policy(
+                max_drop=0.0,
+                # The proposal's own share: few suites execute all of their tests.
+                min_executed=context.config.guard.min_executed,
+                findings=(*findings, unread),
+                fail_on=FAIL_CONDITIONS,
+                source="strictest",
+            )
     is_base = applied is not own
     store = location if location is not None else applied.config.history.store
     is_edited = is_base and run is not None and _changes_history_file(context, run, applied, store)
@@ -158,8 +164,7 @@ def effective_policy(
         changes = [*_changes(applied, own), *([store] if is_edited else ())]
         if changes:
             event = "merge_group" if run.pull_request is None else "pull_request"
-            facts = {"event": event, "keys": changes}
-            findings.append(Finding("policy_changed", facts=facts))
+            findings.append(Finding("policy_changed", facts={"event": event, "keys": changes}))
     base_plan, problems = _base_plan(context, applied.commit, plan_path)
     findings += problems
     known: Mapping[CaseKey, KnownFailure] = {}
@@ -221,15 +226,6 @@ def quarantine_of(context: RunContext) -> Quarantine:
         return _base(context, context.run).quarantine
     except CiguardError:
         return Quarantine()
-
-
-def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
-    """Return the policy that excuses no failure and no missing unit, with all of `fail_on`."""
-    facts = {"error": error.what, "advice": error.fix}
-    finding = Finding("policy_unread", facts=facts)
-    return Policy(
-        max_drop=0.0, findings=(*findings, finding), fail_on=FAIL_CONDITIONS, source="strictest"
-    )
 
 
 def _own_quarantine(context: RunContext) -> Quarantine:
@@ -308,7 +304,7 @@ def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
 def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
     """Return the keys whose values differ between the base's policy and the proposed one."""
     before, now = base.quarantine, own.quarantine
-    if quarantine_codec.is_changed(before.entries, now.entries) or before.problems != now.problems:
+    if set(before.entries) != set(now.entries) or before.problems != now.problems:
         yield quarantine_codec.FILE
     for section in _POLICY_SECTIONS:
         old, new = getattr(base.config, section), getattr(own.config, section)

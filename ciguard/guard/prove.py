@@ -32,7 +32,7 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
-from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
+from ciguard.model import Plan, Record, Suite, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
@@ -129,7 +129,7 @@ def prove(
     if needs is not None:
         findings.extend(_needs_findings(needs, legs, excusals, findings))
     findings.sort(key=_order)
-    flaky = tuple(_flaky(legs, final, selection, _movable(plan)))
+    flaky = tuple(_flaky(legs, final, selection, plan))
     return Verdict(
         plan=plan,
         planned=len(planned),
@@ -283,7 +283,7 @@ def _flaky(
     legs: Iterable[LegResult],
     final: Mapping[UnitKey, UnitResult],
     selection: Selection,
-    movable: AbstractSet[UnitKey],
+    plan: Plan,
 ) -> Iterator[Flaky]:
     """Find units that failed first and passed in the end, in this attempt or an earlier one.
 
@@ -296,6 +296,7 @@ def _flaky(
         for key, end in record_units(record).items()
         if end.status == "bad"
     }
+    movable = {unit.key for shard in plan.shards for unit in shard.units[shard.own_count :]}
     elsewhere = {key: end for (_, key), end in before.items() if key in movable}
     flaky = []
     for leg in legs:
@@ -309,10 +310,6 @@ def _flaky(
                 first = min(failures, key=lambda failure: failure.ran_out_of_memory)
                 flaky.append(Flaky(key, leg.shard.key, first))
     yield from sorted(flaky, key=lambda unit: (unit.shard, unit.key))
-
-
-def _movable(plan: Plan) -> AbstractSet[UnitKey]:
-    return {unit.key for shard in plan.shards for unit in shard.units[shard.own_count :]}
 
 
 def _misplaced(
@@ -437,17 +434,16 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
             facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
             reason = Note("quarantined", facts)
             quarantined.append(Excused(failure.shard, failure.result, reason))
-        elif known is not None and _same_failure(known.outcome, failure.result.outcome):
+        elif known is not None and (
+            # A test that failed on the base and died now counts.
+            known.outcome == failure.result.outcome
+            or {known.outcome, failure.result.outcome} == {"failed", "errored"}
+        ):
             reason = Note("failing_on_base", {"branch": known.branch, "since_run": known.since_run})
             ignored.append(Excused(failure.shard, failure.result, reason))
         else:
             counting.append(failure)
     return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
-
-
-def _same_failure(before: Outcome, now: Outcome) -> bool:
-    """Return whether two outcomes are alike: a test that failed on the base and died now counts."""
-    return before == now or {before, now} == {"failed", "errored"}
 
 
 def stale_entries(
