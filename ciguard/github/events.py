@@ -47,7 +47,7 @@ NO_RUN: Final = FinishedRun(id=None)
 
 @dataclass(frozen=True, slots=True)
 class ActionsRun:
-    """One job of a workflow run. None means unknown.
+    """A workflow run. None means unknown.
 
     Attributes:
         repository: `owner/name`.
@@ -73,13 +73,11 @@ class ActionsRun:
     workflow: str
     run_id: int | None
     run_attempt: int | None
-    job: str
     event: str
     head_sha: str | None
     tested_sha: str | None
     branch: str | None
     base_branch: str | None
-    default_branch: str | None
     pull_request: int | None
     is_fork: bool
     triggering: FinishedRun = NO_RUN
@@ -194,13 +192,11 @@ class ActionsRun:
             workflow=workflow_file.rpartition("/")[2] or variables.get("GITHUB_WORKFLOW", ""),
             run_id=int(variables["GITHUB_RUN_ID"] or 0) or None,
             run_attempt=int(variables["GITHUB_RUN_ATTEMPT"] or 0) or None,
-            job=variables.get("GITHUB_JOB", ""),
             event=variables.get("GITHUB_EVENT_NAME", ""),
             head_sha=(proposed.head.sha if proposed else None) or tested_sha,
             tested_sha=tested_sha,
             branch=None if variables.get("GITHUB_REF_TYPE") == "tag" else branch,
             base_branch=payload.base_branch or default_branch,
-            default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
             is_fork=payload.is_of_fork(variables["GITHUB_REPOSITORY"]),
             triggering=payload.workflow_run or NO_RUN,

@@ -220,14 +220,15 @@ def actions_run(
     pull: PullRequest | None,
     default_branch: str,
 ) -> ActionsRun:
-    """Describe a finished run as its own jobs would see it, without a job.
+    """Describe a finished run as its own jobs would see it.
 
     Args:
         run: one attempt of the run.
         pull: pull request that the run tested; None where GitHub knows none any more.
     """
     queue = _QUEUE.fullmatch(run.head_branch or "") if run.event == "merge_group" else None
-    head = run.head_repository
+    head, merge = run.head_repository, pull.merge_commit_sha if pull is not None else None
+    base_branch = pull.base.ref if pull is not None else None
     is_proposal = run.event == "pull_request"
     return ActionsRun(
         repository=repository_ref.repository,
@@ -236,32 +237,18 @@ def actions_run(
         workflow=run.workflow,
         run_id=run.id,
         run_attempt=run.run_attempt or 1,
-        job="",
         event=run.event,
         head_sha=run.head_sha,
-        tested_sha=_tested_sha(run, pull),
+        # Of an open pull request, GitHub's merge is checked out.
+        tested_sha=merge if pull and pull.state == "open" and merge else run.head_sha,
         branch=run.head_branch,
-        base_branch=_base_branch(pull, queue, default_branch),
-        default_branch=default_branch,
+        base_branch=base_branch or (queue["base"] if queue else default_branch),
         pull_request=pull.number if pull else None,
         is_fork=is_proposal and run.repository.lower() != repository_ref.repository.lower(),
         base_sha=pull.base.sha if pull else queue["sha"] if queue else None,
         head_repository=run.repository or None if is_proposal else None,
         head_repository_id=head.id if head and is_proposal else None,
     )
-
-
-def _tested_sha(run: FinishedRun, pull: PullRequest | None) -> str | None:
-    """Return the checked-out commit: for an open pull request, GitHub's merge of it."""
-    if pull is not None and pull.state == "open" and pull.merge_commit_sha:
-        return pull.merge_commit_sha
-    return run.head_sha
-
-
-def _base_branch(pull: PullRequest | None, queue: re.Match[str] | None, default_branch: str) -> str:
-    if pull is not None and pull.base.ref:
-        return pull.base.ref
-    return queue["base"] if queue else default_branch
 
 
 def open_pulls(

@@ -24,7 +24,6 @@ PUSH = {
     "GITHUB_WORKFLOW_REF": "octo-org/shop/.github/workflows/tests.yml@refs/heads/main",
     "GITHUB_RUN_ID": "101",
     "GITHUB_RUN_ATTEMPT": "2",
-    "GITHUB_JOB": "report",
     "GITHUB_EVENT_NAME": "push",
     "GITHUB_SHA": TESTED,
     "GITHUB_REF_NAME": "main",
@@ -56,13 +55,11 @@ def test_a_push_to_the_default_branch() -> None:
         workflow="tests.yml",
         run_id=101,
         run_attempt=2,
-        job="report",
         event="push",
         head_sha=TESTED,
         tested_sha=TESTED,
         branch="main",
         base_branch="main",
-        default_branch="main",
         pull_request=None,
         is_fork=False,
     )
@@ -72,7 +69,7 @@ def test_a_push_to_the_default_branch() -> None:
 def test_pull_request_has_head_and_tested_merge_sha() -> None:
     run = read(PULL, proposed({"full_name": "Octo-Org/shop", "fork": True}))
     assert (run.head_sha, run.tested_sha) == (HEAD, TESTED)
-    assert (run.branch, run.base_branch, run.default_branch) == ("faster", "release/2", "main")
+    assert (run.branch, run.base_branch) == ("faster", "release/2")
     assert run.pull_request == 7
     assert not run.is_fork
     assert not run.is_base_branch

@@ -33,13 +33,11 @@ def actions_run(**facts: Any) -> ActionsRun:
         "workflow": "tests.yml",
         "run_id": 7,
         "run_attempt": 1,
-        "job": "report",
         "event": "pull_request",
         "head_sha": None,
         "tested_sha": None,
         "branch": "topic",
         "base_branch": "main",
-        "default_branch": "main",
         "pull_request": 3,
         "is_fork": False,
     }
