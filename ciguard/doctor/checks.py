@@ -44,11 +44,6 @@ def error(name: str, what: str, fix: str = "") -> Check:
     return Check(name, "error", what, fix)
 
 
-def has_errors(checks: Sequence[Check]) -> bool:
-    """Return whether a check found an error."""
-    return any(check.level == "error" for check in checks)
-
-
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:
     """Return the checks as in docs/reference/json.md."""
     levels = [check.level for check in checks]

@@ -19,7 +19,6 @@ from ciguard.doctor.checks import (
     check_required,
     document,
     error,
-    has_errors,
     ok,
     warn_of_undetected_skip,
     warning,
@@ -91,7 +90,7 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
     console.out(
         json.dumps(as_json(checks), indent=2) if shape == "json" else as_text(document(checks))
     )
-    return ExitCode.INPUT if has_errors(checks) else ExitCode.OK
+    return ExitCode.INPUT if any(check.level == "error" for check in checks) else ExitCode.OK
 
 
 def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]:
@@ -318,10 +317,10 @@ def _github_checks(
     invocation: Invocation, config: Config, repository: RepositoryRef, github: GitHub
 ) -> Iterator[Check]:
     from ciguard.github.capabilities import (  # noqa: PLC0415
+        Meta,
         may_read,
         repository_facts,
         required_checks,
-        version_of,
     )
 
     facts = repository_facts(github, repository.repository)
@@ -338,7 +337,7 @@ def _github_checks(
         make_checks = partial(_required_checks, invocation.folder, required)
         yield from _checked("required check", make_checks, warning)
     is_own = is_enterprise_server(repository.server_url)
-    version = version_of(github) if is_own else ""
+    version = github.item(Meta, "/meta").installed_version if is_own else ""
     artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
     yield check_artifact_version(repository.server_url, version, is_own=is_own, artifacts=artifacts)
 

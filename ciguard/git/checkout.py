@@ -59,7 +59,7 @@ class Checkout:
         in the answer.
         """
         names = {*candidates, commit}
-        if not all(map(_COMMIT.fullmatch, names)) or self._is_missing(commit):
+        if not all(map(_COMMIT.fullmatch, names)) or self._local_commit(commit) is None:
             return {}
         shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
         are_ancestors = {}
@@ -68,9 +68,6 @@ class Checkout:
             if code == 0 or (code == 1 and not shallow):
                 are_ancestors[candidate] = code == 0
         return are_ancestors
-
-    def _is_missing(self, commit: str) -> bool:
-        return bool(self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode)
 
     def commit(self, revision: str) -> str:
         """Return the SHA of a revision; fetch it if it is a full SHA that the checkout lacks.

@@ -32,11 +32,6 @@ class Branch(GitHubJson):
     protection: dict[str, Any] | None = None
 
 
-def version_of(github: GitHub) -> str:
-    """Return the version of an Enterprise Server; "" for github.com."""
-    return github.item(Meta, "/meta").installed_version
-
-
 def repository_facts(github: GitHub, repository: str) -> Repository:
     """Read a repository; GitHubError of status 404 if it does not exist for the token."""
     return github.item(Repository, f"/repos/{repository}")
