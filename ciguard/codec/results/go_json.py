@@ -67,9 +67,10 @@ def sniff(head: bytes) -> bool:
 class GoLog:
     """The output of a test, a package or a build: its beginning, and an ending that it names."""
 
-    __slots__ = ("ending", "text")
+    __slots__ = ("ending", "paused", "text")
 
     def __init__(self) -> None:
+        self.paused = False  # of a test
         self.text = ""
         self.ending: Ending | None = None
 
@@ -83,16 +84,6 @@ class GoLog:
             self.ending = next((ending for ending, text in _LAST_WORDS if text.match(line)), None)
 
 
-class _Test(GoLog):
-    """An open test."""
-
-    __slots__ = ("paused",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.paused = False
-
-
 class _Package(GoLog):
     """An open package, from its first event to its result."""
 
@@ -100,7 +91,7 @@ class _Package(GoLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tests: dict[str, _Test] = {}
+        self.tests: dict[str, GoLog] = {}
         self.bad = 0
         self.started = False
 
@@ -133,7 +124,7 @@ class _Reading:
             if test in package.tests:
                 yield self.death(name, test, package)
             if test:
-                package.tests[test] = _Test()
+                package.tests[test] = GoLog()
         elif action in ("pause", "cont"):
             if test in package.tests:
                 package.tests[test].paused = action == "pause"
@@ -154,7 +145,7 @@ class _Reading:
     def end(self, name: str, test: str, outcome: Outcome, event: Mapping[str, Any]) -> Result:
         """Return the result of a test that ended."""
         package = self.packages[name]
-        log = package.tests.pop(test, None) or _Test()
+        log = package.tests.pop(test, None) or GoLog()
         ending: Ending = "completed"
         if outcome == "failed":
             package.bad += 1
