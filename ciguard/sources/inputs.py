@@ -101,7 +101,12 @@ def open_inputs(
         if sources.plan is None:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
         with open_subject_run(invocation.environ) as current:
-            yield _from_files(invocation, sources, current, logs)
+            plan = _plan(invocation, sources.plan)
+            inputs = ReadInputs()
+            if not isinstance(plan, InputError):
+                given = (sources.records, sources.results)
+                inputs = local.read_inputs(invocation.folder, *given, logs)
+            yield RunInputs(plan, inputs, current)
         return
     if sources.records is not None:
         what = "both --run and --records"
@@ -129,19 +134,6 @@ def open_inputs(
             yield RunInputs(plan, artifacts.result_files(patterns), subject_run)
         else:
             yield RunInputs(plan, artifacts.records(logs), subject_run)
-
-
-def _from_files(
-    invocation: Invocation,
-    sources: Sources,
-    subject_run: SubjectRun | None,
-    logs: ProcessLogs | None,
-) -> RunInputs:
-    plan = _plan(invocation, sources.plan or "")
-    if isinstance(plan, InputError):
-        return RunInputs(plan, ReadInputs(), subject_run)
-    inputs = local.read_inputs(invocation.folder, sources.records, sources.results, logs)
-    return RunInputs(plan, inputs, subject_run)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:

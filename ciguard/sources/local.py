@@ -134,17 +134,6 @@ def is_directory(path: Path) -> bool:
         return False
 
 
-def missing_reason(path: Path) -> str:
-    """Return the reason why a folder cannot be read; "" for a readable one."""
-    try:
-        path.stat()
-    except (FileNotFoundError, ValueError):  # ValueError: a name with a byte 0
-        return "no such folder"
-    except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
-    return ""
-
-
 def read_argument(folder: Path, option: str, argument: str) -> tuple[bytes, str]:
     """Return the JSON of an argument (JSON itself, a file, or "-"), and its name for errors."""
     if argument.lstrip()[:1] in ("{", "[", ""):
@@ -209,7 +198,14 @@ def read_inputs(
         fix = "name the folder; is the variable empty that should say it?"
         raise UsageError("no folder", where="--records", fix=fix)
     root = folder / records
-    if reason := missing_reason(root):
+    reason = ""
+    try:
+        root.stat()
+    except (FileNotFoundError, ValueError):  # ValueError: a name with a byte 0
+        reason = "no such folder"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    if reason:
         return ReadInputs(missing=f"{records:.200}: {reason}, so there are no records")
     tree, problems = read_tree(root, logs)
     return ReadInputs(tree, problems=problems)
