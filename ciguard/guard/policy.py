@@ -267,7 +267,7 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
     if not commit or not path:
         return None, []
     try:
-        content = context.files.by_git(commit, path, MAX_PLAN_BYTES)
+        content = context.files.at(commit, (path,), MAX_PLAN_BYTES).get(path)
         source = f"{commit[:10]}:{path}"
         return (plan_file.decode(content, source) if content is not None else None), []
     except CiguardError as error:

@@ -122,7 +122,7 @@ def _plan(artifacts: RunArtifacts) -> Plan | InputError:
 
 def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputError:
     """Return the static plan of the judged tree, else the error of the missing artifact."""
-    content = files.by_git(files.sha, STATIC_PLAN, MAX_PLAN_BYTES)
+    content = files.at(files.sha, (STATIC_PLAN,), MAX_PLAN_BYTES).get(STATIC_PLAN)
     if content is None:
         return _plan(artifacts)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ciguard.errors import RemoteError
-from ciguard.git.checkout import Checkout
+from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.github.repository_ref import token_of
 from ciguard.sources import local
 
@@ -31,18 +31,11 @@ class RepositoryFiles(Protocol):
             CiguardError: an existing file cannot be read.
         """
 
-    def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+    def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
         """Return those of the files that a commit has.
 
         Raises:
-            RemoteError: the commit cannot be read, or a name is no regular file.
-        """
-
-    def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """Return a file of a commit, by the API only without a checkout; None if it is absent.
-
-        Raises:
-            RemoteError: the commit cannot be read, or the file is too large.
+            RemoteError: the commit cannot be read, or a name is no regular file, or too large.
         """
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
@@ -83,10 +76,10 @@ class CheckoutFiles:
         paths = [self.folder / name for name in names]
         return {path.name: local.read(path) for path in paths if path.is_file()}
 
-    def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+    def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
         """Read the files by git, in the checkout or from `origin`; else by GitHub's API."""
         try:
-            return self._checkout.files_at(commit, names)
+            return self._checkout.files_at(commit, names, max_bytes)
         except RemoteError as error:
             # Imported here: pydantic and httpx take 0.2 s, which a complete checkout saves.
             from ciguard.github.contents import files_at  # noqa: PLC0415
@@ -99,15 +92,11 @@ class CheckoutFiles:
             try:
                 with explaining_client(run.api_url, token) as github:
                     paths = [f"{prefix}{name}" for name in names]
-                    files = files_at(github, run.repository, commit, paths)
+                    files = files_at(github, run.repository, commit, paths, max_bytes)
             except RemoteError as other:
                 what = f"{error.what}; and by GitHub's API: {other.what}"
                 raise RemoteError(what, where=error.where, fix=error.fix) from other
             return {path.removeprefix(prefix): content for path, content in files.items()}
-
-    def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """Return a file by git alone: a plan in the folder implies a checkout."""
-        return self._checkout.files_at(commit, (name,), max_bytes).get(name)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
         """Return the first parent of the checked-out commit, as `Checkout.base_of_merge`."""
@@ -158,17 +147,11 @@ class ContentsFiles:
         """Return those of the files that the judged commit has."""
         return self.at(self.sha, names)
 
-    def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+    def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
         """Read the files: one call for each of their folders, one for each file."""
         from ciguard.github.contents import files_at  # noqa: PLC0415
 
-        return files_at(self.github, self.repository, commit, names)
-
-    def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """Read a file by the API, as there is no git."""
-        from ciguard.github.contents import files_at  # noqa: PLC0415
-
-        return files_at(self.github, self.repository, commit, (name,), max_bytes).get(name)
+        return files_at(self.github, self.repository, commit, names, max_bytes)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:  # noqa: ARG002
         """Return None: only records name the merge, and a pull request can forge its records."""
