@@ -319,8 +319,15 @@ def _misplaced(
     final: Mapping[UnitKey, UnitResult],
 ) -> Iterator[Finding]:
     """Find results of unplanned units, and of units in another or several shards."""
-    yield from _missing_in_own_shard(legs, final)
+    is_by_hand = any(leg.shard.job for leg in legs)
+    ended = {key for key, unit in final.items() if is_by_hand and unit.is_over}
     for leg in legs:
+        # Each job of a hand-written matrix has to run what its filter selects: without this rule a
+        # job could run no test at all.
+        if leg.shard.job and leg.record is not None:
+            own = {key for key, unit in leg.units.items() if unit.is_over}
+            if elsewhere := tuple(sorted((leg.planned - own) & ended)):
+                yield Finding("results_elsewhere", leg.shard.key, elsewhere)
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
             yield Finding("unplanned", leg.shard.key, unplanned)
@@ -328,24 +335,6 @@ def _misplaced(
     counts = Counter(key for leg in legs for key in leg.planned & doubled)
     if keys := tuple(sorted(key for key in doubled if counts[key] <= 1)):
         yield Finding("ran_in_several_shards", units=keys)
-
-
-def _missing_in_own_shard(
-    legs: Sequence[LegResult], final: Mapping[UnitKey, UnitResult]
-) -> Iterator[Finding]:
-    """Find tests of a hand-written matrix that their shard did not run, and another shard did.
-
-    Each job has to run what its filter selects; without this rule a job could run no test at all.
-    """
-    for leg in legs:
-        if not leg.shard.job or leg.record is None:
-            continue
-        ended = [
-            {key for key, unit in units.items() if unit.is_over} for units in (leg.units, final)
-        ]
-        elsewhere = tuple(sorted((leg.planned - ended[0]) & ended[1]))
-        if elsewhere:
-            yield Finding("results_elsewhere", leg.shard.key, elsewhere)
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:

@@ -183,17 +183,6 @@ def _check_headless(
     return Finding("no_shard_line", facts={"files": record.damage})
 
 
-def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
-    """Return whether GitHub names another commit of the run than the record.
-
-    For `pull_request_target` and the like GitHub names a commit of the base branch, and the records
-    name that of the pull request: such a record is accepted.
-    """
-    if not head_shas or header.head_sha is None or header.head_sha in head_shas:
-        return False
-    return not (header.event or "").startswith("pull_request_")
-
-
 def _mismatch(
     plan: Plan, keys: set[str], record: Record, head_shas: AbstractSet[str]
 ) -> Note | None:
@@ -205,7 +194,11 @@ def _mismatch(
         return _not_of_ours("other_repository", record, header.repository, plan.repository)
     if header.head_sha and plan.head_sha and header.head_sha != plan.head_sha:
         return _not_of_ours("other_commit", record, header.head_sha, plan.head_sha)
-    if _has_other_head(header, head_shas) and not is_from_result_files(record):
+    is_other_head = head_shas and header.head_sha and header.head_sha not in head_shas
+    # For `pull_request_target` and the like GitHub names a commit of the base branch, and the
+    # records name that of the pull request: such a record is accepted.
+    is_accepted = (header.event or "").startswith("pull_request_") or is_from_result_files(record)
+    if is_other_head and not is_accepted:
         return _not_of_ours("other_commit", record, header.head_sha, sorted(head_shas))
     if header.shard not in keys:
         return Note("unknown_shard", {"source": record.source, "theirs": header.shard})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
@@ -16,6 +17,7 @@ from ciguard.codec.results.attach import records_of_results
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
+from ciguard.model.jobs import last_attempts
 from ciguard.sources import local
 from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
-MAX_ANNOTATED: Final = 20
+MAX_ANNOTATED: Final = 20  # jobs: each costs a call
 TOKEN_FIX: Final = "set GITHUB_TOKEN, with actions: read for the repository"
 
 
@@ -224,7 +226,9 @@ class RecordFinder:
                 )
                 sizes = artifacts.sizes(all_jobs)
                 if self._patterns or inputs.missing:
-                    for job in _cancelled(jobs):
+                    last = chain(*last_attempts(jobs).values())
+                    cancelled = [job for job in last if job.conclusion == "cancelled"]
+                    for job in cancelled[:MAX_ANNOTATED]:
                         annotations[job.name] = client.annotations(job)
             except GitHubError as error:
                 what = "why jobs were cancelled" if jobs else "its jobs"
@@ -315,9 +319,3 @@ class RecordFinder:
             what = f"no run{of} on branch {branch} that is done"
             raise InputError(what, where=where, fix="name a run by its id")
         return RunId(newest.id, None, repository)
-
-
-def _cancelled(jobs: tuple[Job, ...]) -> list[Job]:
-    """Return the cancelled jobs of the last attempt, at most MAX_ANNOTATED: each costs a call."""
-    last = {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
-    return [job for job in last.values() if job.conclusion == "cancelled"][:MAX_ANNOTATED]

@@ -102,7 +102,11 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
         shard_units = _by_suite_key(units[leg.shard])
         leg.ways = tuple(shard_units)
         unassigned += _assign_cases(own_cases, shard_units, folders)
-    _assign_unplanned(_assign_cases(unassigned, inventories, folders))
+    for case in _assign_cases(unassigned, inventories, folders):  # each becomes a new unit
+        known = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
+        suite, variant = case.scope
+        suite_key = known[0] if suite is None else suite, known[1] if variant is None else variant
+        case.assign(suite_key, case.result.unit, by_name=True)
     return ImportedRecords(tuple(_record(plan, leg) for leg in legs), unknown_shards)
 
 
@@ -159,15 +163,6 @@ def _assign_cases(
         else:
             unassigned.append(case)
     return unassigned
-
-
-def _assign_unplanned(cases: Iterable[_Case]) -> None:
-    """Assign cases without a unit of the plan to new units."""
-    for case in cases:
-        known = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
-        suite, variant = case.scope
-        suite_key = known[0] if suite is None else suite, known[1] if variant is None else variant
-        case.assign(suite_key, case.result.unit, by_name=True)
 
 
 def _number_rows(results: Iterable[Result]) -> Iterator[Result]:
