@@ -116,7 +116,7 @@ def test_inapplicable_confirmation_changes_nothing_and_adds_a_note(
     [
         (b"", "no confirmation"),
         (b"[]", "no confirmation"),
-        (answer(schema=2), "schema 2 is newer than 1"),
+        (answer(schema=3), "schema 3 is newer than 2"),
         (answer(pairs=[]), "pairs"),
         (answer(rows=[{"key": KEY, "measure": "rss", "p": 0, "verdict": ""}]), "rows.0.measure"),
         (answer().replace(b"[5]", b"[NaN]"), "no confirmation"),
