@@ -60,7 +60,7 @@ FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison with all keys and all changes; the value of an unknown fact is null."""
-    return {"schema": SCHEMA, "headline": headline(comparison).text, **_plain(comparison)}
+    return {"schema": SCHEMA, "headline": headline(comparison), **_plain(comparison)}
 
 
 def json_text(comparison: Comparison) -> str:

@@ -1,8 +1,4 @@
-"""The view of a comparison as blocks of a document, for `ciguard compare` and a report. Pure.
-
-No sentence is repeated: `Headline.facts` lists the facts of the headline, and `Shown` those of a
-document above the comparison.
-"""
+"""The view of a comparison as blocks of a document, for `ciguard compare` and a report. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from ciguard.compare.metric_changes import (
 )
 from ciguard.compare.series import series_section, series_title
 from ciguard.compare.steps_and_artifacts import artifacts_section, steps_section
-from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, headline
+from ciguard.compare.wording import as_sentence, headline
 from ciguard.document import (
     Bullets,
     Cell,
@@ -43,7 +39,6 @@ from ciguard.document import (
     Link,
     Paragraph,
     Section,
-    Strong,
     Table,
     identifier,
 )
@@ -71,7 +66,6 @@ if TYPE_CHECKING:
     from ciguard.compare.legs import LegChange, LostUnits
     from ciguard.compare.metric_changes import MetricCount
     from ciguard.compare.transitions import Transition
-    from ciguard.compare.wording import Fact
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
 
@@ -101,40 +95,34 @@ MAX_OPEN: Final = 5  # unconfirmed large changes; more of them are folded
 def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
     """Return the headline and all sections of a comparison."""
     state = PAGE_STATES.get(comparison.state, "neutral")
-    return (doc.Headline(headline(comparison).text, state), *sections(comparison, links))
-
-
-def summary(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Paragraph:
-    """Return the headline as a paragraph of another document, emphasised if it has a verdict."""
-    text, facts = headline(comparison, shown)
-    is_empty = comparison.state == "inconclusive" and (
-        "unjudged" in facts or comparison.base is None
-    )
-    return Paragraph(f"{text}." if is_empty else Strong(text))
+    return (doc.Headline(headline(comparison), state), *sections(comparison, links))
 
 
 def sections(
-    comparison: Comparison, links: Links = NO_LINKS, shown: Shown = NOTHING_SHOWN
+    comparison: Comparison,
+    links: Links = NO_LINKS,
+    transitions: Sequence[Transition] | None = None,
 ) -> tuple[Section, ...]:
-    """Return all sections below the headline, in order."""
-    facts, jobs = headline(comparison, shown).facts, comparison.jobs
+    """Return all sections below the headline, in order; `transitions`: None for all."""
+    jobs = comparison.jobs
+    listed = comparison.transitions if transitions is None else transitions
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
-        _lost(comparison.lost_units if not shown.missing else ()),
+        _lost(comparison.lost_units),
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
         ),
-        _leaks(comparison, facts),
-        *_transitions([case for case in comparison.transitions if not shown.has(case)], links),
-        _measure(comparison, comparison.memory, facts, links),
-        _measure(comparison, comparison.gpu_memory, facts, links),
-        _measure(comparison, comparison.durations, facts, links),
+        _leaks(comparison),
+        *_transitions(listed, links),
+        _measure(comparison, comparison.memory, links),
+        _measure(comparison, comparison.gpu_memory, links),
+        _measure(comparison, comparison.durations, links),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
         _metrics(comparison),
         _neighbours(comparison),
         series_section(comparison.series),
-        _both_runs(comparison, facts, links),
+        _both_runs(comparison, links),
     )
 
 
@@ -198,10 +186,9 @@ def _job_table(jobs: Sequence[JobChange]) -> Table:
     return Table(columns, rows, "job")
 
 
-def _leaks(comparison: Comparison, facts: frozenset[Fact]) -> Section:
-    """Return the leaks that the headline does not name."""
-    leaks = comparison.leaks[1 if "leak" in facts else 0 :]
-    items = tuple(Item(words.leak_text(leak)) for leak in leaks)
+def _leaks(comparison: Comparison) -> Section:
+    """Return the leaks after the first, which the headline names."""
+    items = tuple(Item(words.leak_text(leak)) for leak in comparison.leaks[1:])
     return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
 
 
@@ -270,24 +257,15 @@ def _name(keys: Sequence[CaseKey], links: Links) -> tuple[doc.Span, ...]:
     return (identifier(case_name(key)), *([f" {combinations}"] if combinations else []))
 
 
-def _measure(
-    comparison: Comparison,
-    verdict: MeasureVerdict,
-    facts: frozenset[Fact],
-    links: Links,
-) -> Section:
-    """Return the section of a measure: the sentence, unless the headline has it, and the changes.
+def _measure(comparison: Comparison, verdict: MeasureVerdict, links: Links) -> Section:
+    """Return the section of a measure: the changes, and the sentence unless there is none.
 
     `CaseChange.is_listed` decides which changes a comment has; a page has them all.
     """
     name, title, drop = MEASURES[verdict.measure]
-    sentence = (
-        ""
-        if verdict.measure in facts
-        or verdict not in comparison.verdicts
-        or verdict == NO_GPU_MEMORY
-        else words.measure_text(verdict)
-    )
+    is_known = verdict in comparison.verdicts and verdict != NO_GPU_MEMORY
+    is_known &= verdict.verdict != "no significant difference"  # the headline has these
+    sentence = as_sentence(words.measure_text(verdict)) if is_known else ""
     unconfirmed = verdict.unconfirmed
     folded = unconfirmed if len(unconfirmed) > MAX_OPEN else ()
     few = [change for change in verdict.listed if change not in folded]
@@ -298,7 +276,7 @@ def _measure(
     return Section(
         name,
         (
-            Paragraph(as_sentence(sentence) if sentence else ""),
+            Paragraph(sentence),
             Section(f"{name}_listed", listed, formats=("text", "markdown")),
             Section(f"{name}_all", (all_changes,), formats=("html",)),
         ),
@@ -395,7 +373,7 @@ def _metric(metric: MetricChange | MetricCount) -> Row:
     )
 
 
-def _both_runs(comparison: Comparison, facts: frozenset[Fact], links: Links) -> Section:
+def _both_runs(comparison: Comparison, links: Links) -> Section:
     legs, baseline = comparison.legs, comparison.baseline
     unlisted = tuple(
         Item(as_sentence(f"{text}, in the JSON and on the HTML page"))
@@ -405,16 +383,16 @@ def _both_runs(comparison: Comparison, facts: frozenset[Fact], links: Links) -> 
     blocks: tuple[Block, ...] = (
         Section("folded_runs", (_runs(comparison, links),), formats=("markdown",)),
         _legs(comparison, links),
-        _totals(comparison, facts),
+        _totals(comparison),
         Section("unlisted", (Bullets(unlisted, "note"),), formats=("text", "markdown")),
-        Bullets(tuple(Item(text) for text in _notes(comparison, facts)), "note"),
+        Bullets(tuple(Item(text) for text in _notes(comparison)), "note"),
     )
     title = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
     number = len(legs), "compared shard"
     return Section("both_runs", blocks, title, number, drop=13, folded=True)
 
 
-def _totals(comparison: Comparison, facts: frozenset[Fact]) -> Facts:
+def _totals(comparison: Comparison) -> Facts:
     rows: list[tuple[str, Content]] = []
     for total in comparison.totals:
         show = size if total.name.endswith("_bytes") else duration
@@ -427,8 +405,7 @@ def _totals(comparison: Comparison, facts: frozenset[Fact]) -> Facts:
         rows.append((words.total_title(total), f"{show(total.before)} ({n}) -> {after}"))
     if cost := _costs(comparison):
         rows.append(("billed", cost))
-    known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
-    if known and "suite_speed" not in facts:
+    if comparison.suite_speed.verdict not in ("not measured", "not enough data"):
         rows.append(("suite speed", words.suite_speed_text(comparison.suite_speed)))
     return Facts(tuple(rows))
 
@@ -449,9 +426,8 @@ def _costs(comparison: Comparison) -> str:
     return f"{old} -> {new}{', of the shards alone' * alone}"
 
 
-def _notes(comparison: Comparison, facts: frozenset[Fact]) -> Iterator[str]:
-    """Yield the notes that the headline lacks."""
-    if comparison.unjudged_reason and "unjudged" not in facts:
+def _notes(comparison: Comparison) -> Iterator[str]:
+    if comparison.unjudged_reason and words.finding_texts(comparison):  # else in the headline
         yield as_sentence(words.unjudged_text(comparison))
     yield from words.paid_once_texts((comparison.memory, comparison.durations))
     yield from words.slowed_legs_texts(comparison.legs)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total, TotalName
     from ciguard.compare.run_columns import RunInfo
-    from ciguard.model import CaseKey, Ending, UnitKey
+    from ciguard.model import Ending
 
 
 LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
@@ -500,11 +500,6 @@ def note_text(note: Note) -> str:
     )
 
 
-# Facts of a headline: missing results, a verdict, the first leak, why no number is judged.
-Fact = Literal[
-    "missing", "wall_s", "peak_delta_bytes", "gpu_peak_bytes", "suite_speed", "leak", "unjudged"
-]
-
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
     *(*WORSE_KINDS, "no_longer_run", "removed", "newly_skipped", "newly_xfailed", "fixed"),
     *("quarantined", "ignored"),
@@ -514,62 +509,28 @@ HEADLINE_JOBS: Final = ("still cancelled", "newly cancelled", "unblocked")
 UNMEASURED: Final = ("not measured", "baseline incomplete")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The facts that a document has above the comparison, which does not repeat them.
-
-    Attributes:
-        missing: missing shards, and tests without a result.
-        excused: failures that are quarantined or ignored.
-        flaky: flaky units.
-        failed: failures, with their change.
-    """
-
-    missing: bool = False
-    excused: bool = False
-    flaky: frozenset[UnitKey] = frozenset()
-    failed: frozenset[CaseKey] = frozenset()
-
-    def has(self, transition: Transition) -> bool:
-        """Return whether the document names a transition above."""
-        if transition.kind == "flaky":
-            return transition.key.unit_key in self.flaky
-        return transition.key in self.failed or (self.excused and bool(transition.excuse))
-
-
-NOTHING_SHOWN: Final = Shown()
-
-
-class Headline(NamedTuple):
-    """The sentence of a comparison, and the facts in it."""
-
-    text: str
-    facts: frozenset[Fact]
-
-
-def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
-    """Word a comparison in one sentence, the worst first, without the facts shown above."""
-    parts: list[tuple[Fact | None, str]] = []
-    if not (shown.missing and comparison.state == "incomplete"):
-        parts += [("missing", text) for text in _missing(comparison)]
-    parts += [(None, text) for text in _counts(comparison)]
-    parts += _numbers(comparison)
+def headline(comparison: Comparison) -> str:
+    """Word a comparison in one sentence, the worst first."""
+    parts = finding_texts(comparison)
     if not parts and comparison.unjudged_reason:
-        parts = [("unjudged", unjudged_text(comparison))]
+        parts = [unjudged_text(comparison)]
     elif not parts and comparison.base is None:
-        parts = [(None, f"{count_of(comparison.candidate.cases or 0, 'test')}, no base")]
+        parts = [f"{count_of(comparison.candidate.cases or 0, 'test')}, no base"]
     elif not parts:
         parts = [
-            (verdict.measure, measure_text(verdict))
+            measure_text(verdict)
             for verdict in (comparison.memory, comparison.gpu_memory, comparison.durations)
             if verdict != NO_GPU_MEMORY
         ]
     if conditions := conditions_text(comparison.conditions):
-        parts.insert(0, (None, conditions))
-    text = "; ".join(text for _, text in parts)
-    facts = frozenset(fact for fact, _ in parts if fact is not None)
+        parts.insert(0, conditions)
     state = "NO SIGNIFICANT DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
-    return Headline(f"{state}: {text}", facts)
+    return f"{state}: {'; '.join(parts)}"
+
+
+def finding_texts(comparison: Comparison) -> list[str]:
+    """Word the findings of a comparison, the worst first."""
+    return [*_missing(comparison), *_counts(comparison), *_numbers(comparison)]
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:
@@ -598,20 +559,20 @@ def _counts(comparison: Comparison) -> Iterator[str]:
         yield f"{number:,} {kind_text('failing_on_both')} ({ending.replace('_', ' ')})"
 
 
-def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
-    """Yield the verdicts on numbers; without any, the measures with listed changes."""
+def _numbers(comparison: Comparison) -> Iterator[str]:
+    """Word the verdicts on numbers; without any, the measures with listed changes."""
     for leak in comparison.leaks[:1]:
         more = len(comparison.leaks) - 1
-        yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
+        yield leak_text(leak) + (f", and {more} more" if more else "")
     if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
-        yield "suite_speed", suite_speed_text(comparison.suite_speed)
-    for text in (*growth_texts(comparison.totals), *doubled_texts(comparison)):
-        yield None, text
+        yield suite_speed_text(comparison.suite_speed)
+    yield from growth_texts(comparison.totals)
+    yield from doubled_texts(comparison)
     if text := verdicts_text(comparison.metrics):
-        yield None, f"metrics: {text}"
+        yield f"metrics: {text}"
     for verdict in comparison.verdicts:
         if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
-            yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")
+            yield measure_text(verdict, brief=comparison.state == "same")
 
 
 def jobs_headline(comparison: JobsComparison) -> str:

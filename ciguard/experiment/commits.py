@@ -143,7 +143,7 @@ def _update(invocation: Invocation, name: str, comparison: Comparison, result: E
     }
     updated = apply_confirmation(comparison, Confirmation(tiers, min(result.blocks)))
     local.write(invocation.folder / name, json_text(updated).encode("utf-8", "backslashreplace"))
-    console.err(f"{name}: {headline(updated).text}")
+    console.err(f"{name}: {headline(updated)}")
 
 
 @dataclass

@@ -12,7 +12,6 @@ from ciguard.compare import view as compare_view
 from ciguard.compare.comparison import triggered
 from ciguard.compare.false_alarm_rate import false_alarm_text
 from ciguard.compare.transitions import Excuse
-from ciguard.compare.wording import Shown
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join, visible
 from ciguard.errors import ExitCode
 from ciguard.guard import view as guard_view
@@ -151,18 +150,11 @@ FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
 def document(data: ReportData) -> tuple[Block, ...]:
     """Return the blocks of a report: the answer, then everything else, folded in a comment."""
     verdict, comparison, links = data.verdict, data.comparison, data.links
-    failed = frozenset(failure.result.key for failure in verdict.failures)
-    shown = Shown(
-        missing=verdict.state == "incomplete",
-        excused=True,
-        flaky=frozenset(unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)),
-        failed=failed,
-    )
     sections = {
         section.name: section
         for section in (
             *guard_view.sections(verdict, links, charts=_charts(data)),
-            *(compare_view.sections(comparison, links, shown) if comparison is not None else ()),
+            *(_compared(comparison, verdict, links) if comparison is not None else ()),
             Section("sources", (Paragraph(tuple(_sources(data))), _why_not(data)), drop=14),
         )
     }
@@ -186,6 +178,24 @@ def document(data: ReportData) -> tuple[Block, ...]:
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),
     )
+
+
+def _compared(comparison: Comparison, verdict: Verdict, links: Links) -> tuple[Section, ...]:
+    """Return the sections of the comparison, without the tests that those of guard name."""
+    failed = {failure.result.key for failure in verdict.failures}
+    flaky = {unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)}
+    others = [
+        case
+        for case in comparison.transitions
+        if not (
+            case.key.unit_key in flaky
+            if case.kind == "flaky"
+            else case.key in failed or case.excuse
+        )
+    ]
+    sections = compare_view.sections(comparison, links, others)
+    is_incomplete = verdict.state == "incomplete"  # then guard names the lost tests
+    return tuple(part for part in sections if not (is_incomplete and part.name == "lost"))
 
 
 def _shows(section: Section) -> bool:

@@ -95,7 +95,7 @@ def test_an_incomplete_run_is_never_better() -> None:
     ):
         found = compare_run(run_of(legs, run_id=2, **facts), None, [base])
         assert found.state == "incomplete", facts
-        assert headline(found).text.startswith("INCOMPLETE: ")
+        assert headline(found).startswith("INCOMPLETE: ")
         assert [one.key.unit for one in found.of_kind("fixed")] == ["a"]
 
 
@@ -103,7 +103,7 @@ def test_vanished_failures_are_no_improvement() -> None:
     base = run_of({"01": [case("a", outcome="failed"), case("b", outcome="failed")]})
     found = compare_run(run_of({"01": [case("a")]}, run_id=2), None, [base])
     assert found.state == "inconclusive"
-    assert "1 gone; 1 fixed" in headline(found).text
+    assert "1 gone; 1 fixed" in headline(found)
 
 
 def test_missing_shard_is_found_by_its_number() -> None:
@@ -144,7 +144,7 @@ def test_no_significant_difference_is_reported() -> None:
     found = compare_run(past.bases[5], None, past.bases[:5] + past.bases[6:])
     assert found.memory.verdict == "no significant difference"
     evaluated = "(60 tests judged, n=11)"
-    assert headline(found).text.startswith(
+    assert headline(found).startswith(
         f"NO SIGNIFICANT DIFFERENCE: peak memory {evaluated}; duration"
     )
 
@@ -158,9 +158,7 @@ def test_newly_skipped_test_is_inconclusive() -> None:
         replace(head, outcome=skipped), None, past.bases[:5] + past.bases[6:], previous=None
     )
     assert found.state == "inconclusive"
-    assert headline(found).text.startswith(
-        "INCONCLUSIVE: 1 newly skipped; peak memory: no significant"
-    )
+    assert headline(found).startswith("INCONCLUSIVE: 1 newly skipped; peak memory: no significant")
 
 
 def test_no_base_run_means_no_transitions() -> None:

@@ -90,18 +90,18 @@ def test_unblocked_job_is_better_and_newly_cancelled_is_inconclusive() -> None:
         head, None, [base], context=Context(jobs_before=jobs[0], jobs_after=jobs[1])
     )
     assert found.state == "better"
-    assert "1 job unblocked" in headline(found).text
+    assert "1 job unblocked" in headline(found)
     found = compare_run(
         head, None, [base], context=Context(jobs_before=jobs[1], jobs_after=jobs[0])
     )
     assert found.state == "inconclusive"
-    assert "1 job newly cancelled" in headline(found).text
+    assert "1 job newly cancelled" in headline(found)
     both = (*jobs[0], job("e2e", "cancelled")), (*jobs[1], job("e2e", "cancelled"))
     found = compare_run(
         head, None, [base], context=Context(jobs_before=both[0], jobs_after=both[1])
     )
     assert found.state == "inconclusive"
-    assert "1 job still cancelled; 1 job unblocked" in headline(found).text
+    assert "1 job still cancelled; 1 job unblocked" in headline(found)
     assert "e2e   cancelled " in FORMATS["text"](found)
 
 

@@ -32,7 +32,7 @@ def test_retained_memory_growth_is_a_suspected_leak() -> None:
         "possible leak: 108 MiB kept by 60 tests in process 1 of shard 01"
     )
     assert found.state == "suspect"
-    assert leak_text(leak) in headline(found).text
+    assert leak_text(leak) in headline(found)
     twice = compare_run(growing(2.0, 20), None, bases, previous=growing(2.1, 19))
     assert [one.tier for one in twice.leaks] == ["confirmed"]
     assert twice.state == "worse"

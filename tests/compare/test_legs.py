@@ -77,9 +77,7 @@ def test_units_of_a_lost_leg_are_one_line_without_transitions() -> None:
     assert lost_text(lost) == "29 tests lost with shard 02"
     assert [key.unit for key in lost.units] == list(PLANNED["02"])
     assert lost_texts(found) == ["removed gone"]
-    assert headline(found).text.startswith(
-        "INCOMPLETE: no record of shard 02; 29 tests lost with it"
-    )
+    assert headline(found).startswith("INCOMPLETE: no record of shard 02; 29 tests lost with it")
     text = FORMATS["text"](found)
     assert text.count("m00") == 1
     assert "m28" not in text
@@ -102,7 +100,7 @@ def test_stopped_leg_loses_started_and_unstarted_units() -> None:
     found = compared({"02": legs["02"]}, ending="deadline")
     losses = {lost.shards: len(lost.units) for lost in found.lost_units}
     assert losses == {("01",): 2, ("02",): 27, ("03",): 2}
-    assert "31 tests lost with 3 shards" in headline(found).text
+    assert "31 tests lost with 3 shards" in headline(found)
     assert lost_texts(found) == ["newly_timed_out m02 02", "removed gone"]
     folds = re.findall("<summary>(.* lost .*)</summary>", FORMATS["markdown"](found))
     assert folds == [
@@ -285,11 +283,11 @@ def test_gpu_memory_and_swap_of_a_run_are_judged() -> None:
     once = compare_run(on_gpu(20, **more), None, bases)
     assert once.state == "suspect"
     grown = "memory of GPU 1: {} (4.88 GiB -> 52.0 GiB, n=12); swap growth: {} (0 B -> 12.7 GiB"
-    assert grown.format("suspect", "suspect") in headline(once).text
+    assert grown.format("suspect", "suspect") in headline(once)
     assert once.can_be_confirmed
     twice = compare_run(on_gpu(20, **more), None, bases, previous=on_gpu(19, **more))
     assert twice.state == "worse"
-    assert grown.format(*["confirmed regression"] * 2) in headline(twice).text
+    assert grown.format(*["confirmed regression"] * 2) in headline(twice)
     few = compare_run(on_gpu(20, **more), None, bases[:9], previous=on_gpu(19, **more))
     assert few.state == "suspect"
     same = compare_run(on_gpu(20, swap_mib=60), None, bases, previous=on_gpu(19, swap_mib=60))
@@ -298,7 +296,7 @@ def test_gpu_memory_and_swap_of_a_run_are_judged() -> None:
     moved = compare_run(on_gpu(20, gpu_mib={"0": 1000, "2": 5000}), None, bases)
     assert not moved.growths, "the same memory on another device"
     new = compare_run(on_gpu(20, gpu_mib={"0": 1000, "1": 5000, "2": 900}), None, bases)
-    assert "memory of GPU 2: suspect (0 B -> 900 MiB, n=12)" in headline(new).text
+    assert "memory of GPU 2: suspect (0 B -> 900 MiB, n=12)" in headline(new)
 
 
 def test_gpu_memory_and_swap_of_the_history_are_the_baseline() -> None:

@@ -105,7 +105,7 @@ def test_memory_measured_differently_is_not_compared(others: int, text: str) -> 
     measured_by = candidate.measured_by + (np.arange(60) < others)
     found = compare_run(replace(candidate, measured_by=measured_by), None, past.bases)
     assert (found.memory.judged_tests, found.memory.measured_otherwise) == (60 - others, others)
-    assert f"{text} judged: their baseline was measured in another way" in headline(found).text
+    assert f"{text} judged: their baseline was measured in another way" in headline(found)
 
 
 def bounded(before: float | None, after: float | None) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
     assert (change.is_bound, change.low, change.n) == (True, None, 10)
     assert change_text(change) == "at least +108 MiB (n=10)"
     assert value_texts(change) == ("<= 12.2 MiB", ">= 121 MiB")
-    assert "1 suspect (31 tests judged, n=10)" in headline(once).text
+    assert "1 suspect (31 tests judged, n=10)" in headline(once)
     # The upper bound is not known where a child process ended during the test.
     first = interval_run(19, 121, None)
     twice = compare_run(interval_run(20, 120.6, None), None, bases, previous=first)
@@ -151,7 +151,7 @@ def test_cases_that_share_their_start_are_one_row() -> None:
     file, alone = found.memory.losses
     assert (file.key.case, alone.key.case, alone.cases) == ("t60", "g", 1)
     assert change_text(file) == "at least +108 MiB (n=10, any of 60 tests measured together)"
-    assert "2 suspects (61 tests judged, n=10)" in headline(found).text
+    assert "2 suspects (61 tests judged, n=10)" in headline(found)
     assert read_comparison(json_text(found).encode(), "") == found
 
 
@@ -224,7 +224,7 @@ def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None
     assert not found.memory.losses
     assert not found.durations.losses
     assert (found.memory.paid_once, found.durations.paid_once) == (1, 1)
-    page = "\n".join(view._notes(found, frozenset()))
+    page = "\n".join(view._notes(found))
     assert "Peak memory of 1 test not judged: what a process pays once" in page
     assert "Duration of 1 test not judged" in page
     alike = [in_standing(run, word) for run in past.bases]
@@ -324,7 +324,7 @@ def test_gpu_memory_of_tests_is_a_measure_of_its_own() -> None:
     bases = [on_gpu(n) for n in range(1, 13)]
     once = compare_run(on_gpu(20, 160.0), None, bases)
     assert (once.state, names(once.gpu_memory.losses)) == ("suspect", ["suspect a"])
-    assert "peak GPU memory: nothing confirmed, 1 suspect" in headline(once).text
+    assert "peak GPU memory: nothing confirmed, 1 suspect" in headline(once)
     assert not once.memory.losses
     twice = compare_run(on_gpu(20, 160.0), None, bases, previous=on_gpu(19, 160.0))
     assert (twice.state, triggered(twice, {"gpu-memory"})) == ("worse", ("gpu-memory",))

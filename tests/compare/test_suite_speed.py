@@ -56,7 +56,7 @@ def test_slower_suite_is_detected_on_any_runner(runner: float) -> None:
     assert twice.suite_speed.low is not None
     assert twice.suite_speed.high is not None
     assert twice.suite_speed.low < 0.15 < twice.suite_speed.high
-    assert suite_speed_text(twice.suite_speed) in headline(twice).text
+    assert suite_speed_text(twice.suite_speed) in headline(twice)
 
 
 def test_faster_suite_is_an_improvement() -> None:
@@ -80,7 +80,7 @@ def test_io_bound_suite_is_no_slower_on_another_runner(probe: float) -> None:
         "whole suite: unclear: its tests took 1.0"
     )
     assert f"of its runners {probe:.1f}" in suite_speed_text(found.suite_speed)
-    assert suite_speed_text(found.suite_speed) not in headline(found).text
+    assert suite_speed_text(found.suite_speed) not in headline(found)
     for shape in ("text", "markdown", "html"):
         assert suite_speed_text(found.suite_speed) in " ".join(FORMATS[shape](found).split())
 

@@ -123,7 +123,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     ]
     assert [one.tier for one in now.memory.losses] == ["confirmed"]
     assert now.state == "worse"
-    assert headline(now).text == (
+    assert headline(now) == (
         "WORSE: 3 tests that passed in both took 0.75 s, 0.30 s in the base; "
         "peak memory: 1 confirmed regression (3 tests judged, n=12); "
         "duration: 1 confirmed regression (3 tests judged, n=12)"

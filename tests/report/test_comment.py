@@ -112,7 +112,7 @@ def test_excused_failures_do_not_fail_the_comparison() -> None:
     found = comparison_of(world, base, Context(excused=excuses_of(half)))
     assert triggered(found, {"new-failure"}) == ("new-failure",)
     assert found.state == "worse"
-    assert "1 newly failing; 1 quarantined" in compare_headline(found).text
+    assert "1 newly failing; 1 quarantined" in compare_headline(found)
     assert [one.kind for one in found.transitions] == ["newly_failing", "quarantined"]
     both = replace(half, failing_on_base=(second,))
     found = comparison_of(world, base, Context(excused=excuses_of(both)))
