@@ -91,24 +91,9 @@ class Listing:
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def announced_first(unit: str) -> str:  # noqa: ARG001
-    """Return "": the unit is announced before its file is read, or nothing is known of that."""
-    return ""
-
-
 def loaded_before(unit: str) -> str:
     """Return the unit: it is a file, and all files are loaded before the first is announced."""
     return unit
-
-
-def reported_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """Return False: a test over a limit of the framework has a result, and the others run."""
-    return False
-
-
-def id_alone(unit: str) -> Tuple[str, str]:
-    """Return the id as the name: the framework's JUnit XML has it, if any."""
-    return "", unit
 
 
 def enclosing(file: str) -> tuple[str, ...]:
@@ -169,9 +154,9 @@ class Framework:
     passed_codes: tuple[int, ...] = (0,)
     failed_codes: tuple[int, ...] = (1,)
     hints: tuple[tuple[str, str], ...] = ()
-    file_of: Callable[[str], str] = announced_first
-    hit_own_timeout: Callable[[int, str], bool] = reported_timeout
-    junit_name: Callable[[str], Tuple[str, str]] = id_alone
+    file_of: Callable[[str], str] = lambda _: ""
+    hit_own_timeout: Callable[[int, str], bool] = lambda *_: False
+    junit_name: Callable[[str], Tuple[str, str]] = lambda unit: ("", unit)
     ancestors: Callable[[str], Tuple[str, ...]] = enclosing
 
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
