@@ -56,7 +56,7 @@ def audit_remote(
         fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
         raise UsageError("there is no token for GitHub", where=reference.repository, fix=fix)
     cache, calls = CacheFolder(cache_folder(environ, reference)), CallBudget(MAX_CALLS)
-    prices = {label: runner.usd_per_minute for label, runner in HOSTED.items()}
+    prices = {label: pool.usd_per_minute or 0.0 for label, pool in HOSTED.items()}
     with GitHub(
         reference.api_url,
         SecretStr(token),

@@ -8,7 +8,7 @@ runners" and "Actions runner pricing".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.config.declared_memory import Need, parse_size
@@ -25,35 +25,27 @@ if TYPE_CHECKING:
     from ciguard.codec.inventory_file import InventoryUnit
 
 
-GIB: Final = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class HostedRunner:
-    """A runner that GitHub hosts."""
-
-    cpus: int
-    memory_bytes: int
-    usd_per_minute: float
-
-
-HOSTED: Final[dict[str, HostedRunner]] = {
-    "ubuntu-latest": HostedRunner(2, 8 * GIB, 0.006),
-    "ubuntu-24.04": HostedRunner(2, 8 * GIB, 0.006),
-    "ubuntu-22.04": HostedRunner(2, 8 * GIB, 0.006),
-    "windows-latest": HostedRunner(2, 8 * GIB, 0.010),
-    "macos-latest": HostedRunner(3, 7 * GIB, 0.062),
-    "ubuntu-slim": HostedRunner(1, 5 * GIB, 0.002),
-    "ubuntu-latest-4-cores": HostedRunner(4, 16 * GIB, 0.012),
-    "ubuntu-latest-8-cores": HostedRunner(8, 32 * GIB, 0.022),
-    "ubuntu-latest-16-cores": HostedRunner(16, 64 * GIB, 0.042),
-    "ubuntu-latest-32-cores": HostedRunner(32, 128 * GIB, 0.082),
-    "ubuntu-latest-64-cores": HostedRunner(64, 256 * GIB, 0.162),
-    "ubuntu-latest-96-cores": HostedRunner(96, 384 * GIB, 0.252),
-    "windows-latest-4-cores": HostedRunner(4, 16 * GIB, 0.022),
-    "windows-latest-8-cores": HostedRunner(8, 32 * GIB, 0.042),
-    "windows-latest-16-cores": HostedRunner(16, 64 * GIB, 0.082),
-    "windows-latest-32-cores": HostedRunner(32, 128 * GIB, 0.162),
+HOSTED: Final = {
+    label: Pool(label, cpus, gib << 30, usd_per_minute=price)
+    # Label, cores, GiB of memory, USD a minute.
+    for label, cpus, gib, price in (
+        ("ubuntu-latest", 2, 8, 0.006),
+        ("ubuntu-24.04", 2, 8, 0.006),
+        ("ubuntu-22.04", 2, 8, 0.006),
+        ("windows-latest", 2, 8, 0.010),
+        ("macos-latest", 3, 7, 0.062),
+        ("ubuntu-slim", 1, 5, 0.002),
+        ("ubuntu-latest-4-cores", 4, 16, 0.012),
+        ("ubuntu-latest-8-cores", 8, 32, 0.022),
+        ("ubuntu-latest-16-cores", 16, 64, 0.042),
+        ("ubuntu-latest-32-cores", 32, 128, 0.082),
+        ("ubuntu-latest-64-cores", 64, 256, 0.162),
+        ("ubuntu-latest-96-cores", 96, 384, 0.252),
+        ("windows-latest-4-cores", 4, 16, 0.022),
+        ("windows-latest-8-cores", 8, 32, 0.042),
+        ("windows-latest-16-cores", 16, 64, 0.082),
+        ("windows-latest-32-cores", 32, 128, 0.162),
+    )
 }
 
 
@@ -133,15 +125,14 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             fix = f"the configuration has: {', '.join(sorted(config.pool))}"
             raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
         entry = config.pool[name]
-        hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
-        price = hosted.usd_per_minute if hosted and entry.price is None else entry.price
+        known = HOSTED.get(str(entry.runs_on), Pool(entry.runs_on))
         pools[name] = Pool(
             runs_on=entry.runs_on,
-            cpus=entry.cpus or (hosted.cpus if hosted else None),
-            memory_bytes=entry.memory or (hosted.memory_bytes if hosted else None),
+            cpus=entry.cpus or known.cpus,
+            memory_bytes=entry.memory or known.memory_bytes,
             reserve_bytes=entry.reserve,
             env=entry.env,
-            usd_per_minute=price,
+            usd_per_minute=known.usd_per_minute if entry.price is None else entry.price,
             concurrency=entry.concurrency,
             setup_s=entry.setup,
         )
