@@ -10,13 +10,14 @@ segment is computed again. `sharded(bytes, devices)` is the part of one device. 
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import add, mul
 from typing import TYPE_CHECKING, Final
+
+from ciguard.model.plan import excluding_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,15 +83,11 @@ class Need:
     memory: DeclaredSize | None = None
     gpu: DeclaredSize | None = None
 
-    def matches(self, unit: str) -> bool:
-        """Return whether the pattern matches a unit, by the rule of `exclude`."""
-        return self.units == unit or fnmatch.fnmatchcase(unit, self.units)
-
 
 def match_needs(
     units: Iterable[tuple[str, str, str]], needs: Mapping[str, Iterable[Need]]
 ) -> dict[int, Need]:
-    """Return by position the first need of its suite that matches a unit.
+    """Return by position the first need of its suite that matches a unit, as `exclude` does.
 
     Args:
         units: suite, variant and id of each.
@@ -99,7 +96,8 @@ def match_needs(
     by_suite = {suite: tuple(entries) for suite, entries in needs.items()}
     matches = {}
     for position, (suite, _, unit) in enumerate(units if any(by_suite.values()) else ()):
-        need = next((each for each in by_suite.get(suite, ()) if each.matches(unit)), None)
+        entries = by_suite.get(suite, ())
+        need = next((each for each in entries if excluding_pattern(unit, (each.units,))), None)
         if need is not None:
             matches[position] = need
     return matches
