@@ -225,9 +225,7 @@ def allocate_together_or_apart(
     joint = builder.partition(pools, by_variant=options.policy.lists)
     works = joint
     allocations = allocate(joint, options, has_timings=builder.has_timings)
-    if builder.has_timings and any(
-        sum(work.starts_s) > work.min_process_overhead_s for work in joint
-    ):
+    if builder.has_timings and any(sum(work.starts_s[1:]) > 0 for work in joint):
         separate = builder.partition(pools, by_variant=True)
         if options.shards is None or len(separate) <= options.shards:
             others = allocate(separate, options)

@@ -140,11 +140,6 @@ class PackingProblem:
         """Return the overhead of one process of each suite and variant, ascending."""
         return self.processes_s(self.positions)
 
-    @property
-    def min_process_overhead_s(self) -> float:
-        """Return the smallest overhead of a process."""
-        return self.starts_s[0]
-
     def load_s(self, positions: Iterable[int]) -> float:
         """Return the time of units together in one process, after its start."""
         members = list(positions)
@@ -222,7 +217,7 @@ class PackingProblem:
     @property
     def min_shard_overhead_s(self) -> float:
         """Return the smallest overhead of a shard."""
-        return self.leg.total_s + self.min_process_overhead_s
+        return self.leg.total_s + self.starts_s[0]
 
     @cached_property
     def max_shards(self) -> int:
