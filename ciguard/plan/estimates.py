@@ -236,6 +236,8 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
     """
     lower = np.fmax(observations.peak_delta_bytes, observations.lower_bound_bytes)
     (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), count)
+    if (np.isnan(observations.lower_bound_bytes) & np.isnan(observations.upper_bound_bytes)).all():
+        return largest, largest
     upper = largest_peaks(observations)
     (smallest,) = _by_unit(_smallest, observations.unit, upper, _usable(upper), count)
     # Without an upper bound, a lower bound below the rules' default counts as unknown.
