@@ -37,16 +37,12 @@ class Annotation:
     line: int | None = None
 
 
-def annotations_of(
-    verdict: Verdict, suites: Mapping[str, Suite], most: int = SHOWN
-) -> tuple[Annotation, ...]:
+def annotations_of(verdict: Verdict, most: int = SHOWN) -> tuple[Annotation, ...]:
     """Return at most `most` errors and as many warnings, the findings before the failed tests.
 
     If not all failed tests fit, each cause of failures gets one annotation, the largest first.
-
-    Args:
-        suites: those of the plan, by name.
     """
+    suites = verdict.plan.suites
     errors = [_of_finding(item, "error") for item in verdict.findings if item.level != "warning"]
     failed = group_by_test(verdict.failures, lambda failure: failure_kind(failure.result))
     if len(errors) + len(failed) > most:

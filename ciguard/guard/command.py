@@ -54,5 +54,5 @@ def command(invocation: Invocation, options: RunOptions, /, *, format_: str, git
     else:
         console.out(as_text(document(evaluation.verdict)))
     if github:
-        write_annotations_and_outputs(invocation, evaluation.plan, evaluation.verdict, {})
+        write_annotations_and_outputs(invocation, evaluation.verdict, {})
     return evaluation.verdict.exit_code

@@ -26,10 +26,9 @@ from ciguard.sources.repository_files import changed_files
 from ciguard.text import annotation, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ciguard.config.invocation import Invocation
-    from ciguard.github.events import ActionsRun
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
@@ -244,7 +243,10 @@ def _check_cases(
         return
     records = tuple(selected().newest.values())
     losses = find_case_losses(plan, records, policy.base_cases)
-    tested = _tested_commit(records, context.run)
+    # The commit that the records are of, else that of the run; "" if it is not known.
+    commits = {record.header.tested_sha for record in records if record.header is not None} - {None}
+    commits = commits or {context.run.tested_sha if context.run is not None else None}
+    tested = next(iter(commits)) or "" if len(commits) == 1 else ""
     by_commit: dict[str, list[str]] = defaultdict(list)
     for loss in losses[:MAX_COMPARED]:
         if loss.file and loss.base.run.sha and tested:
@@ -255,19 +257,11 @@ def _check_cases(
     yield from case_loss_findings(losses, changed, policy.base_cases, policy.max_drop)
 
 
-def _tested_commit(records: Iterable[Record], run: ActionsRun | None) -> str:
-    """Return the commit that the records are of, else that of the run; "" if it is not known."""
-    commits = {record.header.tested_sha for record in records if record.header is not None} - {None}
-    if not commits and run is not None:
-        commits = {run.tested_sha}
-    return next(iter(commits)) or "" if len(commits) == 1 else ""
-
-
 def write_annotations_and_outputs(
-    invocation: Invocation, plan: Plan, verdict: Verdict, outputs: Mapping[str, str]
+    invocation: Invocation, verdict: Verdict, outputs: Mapping[str, str]
 ) -> None:
     """Annotate the run, and set the outputs of the step: those of the verdict, and `outputs`."""
-    for item in annotations_of(verdict, plan.suites):
+    for item in annotations_of(verdict):
         # The runner reads commands from both streams; stdout stays the answer.
         console.workflow_command(
             annotation(item.level, item.message, file=item.file, line=item.line, title=item.title)

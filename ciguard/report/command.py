@@ -136,9 +136,7 @@ def command(
         if target := invocation.environ.get("GITHUB_STEP_SUMMARY"):
             local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
         if answer.contents is not None:
-            write_annotations_and_outputs(
-                invocation, answer.contents.plan, answer.contents.verdict, outputs
-            )
+            write_annotations_and_outputs(invocation, answer.contents.verdict, outputs)
         else:
             outputs = outputs_without_verdict(answer.headline)
             local.append_output(invocation.environ, step_outputs(outputs))

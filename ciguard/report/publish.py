@@ -231,5 +231,5 @@ def check_annotations(contents: ReportData, workflow: str) -> tuple[Annotation, 
     default = f".github/workflows/{workflow}" if workflow.endswith((".yml", ".yaml")) else ".github"
     return tuple(
         replace(item, line=item.line or 1) if item.file else replace(item, file=default, line=1)
-        for item in annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
+        for item in annotations_of(contents.verdict, MAX_ANNOTATIONS)
     )

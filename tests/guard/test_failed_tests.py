@@ -95,7 +95,7 @@ def test_shards_without_a_record_are_one_finding() -> None:
 
 def test_annotation_of_all_combinations_is_one() -> None:
     world = failing(3, fail=2)
-    (one,) = annotations_of(world.prove(), world.plan.suites)
+    (one,) = annotations_of(world.prove())
     assert (one.title, one.file) == ("t.py::a", "t.py")
     where = "in 2 of 3 combinations: linux, 3.0; linux, 3.1, shards 01, 02"
     assert one.message == f"failed: assert 0 == 1 ({where})"
@@ -108,7 +108,7 @@ def test_cause_names_a_test_once() -> None:
         variant = shard.units[0].variant
         more = {"variant": variant, "message": "assert 2 == 1", "outcome": "failed"}
         world.result(shard.key, "t.py::b", **more)
-    (one,) = annotations_of(world.prove(), world.plan.suites, most=1)
+    (one,) = annotations_of(world.prove(), most=1)
     assert one.message.splitlines() == ["failed: assert 0 == 1", "t.py::a", "t.py::b"]
 
 

@@ -301,7 +301,7 @@ def test_totals_of_a_large_failing_run() -> None:
     assert "timeout 370 2 Shop.C1.T0" in words
     assert sum(one.timeouts for one in verdict.hotspots) == 370
     assert sum(one.out_of_memory for one in verdict.hotspots) == 950
-    assert [one.title for one in annotations_of(verdict, world.plan.suites)] == [
+    assert [one.title for one in annotations_of(verdict)] == [
         "950 x OutOfMemoryException in Tensor.Allocate (6 shards)",
         "370 x timeout (2 shards)",
     ]

@@ -40,7 +40,7 @@ def test_unexplained_exit_is_a_finding() -> None:
         "last output: 3 style errors"
     )
     assert "a coverage gate" in finding_fix(finding)
-    annotated = {one.message for one in annotations_of(verdict, world.plan.suites)}
+    annotated = {one.message for one in annotations_of(verdict)}
     assert finding_message(finding) in annotated
     (written,) = as_json(verdict)["findings"]
     assert written["kind"] == "unexplained_exit"

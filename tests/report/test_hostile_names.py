@@ -131,7 +131,7 @@ def test_terminal_annotations_and_checks_get_plain_text() -> None:
     contents = hostile_report()
     text = text_of(contents.verdict)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
-    for one in annotations_of(contents.verdict, contents.plan.suites):
+    for one in annotations_of(contents.verdict):
         spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
         assert "\n" not in spelled
         assert "\r" not in spelled
