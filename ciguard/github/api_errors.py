@@ -89,7 +89,12 @@ _APP_ADVICE: Final = (
 
 
 def error_of_response(
-    description: str, status: int, message: str, headers: Mapping[str, str]
+    description: str,
+    status: int,
+    message: str,
+    headers: Mapping[str, str],
+    *,
+    wait_s: float | None = None,
 ) -> GitHubError:
     """Turn an answer of 3xx or above into an error.
 
@@ -97,8 +102,14 @@ def error_of_response(
         description: method and path, such as `PATCH /repos/o/r/issues/comments/1`.
         message: message of GitHub, shown verbatim.
         headers: headers of the answer, in lower case, or a mapping that ignores case.
+        wait_s: wait for a rate limit, which is too long; None for another refusal.
     """
     what = f"answered {status}: {message}"
+    if wait_s is not None:
+        fix = (
+            f"GitHub asks to wait {wait_s:.0f} s, and ciguard waits no longer: run this again then"
+        )
+        return GitHubError(what, where=description, fix=fix, status=status, wait_s=wait_s)
     if status == HTTPStatus.FORBIDDEN:
         fix = _permission_advice(description, headers)
         return Forbidden(what, where=description, fix=fix, status=status)
@@ -114,13 +125,6 @@ def error_of_response(
     if is_unknown_app or (status == HTTPStatus.UNAUTHORIZED and " /app" in description):
         fix = _APP_ADVICE
     return GitHubError(what, where=description, fix=fix, status=status)
-
-
-def rate_limited(description: str, status: int, message: str, *, wait_s: float) -> GitHubError:
-    """Make the error of a rate limit whose wait is too long."""
-    fix = f"GitHub asks to wait {wait_s:.0f} s, and ciguard waits no longer: run this again then"
-    what = f"answered {status}: {message}"
-    return GitHubError(what, where=description, fix=fix, status=status, wait_s=wait_s)
 
 
 def unreachable(description: str, why: str, *, api_url: str, perhaps_done: bool) -> GitHubError:

@@ -15,7 +15,6 @@ from ciguard.errors import UsageError
 from ciguard.github.api_errors import (
     GitHubError,
     error_of_response,
-    rate_limited,
     unexpected_response,
     unreachable,
 )
@@ -238,9 +237,9 @@ class GitHub:
         except gidgethub.HTTPException as error:
             status, words = int(error.status_code), self._redact_token(str(error))
             wait_s = self._connection.rate_limit_wait_s
-            if wait_s is not None:
-                raise rate_limited(description, status, words, wait_s=wait_s) from error
-            raise error_of_response(description, status, words, error.headers) from error
+            raise error_of_response(
+                description, status, words, error.headers, wait_s=wait_s
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._connection_error(description, error) from error
         except (ValueError, LookupError, AttributeError, TypeError) as error:

@@ -32,17 +32,6 @@ class Budget:
 
     remaining_bytes: int
 
-    def spend(self, size: int) -> None:
-        """Count a piece.
-
-        Raises:
-            GitHubError: the limit is exceeded.
-        """
-        self.remaining_bytes -= size
-        if self.remaining_bytes < 0:
-            what = "more than all artifacts of a run together may have"
-            raise GitHubError(what, where=STORAGE, status=int(HTTPStatus.OK))
-
 
 @dataclass(frozen=True, slots=True)
 class Download:
@@ -94,7 +83,10 @@ class Download:
             if response.is_error:
                 _raise_for_status(response)
             async for piece in response.aiter_bytes():
-                self.budget.spend(len(piece))
+                self.budget.remaining_bytes -= len(piece)
+                if self.budget.remaining_bytes < 0:
+                    what = "more than all artifacts of a run together may have"
+                    raise GitHubError(what, where=STORAGE, status=int(HTTPStatus.OK))
                 size += len(piece)
                 if size > self.max_bytes:
                     what, status = f"larger than {self.max_bytes >> 20} MiB", response.status_code
