@@ -37,17 +37,6 @@ class UnpackBudget:
 
     left_bytes: int = MAX_UNPACKED_BYTES
 
-    def charge(self, size: int, source: str) -> None:
-        """Subtract unpacked bytes.
-
-        Raises:
-            InputError: the budget is used up.
-        """
-        self.left_bytes -= size
-        if self.left_bytes < 0:
-            what = f"gzip files of this run unpack to more than {MAX_UNPACKED_BYTES} bytes"
-            raise InputError(what, where=source, fix="write fewer or smaller files")
-
 
 class _ChargedGzip(gzip.GzipFile):
     """A gzip file that charges each byte that is read, also when it is read again."""
@@ -58,7 +47,10 @@ class _ChargedGzip(gzip.GzipFile):
 
     def read(self, size: int | None = -1) -> bytes:
         piece = super().read(size)
-        self._budget.charge(len(piece), self._source)
+        self._budget.left_bytes -= len(piece)
+        if self._budget.left_bytes < 0:
+            what = f"gzip files of this run unpack to more than {MAX_UNPACKED_BYTES} bytes"
+            raise InputError(what, where=self._source, fix="write fewer or smaller files")
         return piece
 
 

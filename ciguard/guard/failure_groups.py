@@ -154,7 +154,7 @@ def find_hotspots(
             family = _family(failure.result.key.unit_key, suites)
             counts[family][_column(failure.result, memory=memory)] += 1
     hotspots = [Hotspot(name, **columns) for name, columns in counts.items()]
-    return tuple(sorted(hotspots, key=lambda hotspot: (-hotspot.total, hotspot.name)))
+    return tuple(sorted(hotspots, key=lambda hotspot: (-sum(hotspot.counts), hotspot.name)))
 
 
 def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:

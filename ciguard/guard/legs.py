@@ -242,7 +242,11 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     else:
         explained = bool(lost or unplanned_settings(record.events, plan.suites))
         yield from _counts_and_results(leg, record, is_explained=explained)
-        yield from _contradictory(leg, record, plan.policy.max_tries)
+        is_ended = end.problem is None
+        notes = list(contradictions(record, plan.policy.max_tries)) if is_ended else []
+        if notes:
+            facts = {"count": len(notes) if len(notes) > 1 else None}
+            yield Finding("contradictory", shard, facts=facts, cause=notes[0])
     if record.copies and not _is_resumed(record):
         yield Finding("duplicate_record", shard, facts={"sources": record.copies})
     if metrics := [event.detail for event in record.events if event.kind == "unreadable_metric"]:
@@ -276,14 +280,6 @@ def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Find
         by_kind["no_reason_recorded" if event is None else event.kind].append(key)
     for kind, units in sorted(by_kind.items()):
         yield Finding(kind, leg.shard.key, tuple(units))
-
-
-def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Finding]:
-    """Find contradictions in the record of a leg that ended by itself."""
-    notes = [] if leg.end.problem is not None else list(contradictions(record, tries))
-    if notes:
-        facts = {"count": len(notes) if len(notes) > 1 else None}
-        yield Finding("contradictory", leg.shard.key, facts=facts, cause=notes[0])
 
 
 def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:

@@ -179,11 +179,6 @@ class Hotspot:
         """Timeouts, out of memory, failures, died."""
         return self.timeouts, self.out_of_memory, self.failures, self.died
 
-    @property
-    def total(self) -> int:
-        """The number of bad cases."""
-        return sum(self.counts)
-
 
 @dataclass(frozen=True, slots=True)
 class Flaky:

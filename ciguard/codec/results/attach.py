@@ -46,8 +46,6 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
         if event.kind == FILE
     )
     left_out = [event.detail for event in record.events if event.kind == RESULTS_LEFT_OUT]
-    if not announced and not left_out:
-        return record
     damage = [f"{record.source}: left out of it: {detail}" for detail in left_out]
     recorded = {(result.process, result.key) for result in record.results}
     results: list[Result] = []

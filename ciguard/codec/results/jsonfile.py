@@ -220,15 +220,12 @@ class _Pieces(list["Raw"]):
             try:
                 value = msgspec.json.decode(item)
             except (msgspec.DecodeError, ValueError, RecursionError):
-                value = self._decode_slowly(item)
+                try:
+                    value = json.loads(bytes(item))
+                except (ValueError, RecursionError):
+                    parse_json(self._content, self._source)  # raises with the position in the file
+                    raise
             yield value
-
-    def _decode_slowly(self, item: Raw) -> Any:
-        try:
-            return json.loads(bytes(item))
-        except (ValueError, RecursionError):
-            parse_json(self._content, self._source)  # raises with the position in the file
-            raise
 
 
 def parse_json(content: bytes, source: str, long_list: Sequence[str] = ()) -> Any:
