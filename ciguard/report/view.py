@@ -203,24 +203,6 @@ def _shows(section: Section) -> bool:
     return any(visible((section,), shape) for shape in ("markdown", "html"))
 
 
-def _compared(comparison: Comparison, verdict: Verdict, links: Links) -> tuple[Section, ...]:
-    """Return the sections of the comparison, without the tests that those of guard name."""
-    failed = {failure.result.key for failure in verdict.failures}
-    flaky = {unit.key for unit in (*verdict.flaky, *verdict.passed_after_oom)}
-    others = [
-        case
-        for case in comparison.transitions
-        if not (
-            case.key.unit_key in flaky
-            if case.kind == "flaky"
-            else case.key in failed or case.excuse
-        )
-    ]
-    sections = compare_view.sections(comparison, links, others)
-    is_incomplete = verdict.state == "incomplete"  # then guard names the lost tests
-    return tuple(part for part in sections if not (is_incomplete and part.name == "lost"))
-
-
 def _causes(causes: Section) -> tuple[Section, ...]:
     """Return the first causes for a comment, and all for a page."""
     few = [replace(block, max_rows=MAX_CAUSES) if isinstance(block, Table) else block
