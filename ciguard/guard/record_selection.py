@@ -194,7 +194,8 @@ def _mismatch(
         return _not_of_ours("other_repository", record, header.repository, plan.repository)
     if header.head_sha and plan.head_sha and header.head_sha != plan.head_sha:
         return _not_of_ours("other_commit", record, header.head_sha, plan.head_sha)
-    is_other_head = head_shas and header.head_sha and header.head_sha not in head_shas
+    is_known = bool(head_shas) and header.head_sha is not None  # "" is another commit
+    is_other_head = is_known and header.head_sha not in head_shas
     # For `pull_request_target` and the like GitHub names a commit of the base branch, and the
     # records name that of the pull request: such a record is accepted.
     is_accepted = (header.event or "").startswith("pull_request_") or is_from_result_files(record)
