@@ -30,6 +30,11 @@ function ordered(one, two) {
 
 function prepare(table) {
   const body = table.tBodies[0], ends = [];
+  const titles = Array.from(table.tHead.querySelectorAll("th"), (head) => head.textContent);
+  // On a narrow screen a row is a list of its cells, each after its title.
+  const label = () => body.querySelectorAll("td:not([colspan])").forEach((cell) => {
+    cell.dataset.title = titles[cell.cellIndex];
+  });
   let rows = [], shown, page = 0;
   for (const element of Array.from(body.rows)) {
     const rest = element.querySelector("script");
@@ -55,6 +60,7 @@ function prepare(table) {
     turns[0].disabled = page === 0;
     turns[1].disabled = last >= shown.length;
     body.replaceChildren(...elements(shown.slice(first, last)), ...ends);
+    label();
   };
   const sift = () => {
     const wanted = words.value.toLowerCase();
@@ -72,6 +78,7 @@ function prepare(table) {
     (table.closest(".scroll") ?? table).before(controls);
     show();
   }
+  label();
   table.tHead.querySelectorAll("th").forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";

@@ -40,7 +40,8 @@ const head = table.tHead.querySelectorAll("button")[0];
 const told = {
   start: seen(), second: click(more), third: click(more), back: click(earlier),
   up: click(head), down: click(head),
-  one: search("t.py::test_0777"), message: search("<b>1199 & 'x'"), all: search("")};
+  one: search("t.py::test_0777"), message: search("<b>1199 & 'x'"), all: search(""),
+  titles: Array.from(body.rows[0].cells, (cell) => cell.dataset.title)};
 document.body.innerHTML = "<pre></pre>";
 document.querySelector("pre").textContent = JSON.stringify(told);
 </script></body>"""
@@ -55,6 +56,7 @@ EXPECTED_TABLE_STATES = {
     "one": ["1 of 1,200 rows", 1, "t.py::test_0777", True, True],
     "message": ["1 of 1,200 rows", 1, "t.py::test_1199", True, True],
     "all": ["1 to 500 of 1,200 rows", 500, "t.py::test_1199", True, False],
+    "titles": ["test", "change", "before", "after", "shard", "message"],
 }
 
 
