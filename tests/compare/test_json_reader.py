@@ -44,7 +44,7 @@ def test_comparison_survives_write_and_read(make: object) -> None:
         (b"", "no comparison: "),
         (b"[]", "no comparison"),
         (b"{}", "no comparison"),
-        (b'{"schema":99}', "schema 99 is newer than 1"),
+        (b'{"schema":99}', "schema 99 is newer than 2"),
         (b'{"schema":1}', "state: "),
     ],
 )
