@@ -135,7 +135,7 @@ FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
         "durations": "durations",
         **dict.fromkeys(("steps", "artifacts"), "steps and artifacts"),
         **dict.fromkeys(("metrics", "neighbours"), "metrics"),
-        "series": "memory and metrics within the run",
+        "series": "course of the run",
         "machine": "swap and stalls",
     },
     "shards": {

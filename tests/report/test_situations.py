@@ -54,7 +54,9 @@ def test_every_comment_fits_one_screen(tmp_path: Path) -> None:
     )
     script = "for (const one of document.querySelectorAll('body > div'))"
     script += " one.dataset.px = one.offsetHeight"
-    page = dumped(f"<style>{STYLE}</style>{shown}<script>{script}</script>", tmp_path)
+    page = dumped(
+        f"<!doctype html><style>{STYLE}</style>{shown}<script>{script}</script>", tmp_path
+    )
     heights = {name: int(px) for name, px in re.findall(r'<div id="([^"]+)" data-px="(\d+)"', page)}
     print(heights)
     assert heights.keys() == SITUATIONS.keys()
