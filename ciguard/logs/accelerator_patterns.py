@@ -40,17 +40,16 @@ def _allocator_rows() -> tuple[LogPattern, ...]:
     rows = []
     for field, label, better in _ALLOCATOR_FIELDS:
         frame = _FRAME if label in _COMMON_WORDS else _BOX
-        spellings = {
-            f"{field}:": rf"{_BOX}{field}:\s*(?P<value>\d+)\s*$",
-            f"{label}: ": rf"{frame}{label}: (?P<value>\d+(?:\.\d+)?)"
-            r" (?P<value_unit>bytes?|[KMGTP]iB)\s*$",
-        }
+        spellings = (
+            rf"{_BOX}{field}:\s*(?P<value>\d+)\s*$",
+            rf"{frame}{label}: (?P<value>\d+(?:\.\d+)?) (?P<value_unit>bytes?|[KMGTP]iB)\s*$",
+        )
         rows += [
             LogPattern(
-                f"{ALLOCATOR}.{field}", pattern, (trigger,), fields={"value": "B"},
+                f"{ALLOCATOR}.{field}", pattern, fields={"value": "B"},
                 better=better, exact=True, context=_BLOCK,
             )
-            for trigger, pattern in spellings.items()
+            for pattern in spellings
         ]  # fmt: skip
     return tuple(rows)
 
@@ -62,7 +61,6 @@ PATTERNS: Final = (
         rf"(?P<limit_bytes_text>{_SIZE_TEXT}) \((?P<limit_bytes>\d+) bytes\) by rematerialization; "
         rf"only reduced to (?P<after_bytes_text>{_SIZE_TEXT}) \((?P<after_bytes>\d+) bytes\), "
         rf"down from (?P<before_bytes_text>{_SIZE_TEXT}) \((?P<before_bytes>\d+) bytes\)",
-        ("by rematerialization; only reduced to",),
         fields={"after_bytes": "B", "before_bytes": "B"},
         key=("limit_bytes",),  # of a kernel; the source line differs between commits of XLA
         better="lower",
@@ -71,7 +69,6 @@ PATTERNS: Final = (
     LogPattern(
         "xla.slow_compile",
         r"\[Compiling module (?P<module>[\w.]+)\] Very slow compile\?",
-        ("Very slow compile?",),
         key=("module",),
         better="lower",
     ),
@@ -79,21 +76,18 @@ PATTERNS: Final = (
         "xla.operation",
         r"slow_operation_alarm\.cc:\d+\] The operation took "
         r"(?P<seconds>(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s)",
-        ("The operation took ",),
         fields={"seconds": "hms"},
         better="lower",
     ),
     failure(
         "xla.out_of_memory",
         r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate (?P<requested_bytes>\d+) byte",
-        ("RESOURCE_EXHAUSTED: Out of memory",),
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
     ),
     LogPattern(
         _BLOCK,
         r"┌ Info: \[(?P<rank>\d+)\] allocations\s*$",
-        ("] allocations",),
         kind="context",
         key=("rank",),
     ),
@@ -110,7 +104,6 @@ PATTERNS: Final = (
         f"{ALLOCATOR}.out_of_memory",
         rf"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
         rf"(?P<requested_text>{_SIZE_TEXT})\s*\(rounded to (?P<requested_bytes>\d+)\)",
-        (") ran out of memory trying to allocate",),
         fields={"requested_bytes": "B"},
         key=("allocator",),  # it holds the device: GPU_2_bfc
         ending="out_of_memory",
@@ -120,7 +113,6 @@ PATTERNS: Final = (
         r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
         r"(?P<requested>[\d.]+)(?P<requested_unit>[KMGTP]?i?B) with freed_by_count=(?P<freed>\d+)\."
         r" The caller indicates that this is not a failure",
-        ("indicates that this is not a failure",),
         fields={"requested": "B"},
         key=("allocator",),
     ),
@@ -128,7 +120,6 @@ PATTERNS: Final = (
         "cuda.out_of_memory",
         r"failed to allocate (?P<requested_text>[\d.]+[KMGT]?) \((?P<requested_bytes>\d+) bytes\) "
         r"from device: CUDA_ERROR_OUT_OF_MEMORY",
-        ("CUDA_ERROR_OUT_OF_MEMORY",),
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
         inconclusive=True,  # TensorFlow prints it as information, and tries a smaller size
@@ -145,7 +136,6 @@ PATTERNS: Final = (
         r" Of the allocated memory "
         r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) is allocated by PyTorch, and "
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) is reserved by PyTorch",
-        ("CUDA out of memory. Tried to allocate",),
         fields={"requested": "B"},
         key=("gpu",),
         ending="out_of_memory",
@@ -158,7 +148,6 @@ PATTERNS: Final = (
         r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) already allocated; "
         r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) free; "
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) (?:reserved in total|cached)",
-        ("CUDA out of memory. Tried to allocate",),
         fields={"requested": "B"},
         key=("gpu",),
         ending="out_of_memory",

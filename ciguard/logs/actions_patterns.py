@@ -15,21 +15,18 @@ PATTERNS: Final = (
     failure(
         "actions.cancelled",
         r"(?:^|##\[error\]|Error: )The operation was canceled\.",
-        ("The operation was canceled.",),
         ending="cancelled",
         inconclusive=True,  # the last line of every cancelled job; another line has the cause
     ),
     failure(
         "actions.shutdown_signal",
         r"The runner has received a shutdown signal",
-        ("The runner has received a shutdown signal",),
         ending="runner_shutdown",
     ),
     failure(
         "actions.lost_communication",
         r"(?:The (?P<hosting>hosted|self-hosted) )?runner(?:: (?P<runner>.{1,200}?))? "
         r"lost communication with the server",
-        ("lost communication with the server",),
         ending="lost_runner",
     ),
     failure(
@@ -37,7 +34,6 @@ PATTERNS: Final = (
         # Since 2025 "The job has exceeded ... of 15m0s", before "The job running on runner X ...".
         r"The job (?:running on runner (?P<runner>.{1,200}?) )?has exceeded the maximum execution "
         r"time of (?P<limit>(?:\d+h)?(?:\d+m)?\d+s)",
-        ("has exceeded the maximum execution time of",),
         fields={"limit": "hms"},
         ending="timeout",
     ),
@@ -45,14 +41,12 @@ PATTERNS: Final = (
         "actions.job_timeout",
         r"The job running on runner (?P<runner>.{1,200}?) has exceeded the maximum execution time "
         r"of (?P<limit>\d+) (?P<limit_unit>minutes)",
-        ("has exceeded the maximum execution time of",),
         fields={"limit": "min"},
         ending="timeout",
     ),
     failure(
         "actions.step_timeout",
         r"The action '(?P<step>.{1,300}?)' has timed out after (?P<limit>\d+) minutes",
-        ("has timed out after ",),
         fields={"limit": "min"},
         key=("step",),
         ending="timeout",
@@ -61,33 +55,28 @@ PATTERNS: Final = (
         "actions.superseded",
         r"Canceling since a higher priority waiting request"
         r"(?: for '?(?P<group>.{1,300}?)'? exists)?",
-        ("Canceling since a higher priority waiting request",),
         ending="superseded",
     ),
     failure(
         "actions.run_cancelled",
         r"The run was canceled by (?P<actor>\S+)",
-        ("The run was canceled by ",),
         ending="cancelled",
     ),
     failure(
         "actions.fail_fast",
         r"The strategy configuration was canceled because (?P<reason>.{1,300})",
-        ("The strategy configuration was canceled because ",),
         ending="cancelled",
     ),
     failure(
         "actions.disk_free",
         r"You are running out of disk space\. The runner will stop working when the machine runs "
         r"out of disk space\. Free space left: (?P<value>\d+) (?P<value_unit>MB)",
-        ("You are running out of disk space",),
         fields={"value": "MB"},
     ),
     LogPattern(
         "actions.artifact",
         r"Artifact (?P<artifact>.{1,300}?) has been successfully uploaded! "
         r"Final size is (?P<bytes>\d+) bytes",
-        ("has been successfully uploaded!",),
         fields={"bytes": "B"},
         key=("artifact",),
         better="lower",
@@ -96,7 +85,6 @@ PATTERNS: Final = (
         "actions.artifact_name",
         r"(?:The a|A)rtifact name is not valid: (?P<artifact>.{1,300}?)\. Contains the following "
         r"character:\s+(?P<character_name>[A-Z][a-z]+(?: [a-z]+)?)(?: (?P<character>\S+))?",
-        ("rtifact name is not valid",),
         key=("artifact",),
     ),
 )

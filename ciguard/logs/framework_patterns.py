@@ -16,14 +16,12 @@ PATTERNS: Final = (
     failure(
         "dotnet.test_timeout",
         r"Test execution timed out after (?P<limit>\d+) milliseconds",
-        ("Test execution timed out after",),
         fields={"limit": "ms"},
         ending="timeout",
     ),
     failure(
         "dotnet.out_of_memory",
         r"System\.OutOfMemoryException(?: ?: (?P<message>.+))?\s*$",
-        ("System.OutOfMemoryException",),
         ending="out_of_memory",
         inconclusive=True,  # a test may catch it
     ),
@@ -37,14 +35,12 @@ PATTERNS: Final = (
         "dotnet.host_crash",
         r"The active test run was aborted\. Reason: (?P<reason>Test host process crashed"
         r"(?: : (?P<detail>.+?))?)\s*$",
-        ("The active test run was aborted. Reason: ",),
         ending="crash",
     ),
     failure(
         "tests.truncated",
         r"Only (?P<executed>\d+) of (?P<total>\d+) discovered tests executed -- "
         r"(?P<missing>\d+) never ran",
-        ("discovered tests executed -- ",),
         fields={"missing": ""},
     ),
     failure(
@@ -52,14 +48,12 @@ PATTERNS: Final = (
         r"java\.lang\.OutOfMemoryError: (?P<area>Java heap space|Metaspace"
         r"|GC overhead limit exceeded|unable to create (?:new )?native thread"
         r"|Direct buffer memory|Requested array size exceeds VM limit)",
-        ("java.lang.OutOfMemoryError: ",),
         key=("area",),
         ending="out_of_memory",
     ),
     failure(
         "gradle.heap_exhausted",
         r"Expiring Daemon because JVM heap space is exhausted",
-        ("Expiring Daemon because JVM heap",),
         ending="out_of_memory",
     ),
     failure(
@@ -73,13 +67,11 @@ PATTERNS: Final = (
     failure(
         "surefire.fork_died",
         r"The forked VM terminated without (?:properly saying|saying properly) goodbye",
-        ("The forked VM terminated without",),
         ending="crash",
     ),
     failure(
         "node.out_of_memory",
         r"FATAL ERROR: (?P<reason>.*?) ?Allocation failed - JavaScript heap out of memory",
-        ("JavaScript heap out of memory",),
         ending="out_of_memory",
     ),
     LogPattern(
@@ -98,27 +90,23 @@ PATTERNS: Final = (
         "jest.worker_killed",
         r"A jest worker process \(pid=(?P<pid>\w+)\) was terminated by another process: "
         r"signal=(?P<signal>SIGKILL), exitCode=(?P<code>\w+)",
-        ("A jest worker process (",),
         key=("signal",),
     ),
     failure(
         "jest.worker_crashed",
         r"A jest worker process \(pid=(?P<pid>\w+)\) was terminated by another process: "
         r"signal=(?P<signal>SIG(?:BUS|SEGV|ABRT|ILL|FPE|TERM|TRAP|SYS)), exitCode=(?P<code>\w+)",
-        ("A jest worker process (",),
         key=("signal",),
         ending="crash",
     ),
     failure(
         "jest.worker_out_of_memory",
         r"Jest worker ran out of memory and crashed",
-        ("Jest worker ran out of memory",),
         ending="out_of_memory",
     ),
     failure(
         "jest.timeout",
         r"Exceeded timeout of (?P<limit>\d+) ms for a (?P<part>test|hook)",
-        ("Exceeded timeout of ",),
         fields={"limit": "ms"},
         key=("part",),
         ending="timeout",
@@ -162,15 +150,13 @@ PATTERNS: Final = (
     failure(
         "go.timeout",
         rf"^\s*panic: test timed out after (?P<limit>{_HMS})",
-        ("panic: test timed out after ",),
         fields={"limit": "hms"},
         ending="timeout",
     ),
-    LogPattern(_RUNNING, r"^\s*running tests:\s*$", ("running tests:",), kind="context"),
+    LogPattern(_RUNNING, r"^\s*running tests:\s*$", kind="context"),
     failure(  # without the context, also the line of a test that has ended
         "go.running_test",
         rf"^\s+(?P<test>Test\w[\w/.-]*) \((?P<elapsed>{_HMS})\)\s*$",
-        (),
         fields={"elapsed": "hms"},
         key=("test",),
         ending="timeout",
@@ -196,7 +182,6 @@ PATTERNS: Final = (
         "xctest.timeout",
         r"Test Case '(?P<test>[^']+)' exceeded execution time allowance of (?P<limit>\d+) "
         r"(?P<limit_unit>\w+)",
-        ("exceeded execution time allowance of",),
         fields={"limit": "s"},
         key=("test",),
         ending="timeout",

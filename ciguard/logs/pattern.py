@@ -9,8 +9,9 @@ A pattern is written in the syntax that RE2 and `re` share. Its groups have thes
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.logs.values import KeyField, Kind, LogValue, NotANumber, Place, parse_quantity
@@ -31,8 +32,7 @@ class LogPattern:
     Attributes:
         name: name of its values; the value of another group than `value` appends the group.
         pattern: regular expression for a line without its time, colours and line end.
-        triggers: plain texts, for speed: each matching line contains one of them. A pattern without
-            triggers is tried only on lines of its context.
+        stated_triggers: as `triggers`, if the pattern has alternatives or only common words.
         kind: a metric or a failure, which gives one value for a line, or a context.
         fields: groups that are numbers, each with its unit; () if a line is an occurrence.
         key: groups that identify a value.
@@ -46,7 +46,7 @@ class LogPattern:
 
     name: str
     pattern: str
-    triggers: tuple[str, ...]
+    stated_triggers: tuple[str, ...] = ()
     kind: Kind | Literal["context"] = "metric"
     fields: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
@@ -56,6 +56,14 @@ class LogPattern:
     inconclusive: bool = False
     context: str = ""
     needs_context: bool = False
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """Return plain texts, for speed: each matching line contains one of them.
+
+        A pattern without triggers is tried only on lines of its context.
+        """
+        return self.stated_triggers or literal_triggers(self.pattern)
 
     def value_names(self) -> dict[str, str]:
         """Map each group that is a number to the name of its value."""
@@ -104,6 +112,27 @@ class LogPattern:
             for name in self.key
             if (text := groups.get(name)) is not None
         )
+
+
+@lru_cache(maxsize=1024)
+def literal_triggers(pattern: str) -> tuple[str, ...]:
+    """Find the longest plain text that each match of a pattern contains.
+
+    Returns:
+        Letters, digits, blanks and `_:=/-`, outside of any group, class and repetition; () if the
+        text is shorter than three characters, or the pattern has flags or alternatives.
+    """
+    if re.search(r"\(\?(?!:|P<)", pattern):
+        return ()
+    flat = re.sub(r"\\.", "\0", pattern)
+    flat = re.sub(r"\[\^?\]?[^\]]*\]", "\0", flat)
+    while (inner := re.sub(r"\([^()]*\)", "\0", flat)) != flat:
+        flat = inner
+    if "|" in flat:
+        return ()
+    flat = re.sub(r".[*?+{]", "\0", flat)
+    runs = re.findall(r"[\w :=/-]{3,}", re.sub(r"\0[^}\0]*\}", "\0", flat))
+    return (max(runs, key=len),) if runs else ()
 
 
 # A row of a failure, and a row of a text that programs print also without a lack of memory.

@@ -22,7 +22,6 @@ PATTERNS: Final = (
     LogPattern(
         "process.peak_rss",
         _START + r"Maximum resident set size \(kbytes\): (?P<value>\d+)\s*$",
-        ("Maximum resident set size",),
         fields={"value": "KiB"},
         better="lower",
     ),
@@ -30,7 +29,6 @@ PATTERNS: Final = (
         "process.elapsed",
         _START + r"Elapsed \(wall clock\) time \(h:mm:ss or m:ss\): "
         r"(?P<value>(?:\d+:)?\d+:\d+(?:\.\d+)?)\s*$",
-        ("Elapsed (wall clock) time",),
         fields={"value": "clock"},
         better="lower",
     ),
@@ -38,7 +36,6 @@ PATTERNS: Final = (
         LogPattern(
             f"process.{name}",
             rf"{_START}{field}:\s+(?P<value>\d+) kB\s*$",
-            (f"{field}:",),
             fields={"value": "KiB"},
             better="lower",
         )
@@ -48,7 +45,6 @@ PATTERNS: Final = (
         LogPattern(
             f"memory.{name}",
             rf"{_START}(?:\[[\w:. -]{{1,40}}\] )?{field}:\s+(?P<value>\d+) kB\s*$",
-            (f"{field}:",),
             fields={"value": "KiB"},
             better="higher",
         )
@@ -59,7 +55,6 @@ PATTERNS: Final = (
         r"mem avail:\s*(?P<available>\d+) of\s+(?P<total>\d+) MiB "
         r"\(\s*(?P<available_percent>[\d.]+)\s*%\), "
         r"swap free:\s*(?P<swap_free>\d+) of\s+(?P<swap_total>\d+) MiB",
-        ("mem avail:",),
         fields={
             **{"available": "MiB", "total": "MiB", "available_percent": "%"},
             **{"swap_free": "MiB", "swap_total": "MiB"},
@@ -86,7 +81,6 @@ PATTERNS: Final = (
         "kernel.killed",
         r"kernel: (?:\[\s*[\d.]+\] )?Killed process (?P<pid>\d+) \((?P<command>.+?)\),?"
         rf"(?: UID \d+,)? {_KERNEL_SIZES}",
-        ("Killed process",),
         fields={"anon_rss": "KiB"},
         key=("command",),
     ),
@@ -94,7 +88,6 @@ PATTERNS: Final = (
         "kernel.oom_constraint",
         r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+)(?:,.*?(?P<global>global_oom,)?"
         r"task_memcg=(?P<cgroup>[^,]+),task=(?P<command>[^,]+),pid=(?P<pid>\d+),uid=(?P<uid>\d+))?",
-        ("oom-kill:constraint=",),
         key=("constraint", "command"),
     ),
     suspected_oom(  # killed by the kernel, `docker stop` or a test
@@ -106,7 +99,6 @@ PATTERNS: Final = (
     suspected_oom(
         "shell.killed_bare",
         r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:.*\]: )?Killed\s*$",
-        ("Killed",),
     ),
     failure(
         "process.exit_code",
@@ -119,7 +111,6 @@ PATTERNS: Final = (
     failure(
         "shell.timeout",
         r"timeout: sending signal (?P<signal>\w+) to command (?:‘|'|`)(?P<command>[^’']+)(?:’|')",
-        ("timeout: sending signal ",),
         key=("command",),
         ending="timeout",
     ),
@@ -133,12 +124,10 @@ PATTERNS: Final = (
     suspected_oom(
         "compiler.sigkill",
         r"signal: 9, SIGKILL: kill",
-        ("signal: 9, SIGKILL",),
     ),
     failure(
         "disk.full",
         r"No space left on device(?: : '(?P<path>[^']+)')?",
-        ("No space left on device",),
         ending="disk_full",
         inconclusive=True,
     ),

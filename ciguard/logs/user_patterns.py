@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ciguard.logs.pattern import VALUE, Better, LogPattern
+from ciguard.logs.pattern import VALUE, Better, LogPattern, literal_triggers
 from ciguard.logs.values import SCALES, SPANS
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def user_pattern(
 ) -> LogPattern:
     """Make a row from values without mistakes; see `find_mistakes`."""
     fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
-    return LogPattern(
-        name, pattern, literal_triggers(pattern), fields=fields, key=key, better=better, exact=exact
-    )
+    return LogPattern(name, pattern, fields=fields, key=key, better=better, exact=exact)
 
 
 def find_mistakes(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -54,23 +52,3 @@ def find_mistakes(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tup
             yield "key", f"no group (?P<{name}>...) in the pattern", "name groups of the pattern"
     if unit and unit not in UNITS:
         yield "unit", f"no unit {unit!r}", f"there are {', '.join(UNITS)}"
-
-
-def literal_triggers(pattern: str) -> tuple[str, ...]:
-    """Find the longest plain text that each match of a pattern contains.
-
-    Returns:
-        Letters, digits, blanks and `_:=/-`, outside of any group, class and repetition; () if the
-        text is shorter than three characters, or the pattern has flags or alternatives.
-    """
-    if re.search(r"\(\?(?!:|P<)", pattern):
-        return ()
-    flat = re.sub(r"\\.", "\0", pattern)
-    flat = re.sub(r"\[\^?\]?[^\]]*\]", "\0", flat)
-    while (inner := re.sub(r"\([^()]*\)", "\0", flat)) != flat:
-        flat = inner
-    if "|" in flat:
-        return ()
-    flat = re.sub(r".[*?+{]", "\0", flat)
-    runs = re.findall(r"[\w :=/-]{3,}", re.sub(r"\0[^}\0]*\}", "\0", flat))
-    return (max(runs, key=len),) if runs else ()

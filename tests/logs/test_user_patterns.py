@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.logs.user_patterns import find_mistakes, literal_triggers, user_pattern
+from ciguard.logs.pattern import literal_triggers
+from ciguard.logs.user_patterns import find_mistakes, user_pattern
 
 
 @pytest.mark.parametrize(
