@@ -29,7 +29,7 @@ from ciguard.compare.statistics import (
     medians,
     moderated_scale,
     prediction_error,
-    t_975,
+    student_975,
 )
 from ciguard.history.file import BOUNDS
 from ciguard.history.query import COMPLETED, STEADY_S
@@ -213,7 +213,7 @@ class Effects:
 
     def interval_of(self, row: int) -> tuple[float, float]:
         """Return the 95 % interval of a case's relative change; `before` must be > 0."""
-        width = float(t_975(self.n[row : row + 1] + 3)[0] * self.error[row])
+        width = student_975(int(self.n[row]) + 3) * float(self.error[row])
         before, difference = float(self.before[row]), float(self.difference[row])
         low, high = (
             ((before + self.offset) * float(np.exp(log_ratio)) - self.offset) / before - 1

@@ -127,11 +127,6 @@ def prediction_error(scale: Floats, number: NDArray[np.int64]) -> Floats:
     return scale * wider
 
 
-def t_975(degrees: NDArray[np.int64]) -> Floats:
-    """Return `student_975` of each number of degrees of freedom."""
-    return np.array([student_975(number) for number in degrees.tolist()], np.float64)
-
-
 FALSE_ALARM_RATE: Final = 0.05  # of unchanged runs, over all metrics of a run
 DEGREES: Final = 4  # tails of the noise, as in tests/compare/simulation.py
 T_975: Final = 2.776445  # of `DEGREES`, for a two-sided 95 % interval
@@ -188,21 +183,18 @@ def _is_outside(values: Floats, before: float, value: float) -> bool:
 def benjamini_hochberg(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Flags:
     """Select the significant changes; on average at most a `rate` of these is chance."""
     p = np.array(chances, np.float64)
-    order = np.argsort(p, kind="stable")
-    passes = p[order] <= rate * np.arange(1, len(p) + 1) / max(1, len(p))
-    last = int(np.flatnonzero(passes)[-1]) + 1 if passes.any() else 0
-    selected = np.zeros(len(p), np.bool_)
-    selected[order[:last]] = True
+    ordered = np.sort(p)
+    passing = ordered[ordered <= rate * np.arange(1, len(p) + 1) / max(1, len(p))]
+    selected: Flags = p <= np.max(passing, initial=-np.inf)
     return selected
 
 
 def holm(chances: Sequence[float], level: float) -> Flags:
     """Select the significant changes; `level` is the chance of any false alarm."""
     p = np.array(chances, np.float64)
-    order = np.argsort(p, kind="stable")
-    passes = p[order] <= level / np.arange(len(p), 0, -1)
-    selected = np.zeros(len(p), np.bool_)
-    selected[order[: len(p) if passes.all() else int(np.argmin(passes))]] = True
+    ordered = np.sort(p)
+    failing = ordered[ordered > level / np.arange(len(p), 0, -1)]
+    selected: Flags = p < np.min(failing, initial=np.inf)
     return selected
 
 

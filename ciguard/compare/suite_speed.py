@@ -22,7 +22,7 @@ from ciguard.compare.statistics import (
     count_values,
     mad_sigma,
     medians,
-    t_975,
+    student_975,
 )
 from ciguard.history.query import STEADY_S, STEADY_TESTS
 
@@ -304,7 +304,7 @@ def judge_suite_speed(
     usual = float(np.median(known))
     difference = float(candidate[1]) - usual
     error = max(float(np.std(known, ddof=1)), RESOLUTION) * float(np.sqrt(1 + 1 / n))
-    width = float(t_975(np.array([n - 1]))[0]) * error
+    width = student_975(n - 1) * error
     low, ratio, high = (
         float(np.expm1(x)) for x in (difference - width, difference, difference + width)
     )
