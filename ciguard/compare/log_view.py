@@ -23,8 +23,9 @@ from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, name_some, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.compare.comparison import State
     from ciguard.compare.log_comparison import (
         Caveat,
         ComparedPair,
@@ -33,18 +34,21 @@ if TYPE_CHECKING:
         LogComparison,
         LogSide,
         LogState,
+        Pairing,
         ValuePair,
     )
+    from ciguard.compare.metric_changes import Neighbours
     from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
 
-_STATES: Final[dict[LogState, doc.State]] = {
+# By state of a comparison of runs, jobs or logs; any other state is neutral.
+PAGE_STATES: Final[Mapping[State | LogState, doc.State]] = {
     "worse": "failed",
     "mixed": "failed",
+    "incomplete": "incomplete",
+    "unknown": "incomplete",
     "better": "passed",
     "same": "passed",
-    "inconclusive": "neutral",
-    "unknown": "incomplete",
 }
 _CAVEATS: Final[dict[Caveat, str]] = {
     "base empty": "the base log is empty",
@@ -60,6 +64,7 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "nothing judged": "no value could be judged",
 }
 MAX_MISSING: Final = 3  # jobs and steps named in a sentence
+UNJUDGED_PAIRS: Final = "No verdict: the keys differ"
 ONE_RUN_EACH: Final = (
     "Values without a verdict are of one run each (n = 1): a difference may be chance."
 )
@@ -122,17 +127,13 @@ def _missing(places: Sequence[Place]) -> str:
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
     """Return the blocks: failures, compared values, and values without a verdict."""
     pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
-    items = (
-        *(pair_item(pair, both) for pair in pairing.nearest),
-        *(pair_item(pair, both, is_refused=True) for pair in pairing.refused),
-    )
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
-        doc.Headline(logs_headline(comparison), _STATES[comparison.state]),
+        doc.Headline(logs_headline(comparison), PAGE_STATES.get(comparison.state, "neutral")),
         Facts(tuple((name, _side(side)) for name, side in sides)),
         _failures(comparison),
         _pairs(comparison),
-        Section("beside", (Bullets(items, "pair"),), "No verdict: the keys differ"),
+        Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
         _counts(comparison),
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
@@ -208,7 +209,18 @@ def _change(pair: ValuePair) -> str:
     return exact_change(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
-def pair_item(pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bool = False) -> Item:
+def similar_values(pairs: Pairing | Neighbours, sides: tuple[LogSide, LogSide]) -> Bullets:
+    """List the pairs of similar values, which have no verdict."""
+    items = (
+        *(_pair_item(pair, sides) for pair in pairs.nearest),
+        *(_pair_item(pair, sides, is_refused=True) for pair in pairs.refused),
+    )
+    return Bullets(items, "pair")
+
+
+def _pair_item(
+    pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bool = False
+) -> Item:
     """Describe two similar values: their difference, and why they have no verdict."""
     before, after = pair.before, pair.after
     reason = "; refused, because one of them has its equal in the other log" if is_refused else ""

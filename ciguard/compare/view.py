@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
-from ciguard.compare.log_view import pair_item
+from ciguard.compare.log_view import PAGE_STATES, UNJUDGED_PAIRS, similar_values
 from ciguard.compare.measure_changes import (
     MEASURE_NOUN,
     NO_GPU_MEMORY,
@@ -61,27 +61,14 @@ from ciguard.text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison, State
-    from ciguard.compare.jobs import JobChange, JobsComparison, JobsState
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.jobs import JobChange, JobsComparison
     from ciguard.compare.legs import LegChange, LostUnits
     from ciguard.compare.metric_changes import MetricCount
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
 
-PAGE_STATES: Final[dict[State, doc.State]] = {
-    "worse": "failed",
-    "mixed": "failed",
-    "incomplete": "incomplete",
-    "better": "passed",
-    "same": "passed",
-}
-JOBS_STATES: Final[dict[JobsState, doc.State]] = {
-    "worse": "failed",
-    "mixed": "failed",
-    "better": "passed",
-    "same": "passed",
-}
 # The section of a measure: name, title, and `drop` (see `Section`).
 MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
     "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
@@ -155,7 +142,7 @@ def _lost(lost: Sequence[LostUnits]) -> Section:
 
 def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
     """Return the blocks of two runs without records: conclusions and times of their jobs."""
-    state = JOBS_STATES.get(comparison.state, "neutral")
+    state = PAGE_STATES.get(comparison.state, "neutral")
     same = comparison.unchanged
     folded = Details(
         f"{count_of(len(same), 'job')} with the same conclusion, the longest first",
@@ -346,13 +333,9 @@ def _neighbours(comparison: Comparison) -> Section:
     base, neighbours = comparison.base, comparison.neighbours
     names = (base.name if base is not None else "", comparison.candidate.name)
     sides = (LogSide(names[0], "whole", 0), LogSide(names[1], "whole", 0))
-    items = (
-        *(pair_item(pair, sides) for pair in neighbours.nearest),
-        *(pair_item(pair, sides, is_refused=True) for pair in neighbours.refused),
-    )
-    title = "No verdict: the keys differ"
-    blocks = (Bullets(items, "pair"),)
-    return Section("neighbours", blocks, title, (len(items), "pair"), drop=12, folded=True)
+    pairs = similar_values(neighbours, sides)
+    size_ = (len(pairs.items), "pair")
+    return Section("neighbours", (pairs,), UNJUDGED_PAIRS, size_, drop=12, folded=True)
 
 
 def _metric_table(metrics: Sequence[MetricChange | MetricCount]) -> Table:

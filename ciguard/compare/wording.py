@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
-from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, Tier
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
@@ -110,6 +110,12 @@ CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "not confirmed": "refuted suspect",
     "no verdict": "unjudged change",
 }
+RUNS_FOR_LOW_RATE: Final = 20  # baseline runs; with fewer, more confirmed peaks are false alarms
+# tests/compare/test_calibration.py checks the rates in simulated runs of 2,000 unchanged tests.
+FALSE_ALARMS: Final = (
+    "False alarms, simulated: a pull request that changes nothing has at most 0.2 confirmed "
+    "durations and {peaks} confirmed peaks in 2,000 tests, and names 0.3 durations unconfirmed."
+)
 _PARTS: Final = re.compile(r"(?=::|[\[( ])")
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
@@ -487,6 +493,13 @@ def excluded_text(baseline: BaselineInfo) -> str:
         for excluded in baseline.excluded_values
     ]
     return "; ".join(parts)
+
+
+def false_alarm_text(baseline_runs: int) -> str:
+    """Word the false-alarm rate; "" if there are too few baseline runs to confirm a change."""
+    if baseline_runs < MIN_RUNS_TO_CONFIRM:
+        return ""
+    return FALSE_ALARMS.format(peaks=0.05 if baseline_runs >= RUNS_FOR_LOW_RATE else 0.2)
 
 
 def note_text(note: Note) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare import view as compare_view
 from ciguard.compare.comparison import triggered
-from ciguard.compare.false_alarm_rate import false_alarm_text
 from ciguard.compare.transitions import Excuse
+from ciguard.compare.wording import false_alarm_text
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join, visible
 from ciguard.errors import ExitCode
 from ciguard.guard import view as guard_view
