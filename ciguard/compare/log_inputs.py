@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import member_names, members
@@ -17,11 +16,12 @@ from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, with_steps
 from ciguard.logs.pattern_table import directions, endings
+from ciguard.logs.values import Place
 from ciguard.sources import local
 from ciguard.sources.references import parse_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.compare.log_comparison import Log, LogComparison
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
-
-
-@dataclass(frozen=True, slots=True)
-class _ArchivedLog:
-    """A log in an archive; for a whole job, `step` is "" and its number 0."""
-
-    path: str
-    job: str
-    step: str = ""
-    step_number: int = 0
 
 
 def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
@@ -121,8 +111,8 @@ def _read(
             reading = reader.read(stream)
         return log_of(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
     by_job: dict[str, list[tuple[str, LogReading]]] = {}
-    for log, reading in zip(archived, _readings(path, archived, reader), strict=True):
-        by_job.setdefault(log.job, []).append((log.step, reading))
+    for place, reading in zip(archived.values(), _readings(path, archived, reader), strict=True):
+        by_job.setdefault(place.job, []).append((place.step, reading))
     jobs = {job: combine([reading for _, reading in parts]) for job, parts in by_job.items()}
     logged = tuple(
         LoggedJob(job, tuple(step for step, _ in by_job[job] if step), reading.is_whole_job)
@@ -131,43 +121,38 @@ def _read(
     return log_of(name, combine([*jobs.values()]), jobs=logged)
 
 
-def _readings(
-    path: Path, archived: Sequence[_ArchivedLog], reader: LogReader
-) -> Iterator[LogReading]:
+def _readings(path: Path, archived: Mapping[str, Place], reader: LogReader) -> Iterator[LogReading]:
     """Read the logs of an archive, in their order."""
     if local.is_directory(path):
-        for log in archived:
-            with local.opened(path / log.path) as stream:
-                yield reader.read(stream, log.job, log.step, log.step_number)
+        for name, place in archived.items():
+            with local.opened(path / name) as stream:
+                yield reader.read(stream, place)
         return
-    wanted = {log.path: log for log in archived}
     readings = {}
     with local.opened(path) as stream:
-        for name, content in members(stream, path.name, LIMITS, is_wanted=wanted.__contains__):
-            log = wanted[name]
-            readings[name] = reader.read(io.BytesIO(content), log.job, log.step, log.step_number)
-    yield from (readings[log.path] for log in archived)
+        for name, content in members(stream, path.name, LIMITS, is_wanted=archived.__contains__):
+            readings[name] = reader.read(io.BytesIO(content), archived[name])
+    yield from (readings[name] for name in archived)
 
 
-def _archived(path: Path) -> tuple[_ArchivedLog, ...]:
-    """Return the logs of an archive with their job and step; none for any other path."""
+def _archived(path: Path) -> dict[str, Place]:
+    """Return by name the job and step of an archive's logs, in order; none for any other path."""
     files = _files_of(path)
     jobs = sorted(
         (int(match[1]), match[2], name)
         for name in files
         if "/" not in name and (match := _NUMBERED.fullmatch(name))
     )
-    steps: dict[str, list[_ArchivedLog]] = {}
+    steps: dict[str, list[tuple[int, str, str]]] = {}
     for name in files:
         job, _, file = name.rpartition("/")
         if job and "/" not in job and (match := _NUMBERED.fullmatch(file)):
-            steps.setdefault(job, []).append(_ArchivedLog(name, job, match[2], int(match[1])))
-    return tuple(
-        log
+            steps.setdefault(job, []).append((int(match[1]), match[2], name))
+    return {
+        file: Place(job, step, step_number=number)
         for _, job, name in jobs
-        for log in sorted(steps.get(job, ()), key=lambda step: step.step_number)
-        or [_ArchivedLog(name, job)]
-    )
+        for number, step, file in sorted(steps.get(job, ())) or [(0, "", name)]
+    }
 
 
 def _files_of(path: Path) -> list[str]:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ciguard.logs.pattern_table import PATTERNS as TABLE
-from ciguard.logs.values import LogValue, Place
+from ciguard.logs.values import UNPLACED, LogValue
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _allocations(text: str) -> Iterator[tuple[int, str]]:
             if not any(trigger in line for trigger in row.triggers):
                 continue
             match = re.search(row.pattern, line)
-            for value in row.values(match.groupdict(), Place()) if match else ():
+            for value in row.values(match.groupdict(), UNPLACED) if match else ():
                 if isinstance(value, LogValue) and value.unit == "B":
                     yield round(value.value), _device(value)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from ciguard.logs.log_reader import LogReading
@@ -32,21 +32,16 @@ class TimedStep:
     started_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StepStart:
-    """The line of the job's log at which the output of a step begins, from 1."""
+def find_steps(log: IO[bytes], steps: Iterable[TimedStep]) -> dict[int, TimedStep]:
+    """Return by line of the job's log, from 1, the step whose output begins there. O(lines).
 
-    line: int
-    step: TimedStep
-
-
-def find_steps(log: IO[bytes], steps: Iterable[TimedStep]) -> tuple[StepStart, ...]:
-    """Return the start of each step, except of steps that printed nothing. O(lines)."""
+    Steps that printed nothing are left out.
+    """
     later = deque(
         (step.started_at.strftime("%Y-%m-%dT%H:%M:%S").encode(), step)
         for step in sorted(steps, key=lambda step: step.number)
     )
-    starts: list[StepStart] = []
+    starts: dict[int, TimedStep] = {}
     for number, line in enumerate(log, 1):
         second = line.removeprefix(_BOM)[:_SECOND]
         current = None
@@ -57,8 +52,8 @@ def find_steps(log: IO[bytes], steps: Iterable[TimedStep]) -> tuple[StepStart, .
             if later and later[0][0] == second:
                 break  # each of two steps in one second has its own first line
         if current is not None:
-            starts.append(StepStart(number, current))
-    return tuple(starts)
+            starts[number] = current
+    return starts
 
 
 def _begins_step(line: bytes) -> bool:
@@ -66,7 +61,7 @@ def _begins_step(line: bytes) -> bool:
 
 
 def with_steps(
-    reading: LogReading, starts: Sequence[StepStart], *, named: bool = True
+    reading: LogReading, starts: Mapping[int, TimedStep], *, named: bool = True
 ) -> LogReading:
     """Return the values of a job's log, each with its step and its line in the step.
 
@@ -74,17 +69,17 @@ def with_steps(
         named: put the name of the step into the place of a value, so that only values of steps with
             this name are compared.
     """
-    lines = [start.line for start in starts]
+    lines = list(starts)
 
     def place_of(place: Place) -> Place:
         position = bisect.bisect_right(lines, place.line) - 1
         if position < 0:
             return place
-        step = starts[position].step
+        step, line = starts[lines[position]], place.line - lines[position] + 1
         return replace(
             place,
             step=step.name if named else "",
-            line=place.line - lines[position] + 1,
+            line=line,
             step_number=step.number,
         )
 

@@ -16,7 +16,7 @@ import re2
 from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
-from ciguard.logs.values import KeyField, LogValue, NotANumber, Place
+from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,19 +113,17 @@ class LogReader:
             self._set.Add(re2.escape(trigger_bytes))
         self._set.Compile()
 
-    def read(
-        self, stream: IO[bytes], job: str = "", step: str = "", step_number: int = 0
-    ) -> LogReading:
+    def read(self, stream: IO[bytes], source: Place = UNPLACED) -> LogReading:
         """Read a whole log.
 
         Args:
-            job, step, step_number: source of the log, for the places of its values. The log of a
-                step does not end with the last lines of its job.
+            source: job and step of the log, for the places of its values. The log of a step does
+                not end with the last lines of its job.
         """
         values: list[LogValue] = []
         unreadable: list[NotANumber] = []
         log = _Blocks(stream)
-        for value in self._values(log, Place(job, step, 0, step_number)):
+        for value in self._values(log, source):
             if isinstance(value, NotANumber):
                 unreadable.append(value)
             else:
@@ -134,7 +132,7 @@ class LogReader:
                 log.skip()
         values.extend(transient_memory(values))
         end = log.end
-        if end == "whole" and log.job_begins and not log.job_ends and not step:
+        if end == "whole" and log.job_begins and not log.job_ends and not source.step:
             end = "cut"
         counts = (end, log.lines, log.job_begins, log.job_ends)
         return LogReading(tuple(values), tuple(unreadable), *counts)

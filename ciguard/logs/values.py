@@ -67,6 +67,9 @@ class Place:
     step_number: int = 0
 
 
+UNPLACED: Final = Place()
+
+
 @dataclass(frozen=True, slots=True)
 class LogValue:
     """A number in a log, or one occurrence of a text.

@@ -41,7 +41,7 @@ STEPS: Final = (
 
 def test_each_step_begins_at_its_first_line() -> None:
     found = find_steps(io.BytesIO(LOG.encode()), STEPS)
-    assert [(one.line, one.step.number) for one in found] == [
+    assert [(line, step.number) for line, step in found.items()] == [
         (1, 1),
         (4, 2),
         (8, 3),
@@ -57,14 +57,14 @@ def test_steps_in_one_second_begin_one_after_the_other() -> None:
     )
     steps = [TimedStep(n, name, at("58:54")) for n, name in ((2, "Run a"), (3, "Run b"))]
     found = find_steps(io.BytesIO(log.encode()), steps)
-    assert [(one.line, one.step.name) for one in found] == [(1, "Run a"), (3, "Run b")]
+    assert [(line, step.name) for line, step in found.items()] == [(1, "Run a"), (3, "Run b")]
 
 
 def test_a_step_without_output_is_none_of_the_log() -> None:
     steps = (*STEPS[:2], TimedStep(3, "Run true", at("58:52")), TimedStep(4, "x", at("58:52")))
     log = "".join(LOG.splitlines(keepends=True)[:6])
     found = find_steps(io.BytesIO(log.encode()), steps)
-    assert [(one.line, one.step.number) for one in found] == [(1, 1), (4, 2), (6, 4)]
+    assert [(line, step.number) for line, step in found.items()] == [(1, 1), (4, 2), (6, 4)]
 
 
 def test_values_are_placed_in_their_step() -> None:
