@@ -164,7 +164,11 @@ NO_GPU_MEMORY: Final = MeasureVerdict("gpu_peak_bytes", "not measured")
 class Effects:
     """The change of one measure by case; NaN without a value or a baseline.
 
-    `difference` and its standard `error` are those of log(value + `offset`).
+    Attributes:
+        difference, error: change of log(value + `offset`), and its standard error.
+        extremes: (cases, values) baseline values that a change must exceed as well as the median;
+            NaN is no condition.
+        is_bound: cases with a change between the nearer bounds of intervals.
     """
 
     before: Floats
@@ -172,6 +176,8 @@ class Effects:
     difference: Floats
     error: Floats
     n: NDArray[np.int64]
+    extremes: Floats
+    is_bound: Flags
     offset: float = 0.0
 
     @property
@@ -179,36 +185,28 @@ class Effects:
         """Change divided by its standard error; > 0 is worse."""
         return self.difference / self.error
 
-    def exceeds_thresholds(self, floor: Thresholds, sign: int) -> Flags:
-        """Select changes by the floor's amounts for the worse (sign 1) or the better (-1)."""
-        amount = sign * (self.after - self.before)
-        moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * self.before)
-        return moved
-
-    def is_significant(
-        self, floor: Thresholds, sign: int, extremes: Floats | None, is_bound: Flags | None = None
+    def exceeds_thresholds(
+        self, floor: Thresholds, sign: int, reference: Floats | None = None
     ) -> Flags:
-        """Select the changes that noise does not explain.
+        """Select changes by the floor's amounts for the worse (sign 1) or the better (-1).
 
         Args:
-            extremes: (cases, values) baseline values that a change must exceed as well; NaN is no
-                condition.
-            is_bound: cases with bounds: disjoint intervals are a change, however far they vary.
+            reference: the value before; None for the median.
         """
-        is_sure = sign * self.z > floor.z
-        if is_bound is not None:
-            is_sure |= is_bound
-            is_sure &= ~is_bound | (np.abs(self.after - self.before) >= MIN_BOUND_BYTES)
-        significant: Flags = (
-            self.exceeds_thresholds(floor, sign) & is_sure & (self.n >= MIN_BASELINE_RUNS)
-        )
-        if extremes is None:
-            return significant
-        extreme = (np.fmax if sign > 0 else np.fmin).reduce(extremes, axis=1)
-        amount = sign * (self.after - extreme)
-        significant &= np.isnan(extreme) | (
-            (amount >= floor.amount) & (amount >= floor.ratio * extreme)
-        )
+        before = self.before if reference is None else reference
+        amount = sign * (self.after - before)
+        moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * before)
+        return moved
+
+    def is_significant(self, floor: Thresholds, sign: int) -> Flags:
+        """Select the changes that noise does not explain."""
+        # Disjoint intervals are a change, however far their values vary.
+        is_apart = np.abs(self.after - self.before) >= MIN_BOUND_BYTES
+        is_sure = np.where(self.is_bound, is_apart, sign * self.z > floor.z)
+        extreme = (np.fmax if sign > 0 else np.fmin).reduce(self.extremes, axis=1)
+        is_beyond = np.isnan(extreme) | self.exceeds_thresholds(floor, sign, extreme)
+        is_judged = self.n >= MIN_BASELINE_RUNS
+        significant: Flags = self.exceeds_thresholds(floor, sign) & is_sure & is_beyond & is_judged
         return significant
 
     def interval_of(self, row: int) -> tuple[float, float]:
@@ -230,11 +228,9 @@ class CaseInput:
         numbers: the effects in this run.
         previous_effects: those in an earlier run of the same change; None without one.
         suspect, confirmed: thresholds of a change in this run, and in both runs.
-        baseline_extremes: values that a change must exceed; None: the median suffices.
         large: losses that are listed even if they may be noise; None for none.
         measured: uncorrected value of a loss that is large only uncorrected; else NaN.
         unjudged: by sign of the change, cases that are not judged.
-        is_bound: cases with effects between the nearer bounds of intervals; None for none.
     """
 
     run: Run
@@ -243,12 +239,9 @@ class CaseInput:
     previous_effects: Effects | None
     suspect: Thresholds
     confirmed: Thresholds
-    baseline_extremes: Floats | None = None
-    noise_ratio: float | None = None
     large: Flags | None = None
     measured: Floats | None = None
     unjudged: Mapping[int, Flags] = field(default_factory=dict)
-    is_bound: Flags | None = None
 
     def is_large(self, sign: int) -> Flags:
         """Select the large losses."""
@@ -259,14 +252,13 @@ class CaseInput:
     def tiers(self, sign: int) -> dict[Tier, Flags]:
         """Return the cases of each tier, the surest first; a case has at most one tier."""
         numbers, large = self.numbers, self.is_large(sign)
-        conditions = sign, self.baseline_extremes, self.is_bound
-        suspect = numbers.is_significant(self.suspect, *conditions) | (
+        suspect = numbers.is_significant(self.suspect, sign) | (
             large & (numbers.n >= MIN_BASELINE_RUNS)
         )
         confirmed = np.zeros(len(suspect), np.bool_)
         if self.previous_effects is not None:
-            confirmed = numbers.is_significant(self.confirmed, *conditions)
-            confirmed &= self.previous_effects.is_significant(self.confirmed, *conditions)
+            confirmed = numbers.is_significant(self.confirmed, sign)
+            confirmed &= self.previous_effects.is_significant(self.confirmed, sign)
             confirmed &= numbers.n >= MIN_RUNS_TO_CONFIRM
         if sign in self.unjudged:
             judged = ~self.unjudged[sign]
@@ -283,11 +275,9 @@ class CaseInput:
         """
         tiers = self.tiers(sign)
         counts = {tier: flags.astype(np.int64) for tier, flags in tiers.items()}
-        if self.is_bound is None:
-            return counts
         firsts: dict[UnitKey, tuple[Tier, int]] = {}
         for tier, flags in tiers.items():
-            rows = np.flatnonzero(flags & self.is_bound)
+            rows = np.flatnonzero(flags & self.numbers.is_bound)
             for row in rows[np.argsort(self.run.measured("at_s")[rows], kind="stable")].tolist():
                 of_unit, first = firsts.setdefault(self.run.keys[row].unit_key, (tier, row))
                 counts[tier][row] = 0
@@ -320,7 +310,7 @@ class CaseInput:
         if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
             # The noise of uncorrected times is unknown.
             after, is_judged = float(self.measured[row]), False
-        is_bound = self.is_bound is not None and bool(self.is_bound[row])
+        is_bound = bool(numbers.is_bound[row])
         has_interval = is_judged and before > 0 and not is_bound
         low, high = numbers.interval_of(row) if has_interval else (None, None)
         return CaseChange(
@@ -364,7 +354,6 @@ def classify(worse: CaseInput, better: CaseInput | None = None) -> MeasureVerdic
         suspects=suspects,
         losses=losses,
         gains=gains,
-        noise_ratio=worse.noise_ratio,
     )
 
 
@@ -427,20 +416,22 @@ def judge_durations(
     )
     ratio = speeds.noise_ratio(baseline)
     scale = np.maximum(moderated_scale(baseline.log_wall, baseline.reference), DURATION_RESOLUTION)
+    # If few tests tell the speed, also the slowest uncorrected baseline value must be exceeded.
+    extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
+    no_bounds = np.zeros_like(comparable)
 
     def numbers(logs: Floats) -> Effects:
         logs = np.where(comparable, logs, np.nan)
         before = np.where(comparable, np.exp(baseline.reference), np.nan)
-        return Effects(
-            before, np.exp(logs), logs - baseline.reference, prediction_error(scale, number), number
-        )
+        error = prediction_error(scale, number)
+        change = logs - baseline.reference
+        return Effects(before, np.exp(logs), change, error, number, extremes, no_bounds)
 
     # Without a known speed nothing is confirmed: the whole runner may have been slow.
     sure = speeds.has_speed | speeds.low_confidence
-    known = None if previous_effects is None else np.where(sure, previous_effects, np.nan)
-    repeated = None if known is None else numbers(known)
-    # If few tests tell the speed, also the slowest uncorrected baseline value must be exceeded.
-    extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
+    repeated = None
+    if previous_effects is not None:
+        repeated = numbers(np.where(sure, previous_effects, np.nan))
     effects = numbers(speeds.log_wall)
     large = effects.exceeds_thresholds(LARGE_DURATION, 1)
     # A cache that is cold once in a process may take long, too.
@@ -461,26 +452,22 @@ def judge_durations(
         repeated,
         SUSPECT_DURATION,
         CONFIRMED_DURATION,
-        extremes,
-        ratio,
         large=(large | measured) & judged,
         measured=np.where(measured & ~large, run.wall_s, np.nan),
         unjudged={-1: table.holds_paid_once},
     )
-    verdict = classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs, ratio)
+    verdict = classify(inputs) if ratio is None or ratio <= NOISY else _too_noisy(inputs)
     once = comparable & (number < MIN_BASELINE_RUNS) & (table.other_standing > 0)
     once |= (large | measured) & ~judged
-    return replace(verdict, paid_once=int(once.sum()))
+    return replace(verdict, noise_ratio=ratio, paid_once=int(once.sum()))
 
 
-def _too_noisy(inputs: CaseInput, ratio: float) -> MeasureVerdict:
+def _too_noisy(inputs: CaseInput) -> MeasureVerdict:
     numbers = inputs.numbers
     comparable = int((~np.isnan(numbers.after) & (numbers.n >= MIN_BASELINE_RUNS)).sum())
     rows = inputs.largest_first(inputs.is_large(1), 1).tolist()
     losses = tuple(inputs.change(row, "unjudged", 1) for row in rows)
-    return MeasureVerdict(
-        "wall_s", "too noisy to judge", comparable, losses=losses, noise_ratio=ratio
-    )
+    return MeasureVerdict("wall_s", "too noisy to judge", comparable, losses=losses)
 
 
 def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Floats:
@@ -512,7 +499,7 @@ def judge_memory(
 
     def inputs(sign: int) -> CaseInput:
         past, reference = _past_memory(table, is_bound, sign)
-        effects, bound = _memory_effects(past, reference), BOUNDS[0 if sign > 0 else 1]
+        effects, bound = _memory_effects(past, reference, is_bound), BOUNDS[0 if sign > 0 else 1]
 
         def effects_of(columns: Mapping[str, Floats]) -> Effects:
             return effects(np.where(is_bound, columns[bound], columns["peak_delta_bytes"]))
@@ -524,8 +511,6 @@ def judge_memory(
             None if previous is None else effects_of(previous),
             MEMORY_THRESHOLDS,
             MEMORY_THRESHOLDS,
-            baseline_extremes=past,
-            is_bound=is_bound,
         )
 
     worse = inputs(1)
@@ -556,7 +541,7 @@ def judge_gpu_memory(
     after = effects(np.where(comparable, run.measured(name), np.nan))
     repeated = None if previous is None else effects(previous[name])
     floor, unjudged = MEMORY_THRESHOLDS, {-1: table.holds_paid_once}
-    return classify(CaseInput(run, name, after, repeated, floor, floor, past, unjudged=unjudged))
+    return classify(CaseInput(run, name, after, repeated, floor, floor, unjudged=unjudged))
 
 
 def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:
@@ -570,8 +555,7 @@ def memory_tier(past: Sequence[float], after: float, previous: float | None) -> 
     effects = _memory_effects(table, medians(_memory_logs(table)))
     runs = [after] if previous is None else [after, previous]
     grown = [
-        bool(effects(np.array([value])).is_significant(MEMORY_THRESHOLDS, 1, table)[0])
-        for value in runs
+        bool(effects(np.array([value])).is_significant(MEMORY_THRESHOLDS, 1)[0]) for value in runs
     ]
     if not grown[0]:
         return None
@@ -616,7 +600,7 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
     reordered, after_death = _in_other_order(run, table, numbers.n)
     with np.errstate(invalid="ignore"):
-        losses = numbers.is_significant(floor, 1, inputs.baseline_extremes, inputs.is_bound)
+        losses = numbers.is_significant(floor, 1)
         is_new = run.measured("peak_lower_bytes") >= run.peak_delta_bytes
         is_new &= table.with_children < MIN_BASELINE_RUNS
         unjudged = losses & is_new & (numbers.after - numbers.before < MIN_NEW_CHILD_BYTES)
@@ -666,7 +650,9 @@ def _memory_logs(sizes: Floats) -> Floats:
     return logs
 
 
-def _memory_effects(past: Floats, reference: Floats) -> Callable[[Floats], Effects]:
+def _memory_effects(
+    past: Floats, reference: Floats, is_bound: Flags | None = None
+) -> Callable[[Floats], Effects]:
     """Return a function that gives the effects of values against the baseline."""
     number = count_values(past)
     reference = np.where(number > 0, reference, np.nan)
@@ -674,8 +660,10 @@ def _memory_effects(past: Floats, reference: Floats) -> Callable[[Floats], Effec
     finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
     scale = np.maximum(moderated_scale(_memory_logs(past), reference), finest)
     error = prediction_error(scale, number)
+    bounds = np.zeros(len(past), np.bool_) if is_bound is None else is_bound
 
     def effects(after: Floats) -> Effects:
-        return Effects(before, after, _memory_logs(after) - reference, error, number, OFFSET_BYTES)
+        change = _memory_logs(after) - reference
+        return Effects(before, after, change, error, number, past, bounds, OFFSET_BYTES)
 
     return effects
