@@ -203,12 +203,18 @@ def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
     return log_patterns(invocation.config())
 
 
-def _directions(invocation: Invocation) -> Mapping[str, Direction]:
+def _configured_facts(
+    invocation: Invocation,
+) -> tuple[Mapping[str, Direction], Mapping[str, float]]:
+    """Return the better directions of metrics, and the price of a minute by pool."""
     if not _has_configuration(invocation):
-        return directions()
-    from ciguard.config.file import metric_directions  # noqa: PLC0415 - it imports pydantic
+        return directions(), {}
+    # Imported here: a folder without configuration does not need pydantic (0.1 s).
+    from ciguard.config.file import metric_directions  # noqa: PLC0415
+    from ciguard.config.suites import prices_of  # noqa: PLC0415
 
-    return metric_directions(invocation.config())
+    config = invocation.config()
+    return metric_directions(config), prices_of(config)
 
 
 def _fail_on(text: str) -> frozenset[str]:
@@ -436,14 +442,15 @@ def _context(
     recorded: tuple[FoundRecords, FoundRecords],
 ) -> Context:
     commits = [run.sha for run in history.runs if run.sha] if history is not None else []
+    better, prices = _configured_facts(invocation)
     by_git = CheckoutFiles(invocation.folder, invocation.environ).ancestors_among
     return Context(
         lineage=ancestry_of(base_commit(head), commits, by_git, lookup.ancestor_query()),
-        prices=_prices(invocation),
+        prices=prices,
         jobs_before=recorded[0].jobs,
         jobs_after=recorded[1].jobs,
         excused=_quarantined(invocation, head),
-        directions=_directions(invocation),
+        directions=better,
     )
 
 
@@ -455,13 +462,3 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
     from ciguard.guard.policy import context_of, quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(context_of(invocation)).entries)
-
-
-def _prices(invocation: Invocation) -> Mapping[str, float]:
-    """Return the price of a minute, by pool; none without a configuration."""
-    if not _has_configuration(invocation):
-        return {}
-    # Imported here: a folder without configuration does not need pydantic (0.1 s).
-    from ciguard.config.suites import prices_of  # noqa: PLC0415
-
-    return prices_of(invocation.config())

@@ -15,7 +15,7 @@ import numpy as np
 
 from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.measure_changes import memory_tier
-from ciguard.compare.run_columns import index_in, leg_from_history
+from ciguard.compare.run_columns import RunLeg, index_in, leg_from_history
 from ciguard.compare.transitions import INTERRUPTED, statuses
 from ciguard.history.query import STEADY_S
 from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
@@ -24,7 +24,7 @@ from ciguard.model.record import largest_by_gpu
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ciguard.compare.run_columns import Floats, Run, RunLeg
+    from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.statistics import Tier
     from ciguard.history.file import History
     from ciguard.model import CaseKey, Ending, Plan, UnitKey
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Share of the cases of two runs that the leg of the same name ran in both: a change adds or removes
 # a few tests, and another plan for even two shards moves half of them.
 MIN_OVERLAP: Final = 0.9
+_ABSENT: Final = RunLeg()
 DOUBLE: Final = 2.0  # times the sum before: runners never differ by so much
 
 TotalName = Literal[
@@ -92,32 +93,26 @@ def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegCha
     """
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: leg for leg in candidate.legs}
-    speeds = {
-        leg.name: None if np.isnan(factor) else factor
-        for leg, factor in zip(candidate.legs, speed.tolist(), strict=True)
-    }
-    return tuple(
-        _leg_change(name, before.get(name), after.get(name), speeds.get(name))
-        for name in sorted({*before, *after})
-    )
-
-
-def _leg_change(
-    name: str, old: RunLeg | None, new: RunLeg | None, speed: float | None
-) -> LegChange:
-    return LegChange(
-        shard=name,
-        before=old.ending if old is not None else None,
-        after=new.ending if new is not None else None,
-        wall_before_s=old.wall_s if old is not None else None,
-        wall_after_s=new.wall_s if new is not None else None,
-        peak_before_bytes=old.peak_bytes if old is not None else None,
-        peak_after_bytes=new.peak_bytes if new is not None else None,
-        memory_bytes=new.memory_bytes if new is not None else None,
-        speed=speed,
-        machine_before=old.machine if old is not None else NOT_MEASURED,
-        machine_after=new.machine if new is not None else NOT_MEASURED,
-    )
+    speeds = dict(zip((leg.name for leg in candidate.legs), speed.tolist(), strict=True))
+    changes = []
+    for name in sorted({*before, *after}):
+        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        factor = speeds.get(name, np.nan)
+        change = LegChange(
+            shard=name,
+            before=old.ending if name in before else None,
+            after=new.ending if name in after else None,
+            wall_before_s=old.wall_s,
+            wall_after_s=new.wall_s,
+            peak_before_bytes=old.peak_bytes,
+            peak_after_bytes=new.peak_bytes,
+            memory_bytes=new.memory_bytes,
+            speed=None if np.isnan(factor) else factor,
+            machine_before=old.machine,
+            machine_after=new.machine,
+        )
+        changes.append(change)
+    return tuple(changes)
 
 
 def totals(

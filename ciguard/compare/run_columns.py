@@ -38,6 +38,10 @@ CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
 }
+# Of a run, as a history has them.
+RUN_FACTS: Final = (
+    *("run_id", "run_attempt", "sha", "parents", "repository", "branch", "event", "workflow", "at"),
+)
 FILTERED: Final = ("focus", "filter", "filter_in_tests")
 _GOOD: Final = [CODE["outcome"][outcome] for outcome in OUTCOMES if outcome not in BAD_OUTCOMES]
 
@@ -188,24 +192,12 @@ class RunInfo:
 
 def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
     """Return the facts about a run, without its values."""
-    name, cases, in_history = (
-        (f"run {run.run_id}", None, True)
-        if isinstance(run, HistoryRun)
-        else (run.name, len(run.keys), run.in_history)
-    )
-    return RunInfo(
-        name=name,
-        run_id=run.run_id,
-        run_attempt=run.run_attempt,
-        sha=run.sha,
-        branch=run.branch,
-        event=run.event,
-        at=run.at,
-        cases=cases,
-        complete=run.complete,
-        in_history=in_history,
-        values=values,
-    )
+    names = ("run_id", "run_attempt", "sha", "branch", "event", "at", "complete")
+    facts: dict[str, Any] = {name: getattr(run, name) for name in names}
+    if isinstance(run, HistoryRun):
+        return RunInfo(f"run {run.run_id}", in_history=True, values=values, **facts)
+    cases, in_history = len(run.keys), run.in_history
+    return RunInfo(run.name, cases=cases, in_history=in_history, values=values, **facts)
 
 
 def with_children(peak_delta_bytes: Floats, peak_lower_bytes: Floats) -> Floats:
@@ -241,22 +233,15 @@ def from_history(history: History, position: int, name: str = "") -> Run:
     columns["peak_delta_bytes"] = with_children(
         columns["peak_delta_bytes"], columns["peak_lower_bytes"]
     )
+    facts: dict[str, Any] = {fact: getattr(run, fact) for fact in RUN_FACTS}
     return Run(
         name=name or f"run {run.run_id}",
         keys=tuple(history.keys[key] for key in keys),
         legs=tuple(map(leg_from_history, run.legs)),
-        run_id=run.run_id,
-        run_attempt=run.run_attempt,
-        sha=run.sha,
-        parents=run.parents,
-        repository=run.repository,
-        branch=run.branch,
-        event=run.event,
-        workflow=run.workflow,
-        at=run.at,
         in_history=True,
         conditions=conditions_of(leg.conditions or {} for leg in run.legs),
         flaky=tuple(history.keys[keys[row]] for row in np.flatnonzero(was_retried & good).tolist()),
+        **facts,
         **columns,
     )
 

@@ -240,17 +240,6 @@ class SuiteSpeed:
 NO_SUITE_SPEED: Final = SuiteSpeed("not measured")
 
 
-def without_outliers(probe_s: Floats, baseline_median_s: float | None) -> Floats:
-    """Return the probes without outliers: no runner is half as fast as the others.
-
-    Args:
-        baseline_median_s: median of the baseline's probes; None: no probe is an outlier.
-    """
-    if baseline_median_s is None:
-        return probe_s
-    return np.where(probe_s > OUTLIER_RATIO * baseline_median_s, np.nan, probe_s)
-
-
 def probe_adjusted_speed(
     speed: Floats, probe_s: Floats, run: Integers, runs: int, baseline_probe_s: float | None
 ) -> Floats:
@@ -262,13 +251,15 @@ def probe_adjusted_speed(
         speed: logarithm of the speed of each leg; NaN is unknown.
         probe_s: CPU probe of each leg's runner; NaN is not measured.
         run: the run of each leg.
-        baseline_probe_s: median of the baseline's probes, by which outliers are left out.
+        baseline_probe_s: median of the baseline's probes, by which outliers are left out: no runner
+            is half as fast as the others. None: no probe is an outlier.
 
     Returns:
         (runs, 4); for two legs, the outer quartiles are the two.
     """
+    most_s = np.inf if baseline_probe_s is None else OUTLIER_RATIO * baseline_probe_s
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = speed - np.log(without_outliers(probe_s, baseline_probe_s))
+        own = speed - np.log(np.where(probe_s > most_s, np.nan, probe_s))
     table = np.full((runs, AS_MEASURED + 1), np.nan)
     for number in range(runs):
         is_known = (run == number) & np.isfinite(own)

@@ -11,7 +11,7 @@ from compare.compare_factories import case, column_run, run_of
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.suite_speed import judge_suite_speed, without_outliers
+from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed
 from ciguard.compare.wording import headline, suite_speed_text
 from ciguard.model import Runner
 
@@ -122,9 +122,9 @@ def test_suite_speed_without_cpu_probes_is_not_measured() -> None:
 
 def test_cpu_probe_above_twice_the_usual_is_an_outlier() -> None:
     probes = np.array([0.1, 0.3, 0.6, 0.61, np.nan])
-    stored = without_outliers(probes, 0.3)
-    assert np.isnan(stored).tolist() == [False, False, False, True, True]
-    assert np.array_equal(without_outliers(probes, None), probes, equal_nan=True)
+    for usual_s, known in ((0.3, 3), (None, 4)):
+        found = probe_adjusted_speed(np.zeros(5), probes, np.arange(5), 5, usual_s)
+        assert np.isfinite(found[:, 1]).tolist() == [True] * known + [False] * (5 - known)
 
 
 def test_single_outlier_probe_changes_no_verdict() -> None:
