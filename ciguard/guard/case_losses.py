@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.inventory_checks import lost_too_many
 from ciguard.guard.verdict import Finding, Level
-from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.execution import unplanned_settings
 from ciguard.run.frameworks.node import path_of
 from ciguard.run.frameworks.registry import FRAMEWORKS
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.history.query import StableCases
+    from ciguard.model import Plan, Record, UnitKey
 
 # A unit with such an outcome is a failure already, and has no cases.
 _WITHOUT_CASES: Final = ("errored", "died")
@@ -81,8 +81,7 @@ def find_case_losses(
             if is_cut and event.kind == "closed"
         }
         for result in record.results:
-            key = UnitKey(result.suite, result.variant, result.unit)
-            if key in base:
+            if (key := result.unit_key) in base:
                 ran[key].add(result.key.case)
                 if result.outcome in _WITHOUT_CASES or (is_cut and key not in closed):
                     explained.add(key)
@@ -146,5 +145,4 @@ def case_loss_findings(
         newest = max(loss.base.run.run_id for loss in lost)
         total = sum(len(loss.base.cases) for loss in lost)
         facts = {"count": len(names), "total": total, "run_id": newest, "cases": names}
-        units = tuple(loss.key for loss in lost)
-        yield Finding(kind, units=units, facts=facts, stated_level=level)
+        yield Finding(kind, units=tuple(loss.key for loss in lost), facts=facts, stated_level=level)

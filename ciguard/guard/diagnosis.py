@@ -21,7 +21,6 @@ from ciguard.guard.log_patterns import (
     refused_artifact,
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
-from ciguard.model import Ending, Record, UnitKey
 from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
@@ -29,6 +28,7 @@ from ciguard.text import last_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ciguard.model import Ending, Record, UnitKey
     from ciguard.model.jobs import Job
 
 # All values of "conclusion" in GitHub's REST API; any other word makes the ending unknown.
@@ -145,13 +145,8 @@ def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
     A unit with several cases runs until its process ends or starts the next unit.
     """
     ended_processes = {line.process for line in record.process_ends}
-    reported = {
-        (line.process or 0, UnitKey(line.suite, line.variant, line.unit)) for line in record.results
-    }
-    last: dict[UnitKey, tuple[int, float]] = {}
-    for line in record.starts:
-        key = UnitKey(line.suite, line.variant, line.unit)
-        last[key] = (line.process or 0, line.at_s or 0.0)
+    reported = {(line.process or 0, line.unit_key) for line in record.results}
+    last = {line.unit_key: (line.process or 0, line.at_s or 0.0) for line in record.starts}
     running = [
         (at_s, key)
         for key, (process, at_s) in last.items()
@@ -238,8 +233,7 @@ def _diagnosis(
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
     """Return whether the log is not needed; the conclusion of the job alone is not enough."""
-    texts = facts.annotations or ()
-    match = first_match(texts) or first_match(facts.of_run, run_wide=True)
+    match = first_match(facts.annotations or ()) or first_match(facts.of_run, run_wide=True)
     if match is not None or _refused_artifact(facts, record) is not None:
         return True
     return diagnose(facts, record).ending not in ENDED_BY_REQUEST

@@ -286,12 +286,12 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
     matched: dict[str, tuple[Job, ...]] = {}
     for shard in plan.shards:
         names = _names(shard.job or shard.key, by_name)
-        if shard.job and not names:
+        is_guess = not (shard.job and names)
+        if not names and shard.job:
             names = [name for name in by_name if ends_with(name, shard.job)]
-            names = names if len(names) == 1 else []
-        elif not shard.job:
-            names = names or [name for name in by_name if name.endswith(f" ({shard.key})")]
-            names = names if len(names) == 1 else []
+        elif not names:
+            names = [name for name in by_name if name.endswith(f" ({shard.key})")]
+        names = [] if is_guess and len(names) != 1 else names
         matched[shard.key] = tuple(job for name in names for job in by_name[name])
     return matched
 
@@ -458,8 +458,7 @@ def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Fi
     for leg in legs:
         attempt = _attempt(leg)
         if attempt is not None and attempt != now:
-            facts = {"theirs": attempt, "ours": now}
-            yield Finding("attempt_unknown", leg.shard.key, facts=facts)
+            yield Finding("attempt_unknown", leg.shard.key, facts={"theirs": attempt, "ours": now})
 
 
 def _attempt(leg: LegResult) -> int | None:

@@ -62,8 +62,7 @@ def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Findin
         known = plan.suites.get(name)
         variants = [""] if known is None else sorted(suite.variants.keys() - known.variants.keys())
         for variant in variants:
-            facts = {"suite": name, "variant": variant}
-            yield Finding("suite_not_planned", facts=facts)
+            yield Finding("suite_not_planned", facts={"suite": name, "variant": variant})
         changed = [] if known is None else _changed_keys(suite, known)
         if changed:
             yield Finding("suite_changed", facts={"suite": name, "keys": changed})
@@ -132,8 +131,7 @@ def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding
     for (_, variant), shards_by_script in scripts.items():
         if len(shards_by_script) > 1:
             shards = " / ".join(", ".join(keys) for keys in shards_by_script.values())
-            facts = {"combination": variant, "shards": shards}
-            yield Finding("different_scripts", facts=facts)
+            yield Finding("different_scripts", facts={"combination": variant, "shards": shards})
 
 
 def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[Finding]:
@@ -148,8 +146,7 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
         yield Finding("different_listings", units=disagreement.units, facts=facts)
     for kind, suite_keys in (("nothing_listed", listed.empty), ("listing_short", listed.short)):
         for suite, variant in suite_keys:
-            facts = {"suite": suite or None, "variant": variant or None}
-            yield Finding(kind, facts=facts)
+            yield Finding(kind, facts={"suite": suite or None, "variant": variant or None})
     for leg in legs:
         if leg.shard.key in listed.unlisted and leg.end.problem is None:
             yield Finding("no_listing", leg.shard.key)
@@ -231,8 +228,7 @@ def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Findi
         return
     newest = _newest(policy.last_shards, count - accepted)
     keys = () if newest else tuple(orphan.key for orphan in orphans)
-    facts = {"count": count, "accepted": accepted or None}
-    yield Finding("orphans", units=keys, facts=facts)
+    yield Finding("orphans", units=keys, facts={"count": count, "accepted": accepted or None})
     by_shard: dict[tuple[str, int], list[UnitKey]] = defaultdict(list)
     for key in sorted(newest):
         by_shard[newest[key].shard, newest[key].run_id].append(key)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -191,7 +191,7 @@ def _is_resumed(record: Record) -> bool:
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
     """Return the events on units without a result; of several processes the last event."""
     return {
-        UnitKey(event.suite, event.variant, event.unit): event
+        event.unit_key: event
         for event in record.events
         if event.kind in MISSING_EVENTS and event.unit is not None
     }
@@ -242,8 +242,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     else:
         explained = bool(lost or unplanned_settings(record.events, plan.suites))
         yield from _counts_and_results(leg, record, is_explained=explained)
-        is_ended = end.problem is None
-        notes = list(contradictions(record, plan.policy.max_tries)) if is_ended else []
+        notes = list(contradictions(record, plan.policy.max_tries)) if end.problem is None else []
         if notes:
             facts = {"count": len(notes) if len(notes) > 1 else None}
             yield Finding("contradictory", shard, facts=facts, cause=notes[0])
@@ -315,15 +314,14 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
         yield Finding("failure_missing", shard)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """The begin of the last step of a resumed leg, after its last checkpoint.
 
     Processes up to this number are of earlier steps, whose lines may be lost from any point on.
     """
 
-    process: int = 0
     at_s: float = 0.0
+    process: int = 0
 
 
 def contradictions(record: Record, tries: int) -> Iterator[Note]:
@@ -335,15 +333,9 @@ def contradictions(record: Record, tries: int) -> Iterator[Note]:
     """
     if is_from_result_files(record):
         return
-    step = max(
-        (
-            _Step(event.process or 0, event.at_s or 0.0)
-            for event in record.events
-            if event.kind == "resumed"
-        ),
-        key=lambda step: (step.at_s, step.process),
-        default=_Step(),
-    )
+    resumed = [event for event in record.events if event.kind == "resumed"]
+    steps = (_Step(event.at_s or 0.0, event.process or 0) for event in resumed)
+    step = max(steps, default=_Step())
     yield from _processes(record, step)
     yield from _ends(record, step)
     yield from _reexecution(record, step, tries)
@@ -399,9 +391,7 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
     by_unit: dict[UnitKey, dict[int, bool]] = defaultdict(dict)
     for start in record.starts:
         if start.process is not None:
-            by_unit[UnitKey(start.suite, start.variant, start.unit)].setdefault(
-                start.process, False
-            )
+            by_unit[start.unit_key].setdefault(start.process, False)
     for result in record.results:
         if result.process is not None:
             failed = by_unit[result.key.unit_key]
@@ -412,8 +402,7 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
     concurrent: list[UnitKey] = []
     repeated: list[UnitKey] = []
     for key, failed in by_unit.items():
-        numbers = sorted(failed)
-        for before, number in pairwise(numbers):
+        for before, number in pairwise(sorted(failed)):
             end, at_s = ends.get(before), started_at.get(number)
             if number <= step.process or end is None:
                 continue
@@ -460,8 +449,7 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
     for (_, key), culprit in sorted(find_bystanders(record.results).items()):
         bystanders[culprit].append(key)
     for culprit, keys in bystanders.items():
-        facts = {"culprit": unit_name(culprit)}
-        yield Finding("ran_beside", shard, tuple(keys), facts)
+        yield Finding("ran_beside", shard, tuple(keys), {"culprit": unit_name(culprit)})
 
 
 def time_after_tests(record: Record) -> Note | None:
@@ -489,11 +477,7 @@ def _units_at_end(record: Record, process: int | None) -> tuple[UnitKey, ...]:
 
     The unit that killed its parent process may have passed before the leg noticed.
     """
-    starts = {
-        UnitKey(line.suite, line.variant, line.unit): line.at_s or 0.0
-        for line in record.starts
-        if line.process == process
-    }
+    starts = {line.unit_key: line.at_s or 0.0 for line in record.starts if line.process == process}
     ends = {
         line.key.unit_key: line.at_s or 0.0
         for line in record.results

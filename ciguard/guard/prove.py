@@ -203,8 +203,7 @@ def _final_results(
     final: dict[UnitKey, UnitResult] = {}
     doubled: set[UnitKey] = set()
     for leg in legs:
-        repeated = final.keys() & leg.units.keys()
-        earlier = {key: final[key] for key in repeated}
+        earlier = {key: final[key] for key in final.keys() & leg.units.keys()}
         final.update(leg.units)
         for key, result in earlier.items():
             of_both = (result.status, final[key].status)
@@ -450,8 +449,7 @@ def stale_entries(
         if not matching:
             yield Finding("quarantine_stale", facts={"entry": entry.name})
         elif all(_passed(final.get(key)) for key in matching):
-            facts = {"entry": entry.name, "count": len(matching)}
-            yield Finding("quarantine_passed", facts=facts)
+            yield Finding("quarantine_passed", facts={"entry": entry.name, "count": len(matching)})
 
 
 def _passed(end: UnitResult | None) -> bool:
@@ -491,8 +489,7 @@ def _unclaimed(block: MovedBlock) -> Note | None:
         return Note("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
     # Its own leg runs them in any case; the claimer only with its older record.
-    facts = {"claimer": shard, "attempt": attempt, "owner": block.owner}
-    return Note("not_claimed_again", facts)
+    return Note("not_claimed_again", {"claimer": shard, "attempt": attempt, "owner": block.owner})
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ finding and never counts; of the others that of the attempt in which the job ran
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.verdict import Finding
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.model import Plan, Record, ShardLine
+
+    _Foreign = tuple[str, Note]  # of a record that does not count: its shard, and the reason
 
 OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
 
@@ -36,13 +38,6 @@ class Selection:
     earlier: Mapping[str, tuple[Record, ...]]
     rejected: Mapping[str, Note]
     findings: tuple[Finding, ...]
-
-
-class _Foreign(NamedTuple):
-    """A record that does not count: the shard that it names, and the reason."""
-
-    shard: str
-    reason: Note
 
 
 def select(
@@ -73,25 +68,24 @@ def select(
             continue
         mismatch = _mismatch(plan, keys, record, head_shas)
         if mismatch is not None:
-            foreign.append(_Foreign(record.header.shard, mismatch))
+            foreign.append((record.header.shard, mismatch))
         else:
             matching.append((record.header, record))
     newest_run = run_id or max((header.run_id or 0 for header, _ in matching), default=0)
     by_shard: dict[str, list[tuple[int, Record]]] = {}
     for header, record in matching:
+        attempt = header.run_attempt or 0
         if is_undated(record):
-            ran_last = (attempts or {}).get(header.shard, 0)
-            by_shard.setdefault(header.shard, []).append((ran_last, record))
-            continue
-        if (header.run_id or 0) != newest_run and not is_from_result_files(record):
+            attempt = (attempts or {}).get(header.shard, 0)
+        elif (header.run_id or 0) != newest_run and not is_from_result_files(record):
             mismatch = _not_of_ours("other_run", record, header.run_id, newest_run)
-            foreign.append(_Foreign(header.shard, mismatch))
+            foreign.append((header.shard, mismatch))
             continue
-        by_shard.setdefault(header.shard, []).append((header.run_attempt or 0, record))
+        by_shard.setdefault(header.shard, []).append((attempt, record))
     for attempts_of_shard in by_shard.values():
         attempts_of_shard.sort(key=lambda pair: pair[0])
     older = _split_other_attempts(by_shard, attempts or {})
-    foreign.extend(_Foreign(shard, reason) for shard, (reason, _) in older.items())
+    foreign.extend((shard, reason) for shard, (reason, _) in older.items())
     counting = {shard: (plan.id, newest_run, pairs[-1][0]) for shard, pairs in by_shard.items()}
     rejected, findings = _split_foreign(keys - by_shard.keys(), foreign, any_of_ours=bool(matching))
     earlier = {
@@ -128,8 +122,7 @@ def _split_other_attempts(
         if pairs and pairs[-1][0] != ran_last:
             del by_shard[shard]
             facts = {"theirs": pairs[-1][0], "ours": ran_last}
-            records = tuple(record for _, record in pairs)
-            removed[shard] = (Note("other_attempt", facts), records)
+            removed[shard] = (Note("other_attempt", facts), tuple(record for _, record in pairs))
     return removed
 
 
@@ -140,20 +133,17 @@ def _split_foreign(
 
     If all records are of another plan, one finding names that cause for all shards.
     """
-    other_plans = [record for record in foreign if record.reason.kind == "other_plan"]
+    other_plans = [reason for _, reason in foreign if reason.kind == "other_plan"]
     if other_plans and not any_of_ours:
-        facts = {**other_plans[0].reason.facts, "more": len(other_plans) - 1 or None}
-        cause = Note("only_other_plans", facts)
-        rest = [_warning(record) for record in foreign if record not in other_plans]
-        first = Finding(cause.kind, facts=facts)
-        return dict.fromkeys(absent, cause), [first, *rest]
-    rejected = {record.shard: record for record in foreign if record.shard in absent}
-    warnings = [_warning(record) for record in foreign if record not in rejected.values()]
-    return {shard: record.reason for shard, record in rejected.items()}, warnings
-
-
-def _warning(foreign: _Foreign) -> Finding:
-    return Finding(foreign.reason.kind, foreign.shard, facts=foreign.reason.facts)
+        cause = Note(
+            "only_other_plans", {**other_plans[0].facts, "more": len(other_plans) - 1 or None}
+        )
+        rest = [pair for pair in foreign if pair[1].kind != "other_plan"]
+        rejected, warnings = dict.fromkeys(absent, cause), [("", cause), *rest]
+    else:
+        rejected = {shard: reason for shard, reason in foreign if shard in absent}
+        warnings = [pair for pair in foreign if pair not in rejected.items()]
+    return rejected, [Finding(why.kind, shard, facts=why.facts) for shard, why in warnings]
 
 
 def _check_headless(
@@ -170,8 +160,7 @@ def _check_headless(
     claims = record.partial_header
     if claims is not None and claims.shard in counting:
         *run, attempt = counting[claims.shard]
-        older = (claims.run_attempt or 0) < attempt
-        if run == [claims.plan_id, claims.run_id or 0] and older:
+        if run == [claims.plan_id, claims.run_id or 0] and (claims.run_attempt or 0) < attempt:
             facts = {"source": record.source, "theirs": claims.run_attempt, "ours": attempt}
             return Finding("older_record_without_shard_line", claims.shard, facts=facts)
     if record.results or record.starts or record.processes or not record.damage:
