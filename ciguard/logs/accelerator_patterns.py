@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.logs.pattern import LogPattern, failure
+from ciguard.logs.pattern import LogPattern, out_of_memory, suspected_oom
 
 if TYPE_CHECKING:
     from ciguard.logs.pattern import Better
@@ -79,11 +79,10 @@ PATTERNS: Final = (
         fields={"seconds": "hms"},
         better="lower",
     ),
-    failure(
+    out_of_memory(
         "xla.out_of_memory",
         r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate (?P<requested_bytes>\d+) byte",
         fields={"requested_bytes": "B"},
-        ending="out_of_memory",
     ),
     LogPattern(
         _BLOCK,
@@ -100,13 +99,12 @@ PATTERNS: Final = (
         context=_BLOCK,
     ),
     *_allocator_rows(),
-    failure(
+    out_of_memory(
         f"{ALLOCATOR}.out_of_memory",
         rf"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
         rf"(?P<requested_text>{_SIZE_TEXT})\s*\(rounded to (?P<requested_bytes>\d+)\)",
         fields={"requested_bytes": "B"},
         key=("allocator",),  # it holds the device: GPU_2_bfc
-        ending="out_of_memory",
     ),
     LogPattern(  # no failure: TensorFlow continues
         f"{ALLOCATOR}.retry",
@@ -116,15 +114,13 @@ PATTERNS: Final = (
         fields={"requested": "B"},
         key=("allocator",),
     ),
-    failure(
+    suspected_oom(  # TensorFlow prints it as information, and tries a smaller size
         "cuda.out_of_memory",
         r"failed to allocate (?P<requested_text>[\d.]+[KMGT]?) \((?P<requested_bytes>\d+) bytes\) "
         r"from device: CUDA_ERROR_OUT_OF_MEMORY",
         fields={"requested_bytes": "B"},
-        ending="out_of_memory",
-        inconclusive=True,  # TensorFlow prints it as information, and tries a smaller size
     ),
-    failure(  # since 2.1
+    out_of_memory(  # since 2.1
         "torch.out_of_memory",
         r"CUDA out of memory\. Tried to allocate "
         r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes)\. "
@@ -138,9 +134,8 @@ PATTERNS: Final = (
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) is reserved by PyTorch",
         fields={"requested": "B"},
         key=("gpu",),
-        ending="out_of_memory",
     ),
-    failure(  # before 2.1
+    out_of_memory(  # before 2.1
         "torch.out_of_memory",
         r"CUDA out of memory\. Tried to allocate "
         r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes) \(GPU (?P<gpu>\d+); "
@@ -150,6 +145,5 @@ PATTERNS: Final = (
         r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) (?:reserved in total|cached)",
         fields={"requested": "B"},
         key=("gpu",),
-        ending="out_of_memory",
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ciguard.logs.pattern import LogPattern, failure
+from ciguard.logs.pattern import LogPattern, failure, timeout
 
 PATTERNS: Final = (
     failure(
@@ -29,27 +29,24 @@ PATTERNS: Final = (
         r"lost communication with the server",
         ending="lost_runner",
     ),
-    failure(
+    timeout(
         "actions.job_timeout",
         # Since 2025 "The job has exceeded ... of 15m0s", before "The job running on runner X ...".
         r"The job (?:running on runner (?P<runner>.{1,200}?) )?has exceeded the maximum execution "
         r"time of (?P<limit>(?:\d+h)?(?:\d+m)?\d+s)",
         fields={"limit": "hms"},
-        ending="timeout",
     ),
-    failure(
+    timeout(
         "actions.job_timeout",
         r"The job running on runner (?P<runner>.{1,200}?) has exceeded the maximum execution time "
         r"of (?P<limit>\d+) (?P<limit_unit>minutes)",
         fields={"limit": "min"},
-        ending="timeout",
     ),
-    failure(
+    timeout(
         "actions.step_timeout",
         r"The action '(?P<step>.{1,300}?)' has timed out after (?P<limit>\d+) minutes",
         fields={"limit": "min"},
         key=("step",),
-        ending="timeout",
     ),
     failure(
         "actions.superseded",

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ciguard.logs.pattern import LogPattern, failure, suspected_oom
+from ciguard.logs.pattern import LogPattern, crash, failure, out_of_memory, suspected_oom, timeout
 
 _HMS: Final = r"(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s"
 _RUNNING: Final = "go.running"
 
 PATTERNS: Final = (
-    failure(
+    timeout(
         "dotnet.test_timeout",
         r"Test execution timed out after (?P<limit>\d+) milliseconds",
         fields={"limit": "ms"},
-        ending="timeout",
     ),
-    failure(
+    suspected_oom(  # a test may catch it
         "dotnet.out_of_memory",
         r"System\.OutOfMemoryException(?: ?: (?P<message>.+))?\s*$",
-        ending="out_of_memory",
-        inconclusive=True,  # a test may catch it
     ),
     suspected_oom(
         "dotnet.mono_out_of_memory",
@@ -31,11 +28,10 @@ PATTERNS: Final = (
         ("OutOfMemoryException", "Could not allocate "),
         fields={"requested_bytes": "B"},
     ),
-    failure(
+    crash(
         "dotnet.host_crash",
         r"The active test run was aborted\. Reason: (?P<reason>Test host process crashed"
         r"(?: : (?P<detail>.+?))?)\s*$",
-        ending="crash",
     ),
     failure(
         "tests.truncated",
@@ -43,18 +39,16 @@ PATTERNS: Final = (
         r"(?P<missing>\d+) never ran",
         fields={"missing": ""},
     ),
-    failure(
+    out_of_memory(
         "java.out_of_memory",
         r"java\.lang\.OutOfMemoryError: (?P<area>Java heap space|Metaspace"
         r"|GC overhead limit exceeded|unable to create (?:new )?native thread"
         r"|Direct buffer memory|Requested array size exceeds VM limit)",
         key=("area",),
-        ending="out_of_memory",
     ),
-    failure(
+    out_of_memory(
         "gradle.heap_exhausted",
         r"Expiring Daemon because JVM heap space is exhausted",
-        ending="out_of_memory",
     ),
     failure(
         "gradle.killed",
@@ -64,15 +58,13 @@ PATTERNS: Final = (
         key=("process", "code"),
         inconclusive=True,
     ),
-    failure(
+    crash(
         "surefire.fork_died",
         r"The forked VM terminated without (?:properly saying|saying properly) goodbye",
-        ending="crash",
     ),
-    failure(
+    out_of_memory(
         "node.out_of_memory",
         r"FATAL ERROR: (?P<reason>.*?) ?Allocation failed - JavaScript heap out of memory",
-        ending="out_of_memory",
     ),
     LogPattern(
         "node.gc",
@@ -92,45 +84,39 @@ PATTERNS: Final = (
         r"signal=(?P<signal>SIGKILL), exitCode=(?P<code>\w+)",
         key=("signal",),
     ),
-    failure(
+    crash(
         "jest.worker_crashed",
         r"A jest worker process \(pid=(?P<pid>\w+)\) was terminated by another process: "
         r"signal=(?P<signal>SIG(?:BUS|SEGV|ABRT|ILL|FPE|TERM|TRAP|SYS)), exitCode=(?P<code>\w+)",
         key=("signal",),
-        ending="crash",
     ),
-    failure(
+    out_of_memory(
         "jest.worker_out_of_memory",
         r"Jest worker ran out of memory and crashed",
-        ending="out_of_memory",
     ),
-    failure(
+    timeout(
         "jest.timeout",
         r"Exceeded timeout of (?P<limit>\d+) ms for a (?P<part>test|hook)",
         fields={"limit": "ms"},
         key=("part",),
-        ending="timeout",
     ),
-    failure(
+    timeout(
         "python.timeout",
         r"Timeout (?:>(?P<old_limit>[\d.]+)s\b|\(>(?P<limit>[\d.]+)s\) from )",
         ("Timeout >", "Timeout (>"),
         fields={"limit": "s", "old_limit": "s"},
-        ending="timeout",
     ),
-    failure(  # the process ends at once, without a summary
+    timeout(  # the process ends at once, without a summary
         "python.timeout_exit",
         r"^\++ Timeout \++\s*$",
         ("+ Timeout +",),
-        ending="timeout",
     ),
-    failure(
+    crash(
         "python.worker_crash",
         r"\[(?P<lost_worker>gw\d+)\] node down: Not properly terminated"
         r"|[Ww]orker '?(?P<worker>gw\d+)'? crashed while running '?(?P<test>[^'\s]+)",
         ("node down: Not properly terminated", "crashed while running"),
         key=("test",),
-        ending="crash",
     ),
     suspected_oom(
         "python.memory_error",
@@ -140,50 +126,44 @@ PATTERNS: Final = (
         ("MemoryError",),
         fields={"requested": "B"},
     ),
-    failure(
+    out_of_memory(
         "cpp.bad_alloc",
         r"terminate called after throwing an instance of 'std::bad_alloc'"
         r"|what\(\):\s+std::bad_alloc",
         ("std::bad_alloc",),
-        ending="out_of_memory",
     ),
-    failure(
+    timeout(
         "go.timeout",
         rf"^\s*panic: test timed out after (?P<limit>{_HMS})",
         fields={"limit": "hms"},
-        ending="timeout",
     ),
     LogPattern(_RUNNING, r"^\s*running tests:\s*$", kind="context"),
-    failure(  # without the context, also the line of a test that has ended
+    timeout(  # without the context, also the line of a test that has ended
         "go.running_test",
         rf"^\s+(?P<test>Test\w[\w/.-]*) \((?P<elapsed>{_HMS})\)\s*$",
         fields={"elapsed": "hms"},
         key=("test",),
-        ending="timeout",
         context=_RUNNING,
         needs_context=True,
     ),
-    failure(
+    timeout(
         "ctest.timeout",
         r"Test\s+#(?P<number>\d+): (?P<test>\S+) \.*\s*\*\*\*Timeout\s+(?P<elapsed>[\d.]+) sec",
         ("***Timeout",),
         fields={"elapsed": "s"},
         key=("test",),
-        ending="timeout",
     ),
-    failure(
+    timeout(
         "ctest.summary_timeout",
         r"^\s*(?:[\d:]+ )?\s*(?P<number>\d+) - (?P<test>\S+) \(Timeout\)\s*$",
         (" (Timeout)",),
         key=("test",),
-        ending="timeout",
     ),
-    failure(
+    timeout(
         "xctest.timeout",
         r"Test Case '(?P<test>[^']+)' exceeded execution time allowance of (?P<limit>\d+) "
         r"(?P<limit_unit>\w+)",
         fields={"limit": "s"},
         key=("test",),
-        ending="timeout",
     ),
 )

@@ -135,6 +135,9 @@ def literal_triggers(pattern: str) -> tuple[str, ...]:
     return (max(runs, key=len),) if runs else ()
 
 
-# A row of a failure, and a row of a text that programs print also without a lack of memory.
+# Rows of failures, by ending; programs print texts of the last kind also without a lack of memory.
 failure: Final = partial(LogPattern, kind="failure")
-suspected_oom: Final = partial(failure, ending="out_of_memory", inconclusive=True)
+crash: Final = partial(failure, ending="crash")
+timeout: Final = partial(failure, ending="timeout")
+out_of_memory: Final = partial(failure, ending="out_of_memory")
+suspected_oom: Final = partial(out_of_memory, inconclusive=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ciguard.logs.pattern import LogPattern, failure, suspected_oom
+from ciguard.logs.pattern import LogPattern, failure, suspected_oom, timeout
 
 # A command of the runner, a quotation mark or a frame before the text.
 _START: Final = r"^(?:##\[\w+\])?[\s│|>]*"
@@ -108,11 +108,10 @@ PATTERNS: Final = (
         key=("code",),
         inconclusive=True,
     ),
-    failure(
+    timeout(
         "shell.timeout",
         r"timeout: sending signal (?P<signal>\w+) to command (?:‘|'|`)(?P<command>[^’']+)(?:’|')",
         key=("command",),
-        ending="timeout",
     ),
     suspected_oom(
         "compiler.killed",
