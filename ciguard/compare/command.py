@@ -78,8 +78,7 @@ def _rendered(format_: str, comparison: AnyComparison) -> str:
     _, blocks, as_json = _OUTPUTS[type(comparison)]
     if format_ == "json":
         return as_json(comparison)
-    location = "the JSON and the HTML page"
-    return as_format(blocks(comparison), format_, full_text_location=location)
+    return as_format(blocks(comparison), format_, full_text_location="the JSON and the HTML page")
 
 
 FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
@@ -324,8 +323,7 @@ def _compare_jobs(
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
-    artifacts = (base.artifacts, head.artifacts)
-    return compare_jobs_only(base.jobs, head.jobs, runs, artifacts)
+    return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts))
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:
@@ -383,10 +381,8 @@ class _Resolver:
 
     def _newest(self, branch: str, argument: str, where: str, head: Run | None) -> _Runs:
         if self.history is not None:
-            run = newest_run_of_branch(self.history, branch, head, argument, where)
-            return _Runs((run,))
-        newest = self.lookup.newest_of(branch, where)
-        return _read(self.lookup.on_github(newest, where), argument)
+            return _Runs((newest_run_of_branch(self.history, branch, head, argument, where),))
+        return _read(self.lookup.on_github(self.lookup.newest_of(branch, where), where), argument)
 
 
 def _read(recorded: FoundRecords, name: str) -> _Runs:

@@ -33,8 +33,7 @@ def match_in_history(run: Run, history: History) -> Run:
     A run id suffices; without one, all legs and values must be equal.
     """
     if run.run_id is not None:
-        known = any(run.run_id == other.run_id for other in history.runs)
-        return replace(run, in_history=known)
+        return replace(run, in_history=any(run.run_id == other.run_id for other in history.runs))
     legs = [(leg.shard, leg.job, leg.wall_s) for leg in run.legs]
     for position, other in enumerate(history.runs):
         same_legs = legs == [(leg.shard, leg.job, leg.wall_s) for leg in other.legs]

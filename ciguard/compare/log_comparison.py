@@ -451,7 +451,7 @@ def compare_logs(
         candidate,
         tuple(_judge(pair, directions) for pair in pairing.pairs),
         pairing,
-        tuple(_count_failures(values, endings, progress)),
+        _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
     )
@@ -473,7 +473,7 @@ def _count_failures(
     values: tuple[Sequence[LogValue], Sequence[LogValue]],
     endings: Mapping[str, tuple[Ending | None, bool]],
     progress: Progress,
-) -> Iterator[FailureCount]:
+) -> tuple[FailureCount, ...]:
     """Count the failures by job, step, name and key; those with a difference first."""
     groups: dict[tuple[object, ...], tuple[list[LogValue], list[LogValue]]] = {}
     for side in (1, 0):
@@ -481,21 +481,16 @@ def _count_failures(
             if value.kind == "failure":
                 identity = (*progress.shared_place(value.place), value.name, value.key)
                 groups.setdefault(identity, ([], []))[side].append(value)
-    counts = [_count_failure(*both, endings) for both in groups.values()]
-    yield from sorted(counts, key=lambda count: count.before == count.after and not count.earlier)
-
-
-def _count_failure(
-    before: list[LogValue], after: list[LogValue], endings: Mapping[str, tuple[Ending | None, bool]]
-) -> FailureCount:
-    example, earlier = (after or before)[0], None
-    if len(before) == len(after):
-        for old, new in zip(before, after, strict=True):
-            if old.unit != new.unit or ValuePair(old, new).difference:
-                example, earlier = new, old
-                break
-    ending, is_inconclusive = endings.get(example.name, (None, True))
-    return FailureCount(example, len(before), len(after), ending, is_inconclusive, earlier)
+    counts = []
+    for before, after in groups.values():
+        pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
+        unequal = (p for p in pairs if p[0].unit != p[1].unit or ValuePair(*p).difference)
+        earlier, example = next(unequal, (None, (after or before)[0]))
+        ending, is_inconclusive = endings.get(example.name, (None, True))
+        count = FailureCount(example, len(before), len(after), ending, is_inconclusive, earlier)
+        counts.append(count)
+    counts.sort(key=lambda count: count.before == count.after and not count.earlier)
+    return tuple(counts)
 
 
 def _judge_warnings(

@@ -154,7 +154,7 @@ def _pairs(comparison: LogComparison) -> Section:
         Column("change", "right"), Column("verdict"), Column("lines", "right"),
     )  # fmt: skip
     table = Table(columns, tuple(_pair(pair, comparison) for pair in shown), "value")
-    return Section("values", (table,), "Values that differ", (len(shown), "value"))
+    return Section("values", (table,), "Values that differ")
 
 
 def _pair(compared: ComparedPair, comparison: LogComparison) -> Row:
@@ -257,20 +257,17 @@ def _counts(comparison: LogComparison) -> Section:
          Cell(f"{count.after:,}", count.after), verdicts.get(count, "not judged"))
         for count in comparison.pairing.counts
     )  # fmt: skip
-    title = "Number of values, where it differs"
-    return Section("counts", (Table(columns, rows, "value"),), title, (len(rows), "value"))
+    table = Table(columns, rows, "value")
+    return Section("counts", (table,), "Number of values, where it differs")
 
 
 def _failures(comparison: LogComparison) -> Section:
-    failures = comparison.failures
     columns = (
         Column("failure"), Column("before", "right"), Column("after", "right"),
         Column("amount", "right"), Column("ending"), Column("line", "right"),
     )  # fmt: skip
-    rows = tuple(_failure(failure, comparison) for failure in failures)
-    return Section(
-        "failures", (Table(columns, rows, "failure"),), "Failures", (len(rows), "failure")
-    )
+    rows = tuple(_failure(failure, comparison) for failure in comparison.failures)
+    return Section("failures", (Table(columns, rows, "failure"),), "Failures")
 
 
 def _failure(failure: FailureCount, comparison: LogComparison) -> Row:

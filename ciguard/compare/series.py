@@ -9,8 +9,9 @@ independent noise none.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from ciguard.history.metric_series import metric_key
 from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 RESIDENT: Final = "resident memory"
+_RESIDENT_KEY: Final[Identity] = (RESIDENT, "bytes", ())
 MIN_SHOWN: Final = 5  # values of a series
 MIN_JUDGED: Final = 20
 BLOCKS: Final = 10
@@ -149,28 +151,17 @@ def _values_of(record: Record) -> dict[tuple[int | None, Identity], list[float]]
     """Return the values by process and metric; those of concurrent tests have no order."""
     by_series: dict[tuple[int | None, Identity], list[float]] = defaultdict(list)
     shared = {line.process for line in record.results if (line.concurrent or 1) > 1}
-    for process, identity, value in (*_resident(record), *_metrics(record)):
-        if process not in shared:
-            by_series[process, identity].append(value)
+    memory = ((line.process, _RESIDENT_KEY, line.rss_before_bytes) for line in record.starts)
+    metrics = ((line.process, metric_key(line), line.value) for line in record.metrics)
+    for process, identity, value in chain(memory, metrics):
+        if value is not None and process not in shared:
+            by_series[process, identity].append(float(value))
     return by_series
-
-
-def _resident(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
-    for line in record.starts:
-        if line.rss_before_bytes is not None:
-            yield line.process, (RESIDENT, "bytes", ()), float(line.rss_before_bytes)
-
-
-def _metrics(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
-    for line in record.metrics:
-        yield line.process, metric_key(line), line.value
 
 
 def _summary(identity: Identity, series: Sequence[Series]) -> SeriesSummary:
     name, unit, key = identity
-    trends: dict[Trend, int] = defaultdict(int)
-    for item in series:
-        trends[item.trend] += 1
+    trends = Counter(item.trend for item in series)
     steepest = max(series, key=lambda item: (item.trend in ("grows", "falls"), abs(item.slope)))
     return SeriesSummary(name, unit, dict(key), dict(trends), steepest)
 

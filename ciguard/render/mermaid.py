@@ -57,11 +57,10 @@ def bar_chart(
             f'    title "{title}{longest}{line_caption}"',
             f"    x-axis [{', '.join(labels)}]",
             f'    y-axis "{unit}" 0 --> {_number(most_s / unit_s)}',
-            f"    bar [{', '.join(_number(value / unit_s) for value in bars)}]",
             *(
-                [f"    line [{', '.join(_number(value / unit_s) for value in line)}]"]
-                if line
-                else []
+                f"    {kind} [{', '.join(_number(value / unit_s) for value in values)}]"
+                for kind, values in (("bar", bars), ("line", line))
+                if values
             ),
             "```",
         )
