@@ -291,20 +291,11 @@ def _optional(name: str, rows: _Rows, candidate: Run, comparable: Flags) -> Floa
     return newest_values(column[measured], rows.key[measured], len(candidate.keys))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Aligned:
-    """Another run's comparable values by case of a run, else NaN.
+def align(run: Run, other: Run) -> tuple[dict[str, Floats], NDArray[np.int32]]:
+    """Return another run's comparable values by case of this run, else NaN, and their legs.
 
     Only of the same standing, and memory only if both runs measured it in the same way.
     """
-
-    wall_s: Floats
-    memory: Mapping[str, Floats]
-    leg: NDArray[np.int32]
-
-
-def align(run: Run, other: Run) -> Aligned:
-    """Return another run's values by case of this run."""
     index = index_in(run, other)
     rows = np.flatnonzero(index >= 0)
     index = index[rows]
@@ -320,7 +311,7 @@ def align(run: Run, other: Run) -> Aligned:
     leg = np.zeros(len(run.keys), np.int32)
     leg[rows] = other.leg[index]
     memory = {name: place(name, alike) for name in ("peak_delta_bytes", "gpu_peak_bytes", *BOUNDS)}
-    return Aligned(place("wall_s", good), memory, leg)
+    return {"wall_s": place("wall_s", good), **memory}, leg
 
 
 def baseline_info(

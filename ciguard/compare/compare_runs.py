@@ -216,19 +216,17 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
     speeds = normalize_run(wall_s, candidate.leg, len(candidate.legs), baseline)
     probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
     probe_s = float(np.median(probes)) if len(probes) else None
-    logs = earlier = None
-    previous_speed = None
+    logs = earlier = previous_speed = None
     if previous is not None:
-        earlier = align(candidate, previous)
-        repeated = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
+        earlier, leg = align(candidate, previous)
+        repeated = normalize_run(earlier["wall_s"], leg, len(previous.legs), baseline)
         logs = confirmable_logs(repeated, baseline)
         previous_speed = _own_speed(previous, repeated.speed_factor, probe_s)
-    sizes = earlier.memory if earlier is not None else None
     runs = int(table.run_of_group.max(initial=-1)) + 1
     verdicts = _Verdicts(
         durations=judge_durations(candidate, speeds, baseline, table, logs),
-        memory=judge_memory(candidate, comparable, table, sizes),
-        gpu_memory=judge_gpu_memory(candidate, comparable, table, sizes),
+        memory=judge_memory(candidate, comparable, table, earlier),
+        gpu_memory=judge_gpu_memory(candidate, comparable, table, earlier),
         speed=speeds.speed_factor,
         suite_speed=judge_suite_speed(
             _own_speed(candidate, speeds.speed_factor, probe_s),

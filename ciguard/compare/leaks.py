@@ -62,8 +62,6 @@ def find_leaks(
         retained: (cases, 20) values of the baseline, padded with NaN; None without a baseline.
         previous: an earlier run of the same change; a leak in both runs is confirmed.
     """
-    if run.retained_bytes is None or run.process is None:
-        return ()
     before = np.full(len(run.keys), np.nan) if retained is None else medians(retained)
     number = np.zeros(len(run.keys), np.int64) if retained is None else count_values(retained)
     previously_suspected = (
@@ -78,8 +76,6 @@ def _suspected_shards(previous: Run, run: Run, before: Floats, number: Counts) -
 
     Growth alone confirms no leak: a suite may retain much memory in each run.
     """
-    if previous.retained_bytes is None or previous.process is None:
-        return frozenset()
     index = index_in(previous, run)
     shared = index >= 0
     usual, known = np.full(len(index), np.nan), np.zeros(len(index), np.int64)
@@ -95,8 +91,8 @@ def _judge_processes(
     number: Counts,
     previously_suspected: Collection[str],
 ) -> Iterator[Leak]:
-    assert run.retained_bytes is not None
-    assert run.process is not None
+    if run.retained_bytes is None or run.process is None:
+        return
     retained = np.where(comparable, run.retained_bytes, np.nan)
     measured = np.flatnonzero(~np.isnan(retained) & (run.process >= 0))
     processes = run.leg[measured].astype(np.int64) << 32 | run.process[measured].astype(np.int64)

@@ -166,7 +166,7 @@ def totals(
 
 
 def _total_of_tests(base: Run, candidate: Run) -> Total | None:
-    before = np.where(usable(candidate), align(candidate, base).wall_s, np.nan)
+    before = np.where(usable(candidate), align(candidate, base)[0]["wall_s"], np.nan)
     after = candidate.wall_s
     both = ~np.isnan(before) & ~np.isnan(after)
     if not both.any():

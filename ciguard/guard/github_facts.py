@@ -93,25 +93,17 @@ class RunFacts:
     replanned: Job | None = None
 
     @property
-    def attempts(self) -> dict[str, int]:
-        """By shard, the attempt in which its job ran last, if that is known."""
-        return {
-            shard: facts.job.run_attempt
-            for shard, facts in self.legs.items()
-            if facts.job is not None
-        }
-
-    @property
-    def job_pages(self) -> dict[str, str]:
-        """By shard, the address of the page of its job."""
-        return {shard: facts.job.url for shard, facts in self.legs.items() if facts.job is not None}
+    def jobs(self) -> dict[str, Job]:
+        """By shard, its job in the attempt in which it ran last, if that is known."""
+        return {shard: facts.job for shard, facts in self.legs.items() if facts.job is not None}
 
 
 def select_of_run(plan: Plan, records: Iterable[Record], platform: RunFacts | None) -> Selection:
     """Select the records that count, by GitHub's facts of the run; None: GitHub was not asked."""
     # The ids of the run are known even if GitHub refused to list its jobs.
     known = platform if platform is not None else RunFacts()
-    return select(plan, records, known.attempts, known.run_id, known.head_shas)
+    attempts = {shard: job.run_attempt for shard, job in known.jobs.items()}
+    return select(plan, records, attempts, known.run_id, known.head_shas)
 
 
 def query_jobs(

@@ -298,9 +298,8 @@ def compile_pattern(pattern: str) -> re2._Regexp:
         return re2.compile(pattern, quiet_options())
     except re2.error as error:
         detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        if _LOOKAROUND.search(detail):
-            raise ValueError(f"RE2 has no lookaround: {detail}") from None
-        raise ValueError(f"RE2 does not know this pattern: {detail}") from None
+        what = "has no lookaround" if _LOOKAROUND.search(detail) else "does not know this pattern"
+        raise ValueError(f"RE2 {what}: {detail}") from None
 
 
 def quiet_options() -> re2.Options:

@@ -193,11 +193,9 @@ class _Markdown:
         return "\n".join(lines) + self.more(len(table.rows) - most, table.noun)
 
     def more(self, count: int, noun: str) -> str:
-        return (
-            f"\n\n...and {count_of(count, f'more {noun}')} in {self.full_text_location}."
-            if count > 0
-            else ""
-        )
+        if count <= 0:
+            return ""
+        return f"\n\n...and {count_of(count, f'more {noun}')} in {self.full_text_location}."
 
 
 def _cell(cell: Content | Cell) -> str:

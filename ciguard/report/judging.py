@@ -109,7 +109,8 @@ def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
 def _links(run: ActionsRun | None, named: SubjectRun | None, evaluation: Evaluation) -> Links:
     """Return the links of the judged run: the named run, else the run of this job."""
     subject = run.subject_run if run is not None else None
-    jobs = evaluation.platform.job_pages if evaluation.platform is not None else {}
+    known = evaluation.platform.jobs if evaluation.platform is not None else {}
+    jobs = {shard: job.url for shard, job in known.items()}
     if named is not None and named.page and (subject is None or subject[0] != named.run_id):
         return Links(named.page, named.run_id, named.run_attempt, jobs=jobs)
     return links_of_run(run, jobs, evaluation.plan.suites) if run is not None else NO_LINKS
