@@ -288,6 +288,5 @@ def _is_empty(block: Block, shape: Format) -> bool:
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):
-        content = {"text": None, "markdown": block.mermaid or None, "html": block.data}
-        return content[shape] is None
+        return {"text": None, "markdown": block.mermaid or None, "html": block.data}[shape] is None
     return False

@@ -213,30 +213,27 @@ def state_of(comparison: Comparison) -> State:
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
     worse |= speed == "slower" or "confirmed" in tiers or bool({"worse", "mixed"} & metrics.keys())
-    # Removed tests take their failures, time and memory with them: that is no gain.
+    # Removed tests take their failures, time and memory with them: that is no gain. Nor is a value
+    # that a compiler or allocator no longer prints.
+    is_partial = has_missing_tests(transitions) or bool(comparison.metrics.missing_exact)
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
         job.transition == "unblocked" and job.after == "success" for job in comparison.jobs
     )
     better |= bool({"better", "mixed"} & metrics.keys())
-    # Nor is a value that a compiler or allocator no longer prints.
-    better &= not has_missing_tests(transitions) and not comparison.metrics.missing_exact
+    better &= not is_partial
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if "suspects" in sizes or speed == "maybe slower" or "suspect" in tiers:
-        return "suspect"
-    if comparison.is_doubled:
+    is_suspect = "suspects" in sizes or speed == "maybe slower" or "suspect" in tiers
+    if is_suspect or comparison.is_doubled:
         return "suspect"
     # A job or test that did not run to its end proves nothing, not even equality.
     if any(job.after in STOPPED for job in comparison.jobs) or comparison.deaths_on_both:
         return "inconclusive"
     if better:
         return "better"
-    if has_missing_tests(transitions) or comparison.base is None:
-        return "inconclusive"
-    if kinds & {"newly_skipped", "newly_xfailed"} or "changed" in metrics:
-        return "inconclusive"
-    if comparison.metrics.missing_exact:
+    is_changed = bool(kinds & {"newly_skipped", "newly_xfailed"}) or "changed" in metrics
+    if is_partial or is_changed or comparison.base is None:
         return "inconclusive"
     # Nearly every run has duration suspects by chance: alone, they are no difference.
     known = words & {"no significant difference", "suspects"}

@@ -284,14 +284,11 @@ class Progress:
         self, base: Sequence[LogValue], candidate: Sequence[LogValue]
     ) -> dict[str, tuple[int, int]]:
         """Return by job of the base the last position whose value or failure the candidate has."""
-        remaining: dict[Identity, int] = {}
-        for value in candidate:
-            identity = self._identity(value)
-            remaining[identity] = remaining.get(identity, 0) + 1
+        remaining = Counter(map(self._identity, candidate))
         furthest: dict[str, tuple[int, int]] = {}
         for value in base:
             identity = self._identity(value)
-            remaining[identity] = remaining.get(identity, 0) - 1
+            remaining[identity] -= 1
             if remaining[identity] >= 0:
                 job = value.place.job
                 furthest[job] = max(furthest.get(job, (0, 0)), _position(value.place))

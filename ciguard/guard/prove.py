@@ -499,5 +499,4 @@ def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
         if unit.reason.kind in UNCLAIMED:
             groups[unit.shard, unit.reason.kind, f"{unit.reason.facts}"].append(unit)
     for (shard, kind, _), units in sorted(groups.items()):
-        keys = tuple(unit.key for unit in units)
-        yield Finding(kind, shard, keys, units[0].reason.facts)
+        yield Finding(kind, shard, tuple(unit.key for unit in units), units[0].reason.facts)

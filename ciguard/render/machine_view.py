@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.document import Cell, Column, Content, Link, Row, Section, Table, identifier, join
+from ciguard.document import Cell, Column, Link, Row, Section, Table, identifier, join
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import duration, size, unit_name
 
@@ -74,7 +74,8 @@ def _rows(leg: ShardMachine, links: Links) -> Iterator[tuple[int, float, Row]]:
 
     def row(measure: str, value: str, amount: float, at_s: float, units: Sequence[UnitKey]) -> Row:
         shard = Link(leg.shard, links.job(leg.shard))
-        return (shard, measure, Cell(value, amount), Cell(duration(at_s), at_s), _running(units))
+        running = join([identifier(unit_name(key)) for key in units], most=MAX_RUNNING)
+        return (shard, measure, Cell(value, amount), Cell(duration(at_s), at_s), running)
 
     swap, stalls, low, gpus = leg.use.swap_growth, leg.use.stalls, _low(leg), leg.use.gpu_total
     if swap is not None and leg.use.has_swapped:
@@ -99,7 +100,3 @@ def _low(leg: ShardMachine) -> MemoryMoment | None:
     if least is None or least.size_bytes >= memory_thresholds(leg.memory_bytes or 0)[0]:
         return None
     return least
-
-
-def _running(units: Sequence[UnitKey]) -> Content:
-    return join([identifier(unit_name(key)) for key in units], most=MAX_RUNNING)

@@ -56,9 +56,9 @@ def bar_chart(
             "xychart-beta horizontal",
             f'    title "{title}{longest}{line_caption}"',
             f"    x-axis [{', '.join(labels)}]",
-            f'    y-axis "{unit}" 0 --> {_number(most_s / unit_s)}',
+            f'    y-axis "{unit}" 0 --> {most_s / unit_s:.2f}',
             *(
-                f"    {kind} [{', '.join(_number(value / unit_s) for value in values)}]"
+                f"    {kind} [{', '.join(f'{value / unit_s:.2f}' for value in values)}]"
                 for kind, values in (("bar", bars), ("line", line))
                 if values
             ),
@@ -83,7 +83,3 @@ def _labels(groups: Sequence[Sequence[str]]) -> list[str]:
         is_usable = label.strip() and label not in labels
         labels.append(label if is_usable else f"{label} no. {number}")
     return labels
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}"
