@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Final, Literal
 import re2
 
 from ciguard.errors import UsageError
-from ciguard.logs.allocator_blocks import transient_memory
+from ciguard.logs.accelerator_patterns import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
 

@@ -11,7 +11,7 @@ from ciguard.logs import (
     framework_patterns,
     system_patterns,
 )
-from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
+from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from ciguard.errors import UsageError
-from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
+from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
 from ciguard.logs.log_reader import BLOCK_BYTES, CONTEXT_LINES, LINE_BYTES, LogReader, LogReading
 from ciguard.logs.pattern import LogPattern
 
