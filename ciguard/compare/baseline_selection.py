@@ -90,45 +90,36 @@ class Selection:
     ordered_by_date: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Criteria:
-    candidate: Run
-    branch: str | None
-    lineage: Ancestry
+def _rejection(
+    run: HistoryRun, candidate: Run, branch: str | None, lineage: Ancestry
+) -> ExclusionReason | None:
+    """Return why a run is no baseline run, its event aside; None if it may be one."""
+    if run.run_id == candidate.run_id:
+        return "candidate"
+    if run.event in PULL_REQUEST:
+        return "pull_request"
+    if run.event == "merge_group":
+        return "merge_group"
+    if run.workflow and candidate.workflow and run.workflow != candidate.workflow:
+        return "other_workflow"
+    if run.repository and candidate.repository and run.repository != candidate.repository:
+        return "other_repository"
+    if branch and run.branch and run.branch != branch:
+        return "other_branch"
+    before = lineage.is_ancestor(run.sha)
+    if not before and _is_own(run, candidate, branch):
+        return "own_push"
+    if candidate.at is not None and UNDATED < candidate.at <= run.at:
+        return "not_before"
+    return "no_ancestor" if before is False else None
 
-    def rejection(self, run: HistoryRun) -> ExclusionReason | None:
-        """Return why a run is no baseline run, its event aside; None if it may be one."""
-        candidate = self.candidate
-        if run.run_id == candidate.run_id:
-            return "candidate"
-        if run.event in PULL_REQUEST:
-            return "pull_request"
-        if run.event == "merge_group":
-            return "merge_group"
-        if run.workflow and candidate.workflow and run.workflow != candidate.workflow:
-            return "other_workflow"
-        if run.repository and candidate.repository and run.repository != candidate.repository:
-            return "other_repository"
-        if self.branch and run.branch and run.branch != self.branch:
-            return "other_branch"
-        before = self.lineage.is_ancestor(run.sha)
-        if not before and self._is_own(run):
-            return "own_push"
-        if candidate.at is not None and UNDATED < candidate.at <= run.at:
-            return "not_before"
-        if before is False:
-            return "no_ancestor"
-        return None
 
-    def _is_own(self, run: HistoryRun) -> bool:
-        """Return whether a run is a push to the pull request's branch, named as the base or not."""
-        candidate = self.candidate
-        if candidate.event not in PULL_REQUEST:
-            return False
-        same = run.branch is not None and run.branch == candidate.branch
-        return (same and self.branch is None) or (
-            run.sha is not None and run.sha == candidate.head_sha
-        )
+def _is_own(run: HistoryRun, candidate: Run, branch: str | None) -> bool:
+    """Return whether a run is a push to the pull request's branch, named as the base or not."""
+    if candidate.event not in PULL_REQUEST:
+        return False
+    same = run.branch is not None and run.branch == candidate.branch
+    return (same and branch is None) or (run.sha is not None and run.sha == candidate.head_sha)
 
 
 def select_baseline(
@@ -144,10 +135,9 @@ def select_baseline(
         lineage: the order of commits by git or GitHub.
     """
     lineage = with_parents(lineage, history.runs, base_commit(candidate))
-    criteria = _Criteria(candidate, branch, lineage)
     others = _runs_of_other_tests(history, candidate)
     reasons = [
-        "other_tests" if position in others else criteria.rejection(run)
+        "other_tests" if position in others else _rejection(run, candidate, branch, lineage)
         for position, run in enumerate(history.runs)
     ]
     accepted = [run for run, reason in zip(history.runs, reasons, strict=True) if not reason]

@@ -236,8 +236,7 @@ def state_of(comparison: Comparison) -> State:
     if is_partial or is_changed or comparison.base is None:
         return "inconclusive"
     # Nearly every run has duration suspects by chance: alone, they are no difference.
-    known = words & {"no significant difference", "suspects"}
-    return "same" if known else "inconclusive"
+    return "same" if words & {"no significant difference", "suspects"} else "inconclusive"
 
 
 def has_missing_tests(transitions: Sequence[Transition]) -> bool:

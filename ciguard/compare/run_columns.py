@@ -276,7 +276,9 @@ def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
     by_leg: dict[tuple[int, str, str], list[tuple[int, Record]]] = defaultdict(list)
     for record in records:
         header = record.identity
-        identity = (header.run_id or 0, header.job or "", header.shard or _folder(record))
+        # Records without plan and shard are distinguished by their path.
+        folder = "" if header.plan_id else record.source
+        identity = (header.run_id or 0, header.job or "", header.shard or folder)
         by_leg[identity].append((header.run_attempt or 0, record))
     by_run: dict[tuple[int, int], list[Record]] = defaultdict(list)
     for (run_id, _, _), attempts in by_leg.items():
@@ -297,11 +299,6 @@ def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
 def _executions(record: Record) -> set[tuple[CaseKey, float | None, float]]:
     """Return the identities of the executions of cases, by key, wall time and end."""
     return {(line.key, line.wall_s, line.at_s) for line in record.results if line.at_s is not None}
-
-
-def _folder(record: Record) -> str:
-    # Records without plan and shard are distinguished by their path.
-    return "" if record.identity.plan_id else record.source
 
 
 def _final_results(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
 from ciguard.model.jobs import Job, RunArtifact, Step, last_attempts
@@ -18,7 +18,7 @@ from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ciguard.document import Block, Content, Row
 
@@ -52,21 +52,6 @@ _MARKS: Final = (
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Paired(Generic[T]):
-    """Items of two runs: pairs, and items of one run without a partner."""
-
-    pairs: tuple[tuple[T, T], ...]
-    only_before: tuple[T, ...]
-    only_after: tuple[T, ...]
-
-    def with_unpaired(self) -> Iterator[tuple[T | None, T | None]]:
-        """Yield the pairs, then the items without a partner."""
-        yield from self.pairs
-        yield from ((item, None) for item in self.only_before)
-        yield from ((None, item) for item in self.only_after)
-
-
 def normalize_name(name: str, own: Collection[str] = ()) -> str:
     """Return a name without the parts that differ between runs: `wheel-<version>+cpu-<commit>`.
 
@@ -89,25 +74,25 @@ def normalize_name(name: str, own: Collection[str] = ()) -> str:
 
 def pair_by_name(
     before: Sequence[tuple[str, T]], after: Sequence[tuple[str, T]], own: Collection[str] = ()
-) -> Paired[T]:
+) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
     Items of one name are paired in their order, those of one normalized name in the natural order
-    of their names.
+    of their names. Items without a partner come last, those of the first run first.
     """
-    exact = _pair(_grouped(before, lambda name: name), _grouped(after, lambda name: name))
-    rest = [
+    exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
+    by_normalized = (
         _grouped(
             sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize_name(n, own)
         )
-        for items in (exact.only_before, exact.only_after)
-    ]
-    alike = _pair(*rest)
-    return Paired(
-        tuple((old[1], new[1]) for old, new in (*exact.pairs, *alike.pairs)),
-        tuple(item for _, item in alike.only_before),
-        tuple(item for _, item in alike.only_after),
+        for items in rest
     )
+    alike, *alone = _pair(*by_normalized)
+    return [
+        *((old[1], new[1]) for old, new in (*exact, *alike)),
+        *((item, None) for _, item in alone[0]),
+        *((None, item) for _, item in alone[1]),
+    ]
 
 
 def _grouped(
@@ -119,17 +104,21 @@ def _grouped(
     return groups
 
 
-def _pair(before: Mapping[str, list[T]], after: Mapping[str, list[T]]) -> Paired[T]:
+def _pair(
+    before: Mapping[str, list[T]], after: Mapping[str, list[T]]
+) -> tuple[list[tuple[T, T]], list[T], list[T]]:
+    """Return the pairs, and the items of each run without a partner."""
     pairs: list[tuple[T, T]] = []
-    only: tuple[list[T], list[T]] = [], []
+    only_before: list[T] = []
+    only_after: list[T] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
         if len(old) == len(new):
             pairs += zip(old, new, strict=True)
         else:
-            only[0].extend(old)
-            only[1].extend(new)
-    return Paired(tuple(pairs), tuple(only[0]), tuple(only[1]))
+            only_before += old
+            only_after += new
+    return pairs, only_before, only_after
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -255,12 +244,12 @@ def compare_steps(
         [(name, job) for name, last in last_attempts(jobs).items() for job in last]
         for jobs in (before, after)
     ]
-    jobs = pair_by_name(by_name[0], by_name[1], own)
     changes: list[StepChange] = []
-    for old_job, new_job in jobs.pairs:
-        steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
-        paired = pair_by_name(steps[0], steps[1], own)
-        changes += [_step_change(new_job.name, *pair) for pair in paired.with_unpaired()]
+    for old_job, new_job in pair_by_name(by_name[0], by_name[1], own):
+        if old_job is not None and new_job is not None:
+            steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
+            pairs = pair_by_name(steps[0], steps[1], own)
+            changes += [_step_change(new_job.name, *pair) for pair in pairs]
     timed = [step for step in changes if (step.wall_before_s, step.wall_after_s) != (None, None)]
     timed.sort(key=lambda step: (*_rank(step), step.job, step.name))
     return StepChanges(tuple(timed))
@@ -288,9 +277,8 @@ def compare_artifacts(
     if before is None or after is None:
         return NO_ARTIFACTS
     named = [[(artifact.name, artifact) for artifact in side] for side in (before, after)]
-    paired = pair_by_name(named[0], named[1], own)
     changes = []
-    for old, new in paired.with_unpaired():
+    for old, new in pair_by_name(named[0], named[1], own):
         sizes = [None if artifact is None else artifact.size_bytes for artifact in (old, new)]
         change = ArtifactChange(*_names(old, new), sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
         changes.append(change)

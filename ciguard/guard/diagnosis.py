@@ -294,9 +294,7 @@ def _corroborations(
 
 
 def _never_started(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
-    if record is not None:
-        return None
-    if job.status not in WAITING and job.conclusion != "skipped":
+    if record is not None or (job.status not in WAITING and job.conclusion != "skipped"):
         return None
     conclusion = {"conclusion": conclusion_of(job)}
     return _diagnosis("never_started", kind="not_executed", facts=conclusion)

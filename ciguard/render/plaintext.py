@@ -31,7 +31,7 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.document import Block, Content, Item, Span
+    from ciguard.document import Block, Content, Item
 
 COLUMNS: Final = 80
 ROWS: Final = 20  # of a table or a list; the JSON has all rows
@@ -142,15 +142,12 @@ class _Text:
 
 def _words(content: Content) -> str:
     """Return the words of a content, with hard spaces within ids so that no line ends there."""
-    return "".join(
-        plain(span).replace(" ", HARD_SPACE) if _is_id(span) else plain(span)
-        for span in spans(content)
-    )
-
-
-def _is_id(span: Span) -> bool:
-    shown = span.content if isinstance(span, Link) else span
-    return isinstance(shown, Code) and shown.is_id
+    words = []
+    for span in spans(content):
+        shown = span.content if isinstance(span, Link) else span
+        is_id = isinstance(shown, Code) and shown.is_id
+        words.append(plain(span).replace(" ", HARD_SPACE) if is_id else plain(span))
+    return "".join(words)
 
 
 def _more(count: int, noun: str = "") -> str:

@@ -79,8 +79,8 @@ def paired(before: str, after: str) -> tuple[list[str], list[str]]:
     """Pairs as "a>b", and names without a partner as "-a" and "+b"."""
     sides = [[(name, name) for name in side.split()] for side in (before, after)]
     found = pair_by_name(sides[0], sides[1])
-    alone = [f"-{name}" for name in found.only_before] + [f"+{name}" for name in found.only_after]
-    return [f"{old}>{new}" for old, new in found.pairs], alone
+    alone = [f"-{old}" if new is None else f"+{new}" for old, new in found if None in (old, new)]
+    return [f"{old}>{new}" for old, new in found if None not in (old, new)], alone
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,13 @@ NAMES = st.lists(st.text("ab1.0-v٣²", max_size=9) | st.sampled_from([*NORMALIZ
 @given(NAMES, NAMES)
 def test_each_name_is_used_once(before: list[str], after: list[str]) -> None:
     found = pair_by_name([(one, one) for one in before], [(one, one) for one in after])
-    old = sorted([*(one for one, _ in found.pairs), *found.only_before])
-    new = sorted([*(one for _, one in found.pairs), *found.only_after])
+    old = sorted(one for one, _ in found if one is not None)
+    new = sorted(one for _, one in found if one is not None)
     assert (old, new) == (sorted(before), sorted(after))
     both = {name for name in before if before.count(name) == after.count(name)}
-    assert all((name, name) in found.pairs for name in both)
-    assert all(normalize_name(one) == normalize_name(two) for one, two in found.pairs)
+    assert all((name, name) in found for name in both)
+    pairs = [(one, two) for one, two in found if one is not None and two is not None]
+    assert all(normalize_name(one) == normalize_name(two) for one, two in pairs)
 
 
 __all__ = ["environ", "server"]
