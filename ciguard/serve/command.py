@@ -155,8 +155,7 @@ def command(
         # worker process keeps it off and collects at intervals (`work_until`).
         gc.enable()
     invocation: Invocation = context.obj
-    settings = read_settings(
-        invocation.environ,
+    options = Settings(
         database=database,
         results=results,
         host=host,
@@ -168,6 +167,7 @@ def command(
         proxies=proxies,
         metrics_from=metrics_from,
     )
+    settings = read_settings(invocation.environ, options)
     _start_logging()
     with (
         open_service(settings, invocation.environ) as service,
@@ -259,13 +259,13 @@ def backfill(
     """Add the newest completed runs of a repository to the work list of the service."""
     from ciguard.serve.work import reconcile  # noqa: PLC0415
 
-    settings = read_settings(
-        invocation.environ,
+    options = Settings(
         database=database,
         results=results,
         role=Role.WORKER,
         repositories=() if invocation.environ.get("CIGUARD_APP_ID") else (repository,),
     )
+    settings = read_settings(invocation.environ, options)
     with open_service(settings, invocation.environ) as service:
         added = reconcile.backfill(service, repository, runs)
     console.out(f"{count_of(added, 'run attempt')} of {repository} added to the work list")

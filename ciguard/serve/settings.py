@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from ciguard.errors import CiguardError, UsageError, combine
-from ciguard.github.repository_ref import REPOSITORY, SERVER_URL, api_of, is_address
+from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, api_of, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,61 +74,40 @@ class Settings:
 
     database: str = field(repr=False)
     results: str
-    host: str
-    port: int
-    role: Role
-    public_url: str
-    server_url: str
-    api_url: str
-    repositories: tuple[str, ...]
-    webhook_secret: SecretStr | None
-    token: SecretStr | None
-    app: AppCredentials | None
-    oauth: OAuthCredentials | None
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    role: Role = Role.ALL
+    public_url: str = ""
+    repositories: tuple[str, ...] = ()
     proxy_header: str = ""
     proxies: tuple[str, ...] = LOOPBACK
     metrics_from: tuple[str, ...] = LOOPBACK
+    server_url: str = SERVER_URL
+    api_url: str = API_URL
+    webhook_secret: SecretStr | None = None
+    token: SecretStr | None = None
+    app: AppCredentials | None = None
+    oauth: OAuthCredentials | None = None
 
 
-def read_settings(
-    environ: Mapping[str, str],
-    *,
-    database: str,
-    results: str,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    role: Role = Role.ALL,
-    public_url: str = "",
-    repositories: Sequence[str] = (),
-    proxy_header: str = "",
-    proxies: Sequence[str] = LOOPBACK,
-    metrics_from: Sequence[str] = LOOPBACK,
-) -> Settings:
-    """Combine options and environment; an empty variable counts as not set.
+def read_settings(environ: Mapping[str, str], options: Settings) -> Settings:
+    """Add the addresses and secrets of the environment; an empty variable counts as not set.
 
     Raises:
         UsageError: all mistakes.
     """
     variables = _Environment(environ)
-    app, token = variables.app(), variables.secret("CIGUARD_TOKEN")
     server_url = variables.address("GITHUB_SERVER_URL") or SERVER_URL
-    settings = Settings(
-        database=database,
-        results=results,
-        host=host,
-        port=port,
-        role=role,
-        public_url=public_url.rstrip("/"),
+    settings = replace(
+        options,
+        public_url=options.public_url.rstrip("/"),
+        proxy_header=options.proxy_header.strip(),
+        app=variables.app(),
         server_url=server_url,
         api_url=variables.address("GITHUB_API_URL") or api_of(server_url),
-        repositories=tuple(repositories),
         webhook_secret=variables.secret("CIGUARD_WEBHOOK_SECRET"),
-        token=token,
-        app=app,
+        token=variables.secret("CIGUARD_TOKEN"),
         oauth=variables.oauth(),
-        proxy_header=proxy_header.strip(),
-        proxies=tuple(proxies),
-        metrics_from=tuple(metrics_from),
     )
     mistakes = [*variables.mistakes, *_mistakes(settings)]
     if mistakes:

@@ -25,7 +25,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.serve.api import oidc
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import Role, read_settings
+from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import claim_rows, repositories
 from ciguard.serve.state.repositories import Repository
 from ciguard.workflow.yaml_values import load
@@ -103,10 +103,12 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     with serving(Issuer().application()) as issuer, serving(door) as address:
         settings = read_settings(
             {"GITHUB_SERVER_URL": issuer, "CIGUARD_WEBHOOK_SECRET": "x"},
-            database=f"sqlite:///{tmp_path / 'ciguard.db'}",
-            results=str(tmp_path / "objects"),
-            role=Role.WEB,
-            public_url=address,
+            Settings(
+                database=f"sqlite:///{tmp_path / 'ciguard.db'}",
+                results=str(tmp_path / "objects"),
+                role=Role.WEB,
+                public_url=address,
+            ),
         )
         with open_service(settings, {}) as opened:
             with opened.database.write() as connection:

@@ -145,9 +145,11 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
     }
     return read_settings(
         environ,
-        database=database_url,
-        results=str(tmp_path / "results"),
-        repositories=["octo-org/shop"],
+        Settings(
+            database=database_url,
+            results=str(tmp_path / "results"),
+            repositories=("octo-org/shop",),
+        ),
     )
 
 

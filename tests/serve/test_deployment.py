@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ciguard.serve.settings import Role, read_settings
+from ciguard.serve.settings import Role, Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy"
@@ -36,11 +36,13 @@ def test_services_of_the_compose_file_start_with_what_they_are_given() -> None:
         given = options_of(shlex.split(services[name]["command"]))
         settings = read_settings(
             SECRETS,
-            database=given["--database"],
-            results="./results",
-            host=given.get("--host", "127.0.0.1"),
-            role=Role(given["--role"]),
-            public_url=given["--url"],
+            Settings(
+                database=given["--database"],
+                results="./results",
+                host=given.get("--host", "127.0.0.1"),
+                role=Role(given["--role"]),
+                public_url=given["--url"],
+            ),
         )
         roles[name] = settings.role
         assert (FILES / services[name]["build"]["context"]).resolve() == ROOT

@@ -16,7 +16,9 @@ HOOK = {"CIGUARD_WEBHOOK_SECRET": "sesame-of-hooks"}
 
 
 def read(environ: dict[str, str], **options: Any) -> Settings:
-    return read_settings(environ, database="sqlite:///ciguard.db", results="./results", **options)
+    return read_settings(
+        environ, Settings(database="sqlite:///ciguard.db", results="./results", **options)
+    )
 
 
 def test_app_with_its_secrets() -> None:
@@ -35,7 +37,9 @@ def test_app_with_its_secrets() -> None:
 
 def test_no_secret_is_in_the_repr() -> None:
     environ = {**APP, **HOOK, "CIGUARD_OAUTH_ID": "i", "CIGUARD_OAUTH_SECRET": "sesame-of-people"}
-    settings = read_settings(environ, database="postgresql://ciguard:sesame@db/ci", results="r")
+    settings = read_settings(
+        environ, Settings(database="postgresql://ciguard:sesame@db/ci", results="r")
+    )
     assert "sesame" not in repr(settings)
     assert "MIIsecret" not in repr(settings)
 
@@ -56,7 +60,7 @@ def test_enterprise_server_has_its_api_beside_it() -> None:
 
 def test_token_is_for_the_repositories_that_are_named() -> None:
     environ = {**HOOK, "CIGUARD_TOKEN": "ghp_1"}
-    assert read(environ, repositories=["o/a", "o/b"]).repositories == ("o/a", "o/b")
+    assert read(environ, repositories=("o/a", "o/b")).repositories == ("o/a", "o/b")
 
 
 def test_worker_needs_no_webhook_secret_and_web_no_identity() -> None:
@@ -76,11 +80,11 @@ def test_worker_needs_no_webhook_secret_and_web_no_identity() -> None:
             {},
             "CIGUARD_TOKEN: is set, and CIGUARD_APP_ID",
         ),
-        ({**HOOK, **APP}, {"repositories": ["o/a"]}, "--repo: an App works for all"),
+        ({**HOOK, **APP}, {"repositories": ("o/a",)}, "--repo: an App works for all"),
         ({**HOOK, "CIGUARD_TOKEN": "ghp_1"}, {}, "CIGUARD_TOKEN: is set, but no repository"),
         (
             {**HOOK, "CIGUARD_TOKEN": "x"},
-            {"repositories": ["a/../b"]},
+            {"repositories": ("a/../b",)},
             "--repo: expected OWNER/NAME",
         ),
         ({**HOOK, **APP}, {"public_url": "ci.example.org"}, "--url: expected an http"),

@@ -25,7 +25,7 @@ from fakegithub.deliveries import WEBHOOK_SECRET
 
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import Role, read_settings
+from ciguard.serve.settings import Role, Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,10 +66,7 @@ def main() -> None:
     given = parser.parse_args()
     settings = read_settings(
         {"CIGUARD_WEBHOOK_SECRET": WEBHOOK_SECRET},
-        database=given.database,
-        results=given.results,
-        port=given.port,
-        role=Role.WEB,
+        Settings(database=given.database, results=given.results, port=given.port, role=Role.WEB),
     )
     with open_service(settings, {}) as service:
         application = build_application(service)

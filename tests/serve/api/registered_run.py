@@ -16,7 +16,7 @@ from serve.api.oidc_issuer import claims, signed
 from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import Role, read_settings
+from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
 
 if TYPE_CHECKING:
@@ -96,10 +96,7 @@ def serving_run(objects: Path, issuer: str, database_url: str) -> Iterator[Regis
     """Serve it from a process of its own database and folder."""
     options = read_settings(
         {"GITHUB_SERVER_URL": issuer, "CIGUARD_WEBHOOK_SECRET": "x"},
-        database=database_url,
-        results=str(objects),
-        role=Role.WEB,
-        public_url=PUBLIC_URL,
+        Settings(database=database_url, results=str(objects), role=Role.WEB, public_url=PUBLIC_URL),
     )
     with open_service(options, {}) as service:
         with service.database.write() as connection:

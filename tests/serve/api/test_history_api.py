@@ -26,7 +26,7 @@ from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import Role, read_settings
+from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
 
 if TYPE_CHECKING:
@@ -71,10 +71,12 @@ def opened(folder: Path, server_url: str, public_url: str) -> Service:
     environ = {"GITHUB_SERVER_URL": server_url, "CIGUARD_WEBHOOK_SECRET": "x"}
     options = read_settings(
         environ,
-        database=f"sqlite:///{folder / 'ciguard.db'}",
-        results=str(folder / "objects"),
-        role=Role.WEB,
-        public_url=public_url,
+        Settings(
+            database=f"sqlite:///{folder / 'ciguard.db'}",
+            results=str(folder / "objects"),
+            role=Role.WEB,
+            public_url=public_url,
+        ),
     )
     service = open_service(options, {})
     with service.database.write() as connection:

@@ -53,7 +53,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def opened_site(folder: Path, runs: int, url: str = "") -> Iterator[Site]:
     """A service in a folder, filled; with a database in it, unless there is another one."""
     url, results = url or f"sqlite:///{folder / 'ciguard.db'}", str(folder / "results")
-    settings = read_settings(ENVIRON, database=url, results=results, repositories=["o/r"])
+    settings = read_settings(
+        ENVIRON, Settings(database=url, results=results, repositories=("o/r",))
+    )
     database, objects = open_database(url), open_objects(results, {})
     service = Service(settings, database, objects, GitHubClients(settings))
     with opened_results(database, objects, folder / "cache") as opened:
@@ -77,7 +79,7 @@ class Who:
 def with_oauth(settings: Settings) -> Settings:
     """People sign in with GitHub."""
     found = read_settings(
-        {**ENVIRON, **OAUTH}, database="sqlite://", results="", repositories=["o/r"]
+        {**ENVIRON, **OAUTH}, Settings(database="sqlite://", results="", repositories=("o/r",))
     )
     return replace(settings, oauth=found.oauth)
 

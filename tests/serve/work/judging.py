@@ -12,7 +12,7 @@ from serve.fake_runs import REPOSITORY, open_pull_request
 from stored_results import opened_results
 
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import read_settings
+from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
@@ -51,9 +51,11 @@ def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
     }
     settings = read_settings(
         environ,
-        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
-        results=str(tmp_path / "results"),
-        repositories=[REPOSITORY],
+        Settings(
+            database=f"sqlite:///{tmp_path / 'ciguard.db'}",
+            results=str(tmp_path / "results"),
+            repositories=(REPOSITORY,),
+        ),
     )
     with open_service(settings, {}) as service:
         with service.database.write() as connection:

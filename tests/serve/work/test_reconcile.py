@@ -22,7 +22,7 @@ from ciguard.github.retry import RetryPolicy
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
-from ciguard.serve.settings import read_settings
+from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import deliveries, lanes, repositories, schema
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
@@ -110,9 +110,7 @@ def open_world(server: FakeGitHub, database: Database, tmp_path: Path) -> Callab
                 "GITHUB_API_URL": server.address,
                 **({"CIGUARD_TOKEN": TOKEN} if names else app),
             },
-            database="sqlite://",
-            results=str(tmp_path / "results"),
-            repositories=names,
+            Settings(database="sqlite://", results=str(tmp_path / "results"), repositories=names),
         )
         objects = open_objects(settings.results, {})
         github = GitHubClients(
