@@ -1,7 +1,7 @@
 """A history in an orphan branch of a git remote: one commit with one file.
 
 Every write is a new commit without parents, so the branch never grows. A write is pushed only if
-the branch still has the commit that was read (compare-and-swap); `write_retry.py` repeats a lost
+the branch still has the commit that was read (compare-and-swap); `stores.update` repeats a lost
 one. Working tree, index, branches and tags of the clone stay unchanged, and a shallow or partial
 clone suffices.
 """

@@ -39,9 +39,8 @@ from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import MERGED_GROUP
-from ciguard.history.stores import FileStore, load, open_store, open_writable_store
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run, json_lines
-from ciguard.history.write_retry import update
 from ciguard.model import EndLine, Plan, Record
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.shard_names import shard_lookup
@@ -442,20 +441,16 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudge
         what = "a result file does not name its shard, so --plan cannot be applied to it"
         fix = "pass --results 'FOLDER/{shard}/**/*.xml' instead of files, or leave --plan out"
         raise UsageError(what, where=str(path), fix=fix)
-    try:
-        with path.open("rb") as stream:
-            if stream.read(len(SIGNATURE)) == SIGNATURE:
-                stream.seek(0)
-                histories = (
-                    _from_result_file(gunzip(BytesIO(content), name, budget), name, facts)
-                    for name, content in result_members(str(path), stream.read())
-                )
-                return reduce(merge, histories)
-            stream.seek(0)
+    with local.opened(path) as stream:
+        is_archive = stream.read(len(SIGNATURE)) == SIGNATURE
+        stream.seek(0)
+        if not is_archive:
             return _from_result_file(gunzip(stream, str(path), budget), str(path), facts)
-    except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise InputError(what, where=str(path), fix="check the path") from error
+        histories = (
+            _from_result_file(gunzip(BytesIO(content), name, budget), name, facts)
+            for name, content in result_members(str(path), stream.read())
+        )
+        return reduce(merge, histories)
 
 
 def _is_record(path: Path) -> bool:
@@ -506,7 +501,12 @@ def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> His
     head = peek(stream, source)
     # JSON that is of no other format contains durations.
     if durations.sniff(head) and not any(format_.sniff(head) for format_ in FORMATS.values()):
-        return _from_durations(stream, source, facts)
+        try:
+            items = durations.read(stream, source)
+        except InputError as error:
+            fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
+            raise InputError(error.what, where=error.where, fix=fix) from error
+        return history_of_durations(items, source, facts)
     try:
         result_format = format_of(stream, source)
     except InputError as error:
@@ -519,12 +519,3 @@ def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> His
     # The file is complete, so that its writer completed.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts)
-
-
-def _from_durations(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
-    try:
-        items = durations.read(stream, source)
-    except InputError as error:
-        fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
-        raise InputError(error.what, where=error.where, fix=fix) from error
-    return history_of_durations(items, source, facts)

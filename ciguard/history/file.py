@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 from operator import attrgetter, lt
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -30,7 +30,7 @@ from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.record.lines import LineError
 from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
-from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
+from ciguard.history.metric_series import MetricSeries, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey
 
@@ -260,7 +260,7 @@ def encode(history: History) -> bytes:
     values = history.values
     writer.blob("runs", _json(runs_as_json(history.runs)))
     if history.metrics:
-        writer.blob("metrics", _json(series_as_json(history.metrics)))
+        writer.blob("metrics", _json(list(map(asdict, history.metrics))))
     _put_keys(writer, history)
     counts = np.bincount(values.key, minlength=len(history.keys)).astype(np.int64)
     series_starts = np.cumsum(counts) - counts

@@ -406,7 +406,9 @@ def history_of_durations(
         "wall_s": np.array([item.wall_s for item in items], np.float64),
     }
     spellings = {
-        key: item.spelling for key, item in zip(case_keys, items, strict=True) if item.is_file_total
+        key: ExternalName(file=item.unit)
+        for key, item in zip(case_keys, items, strict=True)
+        if item.is_file_total
     }
     return merge(empty(), _history_of_columns(run, case_keys, columns, spellings))
 

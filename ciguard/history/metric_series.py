@@ -11,7 +11,7 @@ back.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -117,11 +117,6 @@ def _newest(values: Iterable[RunValue], run_positions: Mapping[int, int]) -> tup
 def count_without_room(a: Iterable[MetricSeries], b: Iterable[MetricSeries]) -> int:
     """Return how many series of two histories are dropped when they are merged."""
     return max(0, len({series.identity for series in (*a, *b)}) - MAX_SERIES)
-
-
-def series_as_json(series: tuple[MetricSeries, ...]) -> list[Any]:
-    """Convert series to JSON, which `series_of_json` reads."""
-    return list(map(asdict, series))
 
 
 _CHECKS: Final = {**CHECKS, "tuple[RunValue, ...]": each(LineSchema(RunValue, CHECKS).build)}

@@ -1,7 +1,9 @@
-"""The stores of a history (a file, a branch, a service), and reading a history from them.
+"""The stores of a history (a file, a branch, a service): reading it, and adding runs to it.
 
 To add a store: its module, its line in `STORES`. The store of a service is not in this table: only
-the service writes it. `write_retry.py` adds to a store.
+the service writes it.
+Runs are added by reading, merging and writing. A write fails if another writer was faster since the
+read (a lost race). The loser reads again and merges anew, so that no writer loses runs.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
 from ciguard.git.commands import without_secrets
 from ciguard.history import branch_store
 from ciguard.history import file as history_codec
 from ciguard.history.file import FILE_NAME, DamagedHistory, History, NotAHistory, StoredBytes
+from ciguard.history.merge import merge
+from ciguard.history.metric_series import count_without_room
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -117,6 +121,9 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
 COPY: Final = "copy"  # of a folder that `copy_to` wrote, for `plan`
 _ORIGIN: Final = "origin.json"
 SERVICE_SCHEMES: Final = ("https", "http")
+TRIES: Final = 20  # each race has a winner: enough for as many concurrent writers
+WAIT_S: Final = 0.2  # before the second try; doubles with each try, plus jitter
+LONGEST_WAIT_S: Final = 10.0
 
 
 def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> ReadableStore:
@@ -238,6 +245,67 @@ def decode_stored(stored: StoredBytes, store: ReadableStore) -> Loaded:
     except DamagedHistory as error:
         raise InputError(error.what, where=error.where, fix=store.recovery_advice(error)) from error
     return Loaded(history, True, len(stored.content))
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The result of adding runs; `tries` is more than 1 after lost races.
+
+    `dropped_metrics`: series beyond the number that a history keeps.
+    """
+
+    history: History
+    changed: bool
+    size_bytes: int
+    tries: int
+    dropped_metrics: int = 0
+
+
+class _ConcurrentWriteError(Exception):
+    """Another writer wrote between reading and writing."""
+
+
+def update(
+    store: HistoryStore, addition: History, tries: int = TRIES, wait_s: float = WAIT_S
+) -> Update:
+    """Add runs to a store; try again after each lost race.
+
+    Raises:
+        RemoteError: every try lost its race.
+        CiguardError: the history cannot be read or written, or contradicts the addition.
+    """
+    from ciguard.github.retry import retry_context  # noqa: PLC0415 - only writers need stamina
+
+    try:
+        for attempt in retry_context(
+            on=_ConcurrentWriteError,
+            attempts=tries,
+            timeout=None,
+            wait_initial=wait_s,
+            wait_max=LONGEST_WAIT_S,
+            wait_jitter=5 * wait_s,  # else losers of one race would meet again in the next
+        ):
+            with attempt:
+                return _try_update(store, addition, attempt.num)
+    except _ConcurrentWriteError as error:
+        raise RemoteError(
+            f"others wrote to it {tries} times while this was being added",
+            where=store.location,
+            fix="add it again",
+        ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
+    stored = store.read()
+    before = decode_stored(stored, store).history
+    history = merge(before, addition)
+    content = history_codec.encode(history)
+    changed = content != stored.content
+    if changed and not store.write(content, stored):
+        raise _ConcurrentWriteError
+    dropped = count_without_room(before.metrics, addition.metrics)
+    return Update(history, changed, len(content), tries, dropped)
 
 
 def copy_to(folder: Path, store: ReadableStore) -> str:

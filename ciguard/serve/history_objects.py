@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, StoredBytes
 from ciguard.history.ingest import RunMetadata, check_is_merged, history_of
-from ciguard.history.write_retry import update
+from ciguard.history.stores import update
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored, ObjectStore
 from ciguard.serve.state import histories

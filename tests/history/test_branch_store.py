@@ -13,8 +13,7 @@ from history.git_servers import NAME, PLACE, branch, clone, environment, git, id
 from ciguard.errors import InputError, RemoteError
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME, encode
-from ciguard.history.stores import load, open_store, open_writable_store
-from ciguard.history.write_retry import update
+from ciguard.history.stores import load, open_store, open_writable_store, update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

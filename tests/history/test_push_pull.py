@@ -9,8 +9,7 @@ from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.codec.record.lines import encode as encode_line
 from ciguard.history.file import decode, encode
-from ciguard.history.stores import load
-from ciguard.history.write_retry import update
+from ciguard.history.stores import load, update
 from ciguard.model import Result, ShardLine
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.errors import RemoteError
 from ciguard.history.file import encode
-from ciguard.history.stores import load
-from ciguard.history.write_retry import TRIES, update
+from ciguard.history.stores import TRIES, load, update
 
 if TYPE_CHECKING:
     from collections.abc import Callable

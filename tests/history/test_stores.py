@@ -7,8 +7,7 @@ import pytest
 from history.git_servers import ids, one
 
 from ciguard.errors import InputError
-from ciguard.history.stores import FileStore, load, open_store, open_writable_store
-from ciguard.history.write_retry import update
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
-from ciguard.codec.results.base import ExternalName
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 
@@ -30,11 +29,6 @@ class Duration:
     unit: str  # id of the unit, or path of the file
     wall_s: float
     is_file_total: bool = False
-
-    @property
-    def spelling(self) -> ExternalName:
-        """The name in the other program; a total has no name."""
-        return ExternalName(None, None, self.unit if self.is_file_total else None)
 
 
 def sniff(head: bytes) -> bool:
