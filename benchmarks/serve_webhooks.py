@@ -49,6 +49,7 @@ from serve.pages.conftest import opened_site
 from serve.pages.filled import NEWEST, SHOP
 from serve.web_process import free_port
 
+from ciguard.errors import CiguardError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier, Event
 
-    from ciguard.errors import CiguardError
 
 CONNECTIONS: Final = 64
 PADDING: Final = "x" * 19_000
@@ -134,7 +134,14 @@ def write_results(
         compactor = stack.enter_context(contextlib.closing(Compactor(database, objects, cache)))
         templates = small_runs()
         is_done = threading.Event()
-        compacting = threading.Thread(target=compactor.run, args=(is_done, failures.append))
+
+        def compact() -> None:
+            try:
+                compactor.run(is_done)
+            except CiguardError as error:
+                failures.append(error)
+
+        compacting = threading.Thread(target=compact)
         sides.wait(PATIENCE_S)
         compacting.start()
         began, second, longest_s = time.monotonic(), 0, 0.0

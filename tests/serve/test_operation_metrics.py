@@ -17,7 +17,8 @@ from ciguard import __version__
 from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
 from ciguard.serve.results import manifest
-from ciguard.serve.results.manifest import ManifestFile, RunRows
+from ciguard.serve.results.manifest import ManifestFile
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import claim_rows, repositories, run_rows, work_list
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.repositories import Repository
@@ -72,7 +73,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         manifest.add_arrival(
             connection,
             ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64),
-            {work.key: RunRows(50, "")},
+            [RunResults(work.key, 0, ())],
         )
         plan = PlanKey(RunKey(SHOP.id, 7, 1), "a")
         leg = ClaimLeg("01", "", 60.0)

@@ -17,12 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.errors import CiguardError
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.objects import ObjectStore, StorageError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, fetch, open_engine
-from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
+from ciguard.serve.results.manifest import NO_REPOSITORY, NO_RUN, FilesReplaced, ManifestFile
 from ciguard.serve.results.parquet_columns import (
     OUT_OF_ROWS,
     PAIR,
@@ -52,8 +51,6 @@ REST: Final = 3.0  # seconds of rest for each of work
 IDLE_S: Final = 1.0
 FAILED_S: Final = 10.0
 NICENESS: Final = 10
-NO_REPOSITORY: Final = -1
-NO_RUN: Final = RunKey(NO_REPOSITORY, 0, 0)
 
 
 def choose_sources(
@@ -77,7 +74,7 @@ def choose_sources(
             tiers[is_pair, has_rows, tier].append(group)
     for (is_pair, *_), members in sorted(tiers.items()):
         if len(members) >= FAN_IN or (not is_pair and sum(map(_rows, members)) >= MANY_ROWS):
-            return _fitting(members)
+            return first_fitting(members)
     return []
 
 
@@ -85,7 +82,7 @@ def _rows(group: Sequence[ManifestFile]) -> int:
     return max(file.rows for file in group)
 
 
-def _fitting(groups: Sequence[Sequence[ManifestFile]]) -> list[ManifestFile]:
+def first_fitting(groups: Sequence[Sequence[ManifestFile]]) -> list[ManifestFile]:
     """Return the files of the first groups that fit into a pair."""
     sources: list[ManifestFile] = []
     rows = 0
@@ -120,24 +117,18 @@ class Compactor:
         self._engine.close()
         self._folder.cleanup()
 
-    def run(self, stop: threading.Event, report: Callable[[CiguardError], None]) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Compact whenever enough files exist, until `stop`; call it in a separate thread.
 
-        Args:
-            report: receives each error; the next try follows after FAILED_S.
+        Raises:
+            StorageError, RemoteError: as `compact`; call it again after FAILED_S.
         """
         with suppress(OSError):  # only Linux has a niceness for each thread
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while not stop.is_set():
             began = time.monotonic()
-            try:
-                has_compacted = self.compact()
-            except CiguardError as error:
-                report(error)
-                stop.wait(FAILED_S)
-            else:
-                worked_s = time.monotonic() - began
-                stop.wait(REST * worked_s if has_compacted else IDLE_S)
+            has_compacted = self.compact()
+            stop.wait(REST * (time.monotonic() - began) if has_compacted else IDLE_S)
 
     def compact(self) -> bool:
         """Replace one set of files; return False without one, or if another process compacts.
@@ -210,8 +201,8 @@ class Compactor:
                         connection,
                         sources,
                         added,
-                        dropped_repository=without_repository if without_repository >= 0 else None,
-                        dropped_run=without_run if without_run != NO_RUN else None,
+                        dropped_repository=without_repository,
+                        dropped_run=without_run,
                         pruned=pruned,
                     )
                     also(connection)

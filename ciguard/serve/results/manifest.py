@@ -9,7 +9,7 @@ under one lock, so that no run gets rows twice.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -20,16 +20,19 @@ from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey, is_run, is_same_run, key_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.results.parquet_columns import Kind
+    from ciguard.serve.results.rows import RunResults
 
 MANIFEST_LOCK: Final = 0x66696C65  # of pg_advisory_xact_lock
 _FILE: Final = schema.file.c
 _FILE_RUN: Final = schema.file_run.c
 _KEY: Final = key_columns(schema.file_run)
+NO_REPOSITORY: Final = -1
+NO_RUN: Final = RunKey(NO_REPOSITORY, 0, 0)
 _BATCH: Final = 500  # runs in one statement: SQLite takes 32,766 values
 
 
@@ -54,13 +57,6 @@ class ManifestFile:
     def stored(self) -> CheckedObject:
         """Return the object with its content."""
         return CheckedObject(self.name, self.sha256, self.bytes)
-
-
-class RunRows(NamedTuple):
-    """Number and digest (`RunResults.digest`) of the rows of a run in a file."""
-
-    rows: int
-    digest: str
 
 
 def lock(connection: Connection) -> None:
@@ -146,13 +142,12 @@ def all_names(connection: Connection) -> set[str]:
     return set(connection.execute(sa.select(_FILE.name)).scalars())
 
 
-def add_arrival(
-    connection: Connection, added: ManifestFile, runs: Mapping[RunKey, RunRows]
-) -> None:
+def add_arrival(connection: Connection, added: ManifestFile, runs: Iterable[RunResults]) -> None:
     """Add an arrival file, whose runs have no other rows."""
     _insert(connection, [added])
     values = [
-        {"file": added.name, **asdict(key), **rows._asdict()} for key, rows in sorted(runs.items())
+        {"file": added.name, **asdict(run.key), "rows": len(run.rows), "digest": run.digest}
+        for run in sorted(runs, key=lambda run: run.key)
     ]
     connection.execute(sa.insert(schema.file_run), values)
 
@@ -162,8 +157,8 @@ def replace(
     sources: Sequence[ManifestFile],
     pair: Sequence[ManifestFile],
     *,
-    dropped_repository: int | None = None,
-    dropped_run: RunKey | None = None,
+    dropped_repository: int = NO_REPOSITORY,
+    dropped_run: RunKey = NO_RUN,
     pruned: Iterable[RunKey] = (),
 ) -> None:
     """Replace arrivals and pairs by the files of one pair with the same rows.
@@ -182,12 +177,10 @@ def replace(
         raise FilesReplaced("another process has replaced these files", where="results")
     _insert(connection, pair)
     from_sources = _FILE_RUN.file.in_(names)
-    if dropped_repository is not None:
-        is_dropped = _FILE_RUN.repository_id == dropped_repository
-        connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
-    if dropped_run is not None:
-        is_dropped = is_run(schema.file_run, dropped_run)
-        connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
+    is_dropped = sa.or_(
+        _FILE_RUN.repository_id == dropped_repository, is_run(schema.file_run, dropped_run)
+    )
+    connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
     by_kind = {file.kind: file.name for file in pair}
     holder = by_kind.get("by_run", by_kind.get("by_day"))
     if holder is not None:

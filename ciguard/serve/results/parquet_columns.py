@@ -86,10 +86,6 @@ _OF_OTHER_RUNS: Final = f"{_OF_OTHERS} AND NOT {_OF_RUN}"
 _NOT_OLD: Final = "at_ms >= $from_ms"
 
 
-def _quote(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
 def _union(columns: str, condition: str, *, arrivals: bool, pairs: bool) -> str:
     sources = ("$arrivals",) * arrivals + ("$pairs",) * pairs
     parts = (f"SELECT {columns} FROM read_parquet({it}) WHERE {condition}" for it in sources)
@@ -131,7 +127,8 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool
     if kind == "by_day":
         return _select_by_day(arrivals=arrivals, pairs=pairs, drops_run=drops_run)
     stay = f"{_OF_OTHER_RUNS if drops_run else _OF_OTHERS} AND {_NOT_OLD}"
-    union = _union(_quote(_COLUMNS[kind]), stay, arrivals=arrivals, pairs=pairs)
+    columns = ", ".join(f'"{name}"' for name in _COLUMNS[kind])
+    union = _union(columns, stay, arrivals=arrivals, pairs=pairs)
     return f"{union} ORDER BY {_ORDER[kind]}"
 
 

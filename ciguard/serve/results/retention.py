@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, Compactor
-from ciguard.serve.results.manifest import FilesReplaced, ManifestFile, RunRows
+from ciguard.serve.results.compaction import Compactor, first_fitting
+from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
 from ciguard.serve.results.writer import ResultsWriter, check_age
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import Database, read_clock_ms
@@ -103,14 +103,10 @@ def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
     for file in files:
         (pairs[file.pair] if file.pair else arrivals).append(file)
     yield from pairs.values()
-    batch: list[ManifestFile] = []
-    for file in arrivals:
-        if len(batch) == FAN_IN or sum(listed.rows for listed in batch) + file.rows > MAX_ROWS:
-            yield batch
-            batch = []
-        batch.append(file)
-    if batch:
+    while arrivals:
+        batch = first_fitting([[file] for file in arrivals])
         yield batch
+        arrivals = arrivals[len(batch) :]
 
 
 def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: float) -> int:
@@ -154,7 +150,7 @@ def replace_other_rows(
     def add(connection: Connection) -> None:
         confirm(connection)
         check_age(connection, began_ms)
-        manifest.add_arrival(connection, added, {run.key: RunRows(len(run.rows), run.digest)})
+        manifest.add_arrival(connection, added, [run])
 
     while True:
         with database.read() as connection:

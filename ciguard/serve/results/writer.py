@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.errors import RemoteError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
-from ciguard.serve.results.manifest import ManifestFile, RunRows
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import (
     ARRIVAL_PARQUET,
     ARRIVAL_ROW_GROUP,
@@ -166,13 +166,12 @@ class ResultsWriter:
 
     def _list(self, added: ManifestFile, runs: dict[RunKey, RunResults], began_ms: int) -> bool:
         """List the file; return False if another process has written one of its runs."""
-        rows = {key: RunRows(len(run.rows), run.digest) for key, run in runs.items()}
         with self._database.write() as connection:
             manifest.lock(connection)
             if manifest.written_runs(connection, runs):
                 return False
             check_age(connection, began_ms)
-            manifest.add_arrival(connection, added, rows)
+            manifest.add_arrival(connection, added, runs.values())
             return True
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ciguard.errors import CiguardError, RemoteError
+from ciguard.errors import RemoteError
 from ciguard.serve.results.compaction import FAILED_S, Compactor
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.work import housekeeping
@@ -73,7 +73,7 @@ def work_until(
             Chore("housekeeping", housekeeping.INTERVAL_S, keeping.clean_up),
             # Automatic collection, by number of new objects, would scan those of a large run often.
             Chore("garbage", GARBAGE_S, gc.collect),
-            Chore("compactor", FAILED_S, partial(compactor.run, stop, _warn)),
+            Chore("compactor", FAILED_S, partial(compactor.run, stop)),
         )
         threads = [
             *(threading.Thread(target=worker.run, name="worker", daemon=True) for worker in loops),
@@ -101,10 +101,6 @@ def _stop(workers: Sequence[Worker]) -> None:
         worker.stop()
     for worker in workers:
         worker.stop(max(0.0, deadline_s - time.monotonic()))
-
-
-def _warn(error: CiguardError) -> None:
-    _LOG.warning("compaction: %s", error)
 
 
 def _repeat(chore: Chore, stop: threading.Event) -> None:

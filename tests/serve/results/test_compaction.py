@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import tempfile
 import threading
 import time
@@ -28,7 +27,6 @@ from stored_results import (
     run,
 )
 
-from ciguard.errors import CiguardError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import StorageError
 from ciguard.serve.results import compaction
@@ -216,20 +214,18 @@ def test_threads_that_rewrite_do_not_mix_their_files(results: Results) -> None:
     assert all(len(rows_of_run(results, RunKey(REPOSITORY, one, 1))) == 2 for one in range(16))
 
 
-def test_a_thread_compacts_and_reports_failures(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compaction, "FAILED_S", 0.0)
+def test_a_thread_compacts_after_a_failure_too(results: Results) -> None:
     write_each(results, [run(number, [row("a")]) for number in range(FAN_IN)])
     folder = results.objects.local_path("results/by_run")
     assert folder is not None
     folder.write_bytes(b"")  # no file can be put there
-    stop, failures = threading.Event(), queue.Queue[CiguardError]()
-    thread = threading.Thread(target=results.compactor.run, args=(stop, failures.put))
+    stop = threading.Event()
+    with pytest.raises(StorageError):
+        results.compactor.run(stop)
+    folder.unlink()
+    thread = threading.Thread(target=results.compactor.run, args=(stop,))
     thread.start()
     try:
-        assert isinstance(failures.get(timeout=60), StorageError)
-        folder.unlink()
         deadline = time.monotonic() + 60
         while kinds(results) != ["by_day", "by_run", "by_test"]:
             assert time.monotonic() < deadline
