@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -13,13 +14,13 @@ from starlette.routing import Route
 
 from ciguard.serve import operation_metrics
 from ciguard.serve.api.routes import routes
+from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.operation_metrics import CountRequests, RequestCounts
 from ciguard.serve.pages import page_routes
 from ciguard.serve.pages.page_routes import PageThreads
 from ciguard.serve.state.database import has_current_tables
 from ciguard.serve.webhooks import intake
-from ciguard.serve.webhooks.batch_writer import BatchWriter
 from ciguard.serve.webhooks.effects import apply_deliveries
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        with BatchWriter(service.database, apply_deliveries) as writer:
+        write = partial(apply_deliveries, service.database)
+        with contextlib.closing(BatchWriter(write)) as writer:
             application.state.delivery_writer = writer
             yield
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 import uuid
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from ciguard.errors import RemoteError
+from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
 from ciguard.serve.results.manifest import ManifestFile
@@ -45,18 +42,6 @@ BATCH_S: Final = 1.0  # at most one file of small runs in this time
 LIST_WITHIN_S: Final = 1200.0
 
 
-class WriterClosed(RemoteError):
-    """The process stops; the next process writes the runs."""
-
-    is_lasting = False
-
-
-@dataclass(slots=True)
-class _Batch:
-    runs: dict[RunKey, RunResults] = field(default_factory=dict)
-    written: Future[None] = field(default_factory=Future)
-
-
 class ResultsWriter:
     """Writes runs durably, each once. Threads share it; one thread writes the small runs.
 
@@ -68,16 +53,11 @@ class ResultsWriter:
     ) -> None:
         self._database = database
         self._objects = objects
-        self._batch_s = batch_s
         self._folder = TemporaryDirectory(dir=scratch)
         self._engine_lock = threading.Lock()
         folder = Path(self._folder.name)
         self._engine = open_engine((folder,), folder / "spill", threads=1, memory=WRITE_MEMORY)
-        self._wake = threading.Condition()
-        self._batch = _Batch()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._write_batches, name="results", daemon=True)
-        self._thread.start()
+        self._small_runs = BatchWriter(self._write_file, batch_s)
 
     def write(self, runs: Sequence[RunResults]) -> None:
         """Write the rows of runs durably; skip runs that have rows already.
@@ -87,51 +67,20 @@ class ResultsWriter:
             StorageError, RemoteError: the store or the database cannot be reached, or the process
                 stops; some runs may be written, and all can be written again.
         """
-        nonempty = {run.key: run for run in runs if run.rows}
-        big = [run for run in nonempty.values() if len(run.rows) >= BIG_RUN_ROWS]
-        small = {key: run for key, run in nonempty.items() if len(run.rows) < BIG_RUN_ROWS}
-        written = self._add_to_batch(small) if small else None
-        for run in big:
-            self._write_file([run])
-        if written is not None:
-            written.result()
+        small = [run for run in runs if 0 < len(run.rows) < BIG_RUN_ROWS]
+        written = [self._small_runs.submit(run) for run in small]
+        for run in runs:
+            if len(run.rows) >= BIG_RUN_ROWS:
+                self._write_file([run])
+        for future in written:
+            future.result()
 
     def close(self) -> None:
         """Write the waiting runs, and end the thread."""
-        with self._wake:
-            self._is_closed = True
-            self._wake.notify_all()
-        self._thread.join()
+        self._small_runs.close()
         with self._engine_lock:
             self._engine.close()
         self._folder.cleanup()
-
-    def _add_to_batch(self, runs: dict[RunKey, RunResults]) -> Future[None]:
-        with self._wake:
-            if self._is_closed:
-                raise WriterClosed("the writer of results has stopped", where="results")
-            self._batch.runs.update(runs)
-            self._wake.notify_all()
-            return self._batch.written
-
-    def _write_batches(self) -> None:
-        last = -self._batch_s
-        while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._batch.runs or self._is_closed)
-                wait_s = last + self._batch_s - time.monotonic()
-                self._wake.wait_for(lambda: self._is_closed, timeout=max(0.0, wait_s))
-                batch, self._batch = self._batch, _Batch()
-                is_last = self._is_closed
-            last = time.monotonic()
-            try:
-                self._write_file(list(batch.runs.values()))
-            except BaseException as error:  # noqa: BLE001  # `write` raises it
-                batch.written.set_exception(error)
-            else:
-                batch.written.set_result(None)
-            if is_last:
-                return
 
     def _write_file(self, runs: Sequence[RunResults]) -> None:
         remaining = {run.key: run for run in runs}

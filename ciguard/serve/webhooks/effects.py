@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from ciguard.github.models import Webhook
+    from ciguard.serve.state.database import Database
     from ciguard.serve.state.deliveries import Delivery
 
 # By event, the actions with an effect; other actions are accepted and ignored.
@@ -47,13 +48,14 @@ def has_subject(event: str, payload: Webhook) -> bool:
     return has_repository if event == "repository" else payload.installation is not None
 
 
-def apply_deliveries(connection: Connection, received: Sequence[Received]) -> None:
-    """Apply new deliveries, each once; add runs after removals."""
-    new_ids = deliveries.record(connection, [item.delivery for item in received])
-    by_id = {item.delivery.id: item for item in received if item.delivery.id in new_ids}
-    for item in by_id.values():
-        _hide_repositories(connection, item.delivery, item.payload)
-    _add_work(connection, [item.payload for item in by_id.values() if item.payload.workflow_run])
+def apply_deliveries(database: Database, received: Sequence[Received]) -> None:
+    """Apply new deliveries, each once, in one transaction; add runs after removals."""
+    with database.write() as connection:
+        new_ids = deliveries.record(connection, [item.delivery for item in received])
+        new = {item.delivery.id: item for item in received if item.delivery.id in new_ids}
+        for item in new.values():
+            _hide_repositories(connection, item.delivery, item.payload)
+        _add_work(connection, [item.payload for item in new.values() if item.payload.workflow_run])
 
 
 def _hide_repositories(connection: Connection, delivery: Delivery, payload: Webhook) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from starlette.requests import Request
 
+    from ciguard.serve.batch_writer import BatchWriter
     from ciguard.serve.service import Service
-    from ciguard.serve.webhooks.batch_writer import BatchWriter
 
 PATH: Final = "/webhooks/github"
 BODY_BYTES: Final = 25 << 20  # GitHub's limit of a payload

@@ -18,10 +18,11 @@ from stored_results import (
     run,
 )
 
+from ciguard.serve.batch_writer import WriterOverloaded
 from ciguard.serve.objects import FolderStore, ObjectStore, StorageError, StorageFull
 from ciguard.serve.results import writer
 from ciguard.serve.results.manifest import FilesReplaced
-from ciguard.serve.results.writer import BIG_RUN_ROWS, ResultsWriter, WriterClosed
+from ciguard.serve.results.writer import BIG_RUN_ROWS, ResultsWriter
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def test_a_file_is_not_listed_long_after_it_was_put(
 
 def test_a_closed_writer_says_so(results: Results) -> None:
     results.writer.close()
-    with pytest.raises(WriterClosed):
+    with pytest.raises(WriterOverloaded):
         results.writer.write([run(1, [row("a")])])
 
 

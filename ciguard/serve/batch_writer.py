@@ -1,56 +1,53 @@
-"""A thread that writes the items of many requests, all that wait in one transaction.
+"""A thread that writes the items of many requests, all that wait at once.
 
-A commit waits for the disk: all items that arrive during a commit share the next one.
+A write waits for the disk: all items that arrive during a write share the next one.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
+import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ciguard.errors import RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
-
 Item = TypeVar("Item")
 
-BATCH: Final = 500  # items of a transaction
+BATCH: Final = 500  # items of a write
 MAX_QUEUED: Final = 10_000  # items; further items are refused
 
 
 class WriterOverloaded(RemoteError):
-    """The queue is full, or the service stops."""
+    """The queue is full, or the process stops."""
+
+    is_lasting = False
 
 
 class BatchWriter(Generic[Item]):
-    """A context manager; at its end, all accepted items are written.
+    """Writes items in one thread; `close` waits until all accepted items are written.
 
     Args:
-        apply: writes items in the order of their arrival; it may be called again for an item.
+        write: writes items in the order of their arrival; it may be called again for an item.
+        interval_s: between the starts of two writes, at least.
     """
 
-    def __init__(
-        self, database: Database, apply: Callable[[Connection, Sequence[Item]], None]
-    ) -> None:
-        self._database = database
-        self._apply = apply
+    def __init__(self, write: Callable[[Sequence[Item]], None], interval_s: float = 0.0) -> None:
+        self._write = write
+        self._interval_s = interval_s
         self._queue: queue.Queue[tuple[Item, Future[None]] | None] = queue.Queue(MAX_QUEUED)
-        self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="batch-writer")
-
-    def __enter__(self) -> Self:
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="batch-writer", daemon=True)
         self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._is_stopping = True
+    def close(self) -> None:
+        """Write the accepted items, and end the thread."""
+        self._is_stopping.set()
         self._queue.put(None)
         self._thread.join()
 
@@ -62,18 +59,20 @@ class BatchWriter(Generic[Item]):
         """
         future: Future[None] = Future()
         try:
-            if self._is_stopping:
+            if self._is_stopping.is_set():
                 raise queue.Full
             self._queue.put_nowait((item, future))
         except queue.Full as error:
-            raise WriterOverloaded("too many deliveries wait to be written") from error
+            raise WriterOverloaded("too many items wait to be written, or it stops") from error
         return future
 
     def _run(self) -> None:
-        is_last = False
+        is_last, began_s = False, -math.inf
         while not is_last:
             batch: list[tuple[Item, Future[None]]] = []
             entry = self._queue.get()
+            self._is_stopping.wait(max(0.0, began_s + self._interval_s - time.monotonic()))
+            began_s = time.monotonic()
             while entry is not None:
                 # A request that gave up was answered with an error: its item is not written.
                 if entry[1].set_running_or_notify_cancel():
@@ -82,28 +81,27 @@ class BatchWriter(Generic[Item]):
                     break
                 entry = self._queue.get()
             is_last = entry is None
-            self._write(batch)
+            self._write_batch(batch)
 
-    def _write(self, batch: Sequence[tuple[Item, Future[None]]]) -> None:
+    def _write_batch(self, batch: Sequence[tuple[Item, Future[None]]]) -> None:
         if not batch:
             return None
         try:
-            with self._database.write() as connection:
-                self._apply(connection, [item for item, _ in batch])
+            self._write([item for item, _ in batch])
         except RemoteError as error:
             _fail(batch, error)
-        except Exception as error:  # noqa: BLE001 - the futures raise it
+        except BaseException as error:  # noqa: BLE001 - the futures raise it
             if len(batch) == 1:
                 return _fail(batch, error)
             # Write each item alone, so that only the item with the error fails.
             for entry in batch:
-                self._write([entry])
+                self._write_batch([entry])
         else:
             for _, future in batch:
                 future.set_result(None)
         return None
 
 
-def _fail(batch: Sequence[tuple[object, Future[None]]], error: Exception) -> None:
+def _fail(batch: Sequence[tuple[object, Future[None]]], error: BaseException) -> None:
     for _, future in batch:
         future.set_exception(error)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
 from ciguard.errors import RemoteError
-from ciguard.serve.webhooks import batch_writer
-from ciguard.serve.webhooks.batch_writer import BatchWriter, WriterOverloaded
+from ciguard.serve import batch_writer
+from ciguard.serve.batch_writer import BatchWriter, WriterOverloaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
-
-    from sqlalchemy.engine import Connection
 
     from ciguard.serve.state.database import Database
 
@@ -35,15 +34,16 @@ class Writing:
         with database.write() as connection:
             connection.execute(sa.text("CREATE TABLE number (value INTEGER PRIMARY KEY)"))
 
-    def __call__(self, connection: Connection, numbers: Sequence[int]) -> None:
-        self.has_begun.set()
-        assert self.gate.wait(timeout=20)
-        self.batches.append(list(numbers))
-        connection.execute(sa.insert(NUMBERS), [{"value": one} for one in numbers])
-        if 13 in numbers:
-            raise ZeroDivisionError
-        if 99 in numbers:
-            raise RemoteError("the disk is full")
+    def __call__(self, numbers: Sequence[int]) -> None:
+        with self.database.write() as connection:
+            self.has_begun.set()
+            assert self.gate.wait(timeout=20)
+            self.batches.append(list(numbers))
+            connection.execute(sa.insert(NUMBERS), [{"value": one} for one in numbers])
+            if 13 in numbers:
+                raise ZeroDivisionError
+            if 99 in numbers:
+                raise RemoteError("the disk is full")
 
     def stored(self) -> list[int]:
         with self.database.read() as connection:
@@ -57,7 +57,7 @@ def writing(database: Database) -> Writing:
 
 def submit(writing: Writing, *numbers: int, cancel: int = 0) -> dict[int, Future[None]]:
     """Have 0 written, and the others while that is under way."""
-    with BatchWriter(writing.database, writing) as writer:
+    with closing(BatchWriter(writing)) as writer:
         futures = {0: writer.submit(0)}
         assert writing.has_begun.wait(timeout=20)
         try:
@@ -104,7 +104,7 @@ def test_more_than_can_wait_is_refused(writing: Writing, monkeypatch: pytest.Mon
 
 def test_stopped_writer_refuses(writing: Writing) -> None:
     writing.gate.set()
-    with BatchWriter(writing.database, writing) as writer:
+    with closing(BatchWriter(writing)) as writer:
         writer.submit(1).result(timeout=20)
     with pytest.raises(WriterOverloaded):
         writer.submit(2)
