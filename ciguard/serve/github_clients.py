@@ -164,9 +164,7 @@ class GitHubClients:
         self._connect = partial(GitHub, settings.api_url, retry_policy=retry_policy)
         self._limited_until_s: dict[int | None, float] = {}
         credentials = settings.app
-        self.app = (
-            App(credentials.app_id, credentials.private_key, self._connect) if credentials else None
-        )
+        self.app = App(credentials.id, credentials.secret, self._connect) if credentials else None
 
     def author(self) -> Account | None:
         """Return the account that writes comments: the App's; None for the owner of the token.
@@ -187,7 +185,12 @@ class GitHubClients:
             GitHubError: GitHub refused or did not answer, also within the block. During `wait_s` of
                 a rate limit, no request of this installation is sent.
         """
-        self._await_limit(installation_id)
+        wait_s = self._limited_until_s.get(installation_id, 0.0) - self._clock()
+        if wait_s > 0:
+            what = f"GitHub asks to wait for another {wait_s:.0f} s"
+            where = f"installation {installation_id}" if installation_id else "CIGUARD_TOKEN"
+            status = HTTPStatus.TOO_MANY_REQUESTS
+            raise GitHubError(what, where=where, status=status, wait_s=wait_s)
         try:
             with self._open(installation_id) as github:
                 yield github
@@ -203,11 +206,3 @@ class GitHubClients:
             what = "the App is not installed there"
             raise GitHubError(what, fix="install it again", status=HTTPStatus.NOT_FOUND)
         return self._connect(self._token)
-
-    def _await_limit(self, installation_id: int | None) -> None:
-        wait_s = self._limited_until_s.get(installation_id, 0.0) - self._clock()
-        if wait_s > 0:
-            what = f"GitHub asks to wait for another {wait_s:.0f} s"
-            where = f"installation {installation_id}" if installation_id else "CIGUARD_TOKEN"
-            status = HTTPStatus.TOO_MANY_REQUESTS
-            raise GitHubError(what, where=where, status=status, wait_s=wait_s)

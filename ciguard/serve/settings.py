@@ -15,7 +15,7 @@ from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, api_of, is_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 DEFAULT_PORT: Final = 8080
 LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
@@ -42,19 +42,11 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AppCredentials:
-    """Credentials of the GitHub App; `private_key` is PEM."""
+class Credentials:
+    """Id and secret of the GitHub App (a private key in PEM), or of the App for sign-in."""
 
-    app_id: str
-    private_key: SecretStr
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthCredentials:
-    """Credentials of the OAuth App or GitHub App for sign-in."""
-
-    client_id: str
-    client_secret: SecretStr
+    id: str
+    secret: SecretStr
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +78,8 @@ class Settings:
     api_url: str = API_URL
     webhook_secret: SecretStr | None = None
     token: SecretStr | None = None
-    app: AppCredentials | None = None
-    oauth: OAuthCredentials | None = None
+    app: Credentials | None = None
+    oauth: Credentials | None = None
 
 
 def read_settings(environ: Mapping[str, str], options: Settings) -> Settings:
@@ -102,12 +94,12 @@ def read_settings(environ: Mapping[str, str], options: Settings) -> Settings:
         options,
         public_url=options.public_url.rstrip("/"),
         proxy_header=options.proxy_header.strip(),
-        app=variables.app(),
+        app=variables.credentials("CIGUARD_APP_ID", "CIGUARD_APP_KEY", variables.key),
         server_url=server_url,
         api_url=variables.address("GITHUB_API_URL") or api_of(server_url),
         webhook_secret=variables.secret("CIGUARD_WEBHOOK_SECRET"),
         token=variables.secret("CIGUARD_TOKEN"),
-        oauth=variables.oauth(),
+        oauth=variables.credentials("CIGUARD_OAUTH_ID", "CIGUARD_OAUTH_SECRET", str),
     )
     mistakes = [*variables.mistakes, *_mistakes(settings)]
     if mistakes:
@@ -136,22 +128,21 @@ class _Environment:
             return ""
         return text
 
-    def pair(self, first: str, second: str) -> tuple[str, str] | None:
+    def credentials(
+        self, first: str, second: str, read: Callable[[str], str]
+    ) -> Credentials | None:
         """Return the values of two variables that need each other; None without them."""
         values = self.text(first), self.text(second)
         if all(values):
-            return values
+            return Credentials(values[0], SecretStr(read(values[1])))
         if any(values):
             missing, present = (second, first) if values[0] else (first, second)
             what = f"is not set, but {present} is"
             self.mistakes.append(UsageError(what, where=missing, fix="set both, or none"))
         return None
 
-    def app(self) -> AppCredentials | None:
-        pair = self.pair("CIGUARD_APP_ID", "CIGUARD_APP_KEY")
-        return AppCredentials(pair[0], SecretStr(self._key(pair[1]))) if pair else None
-
-    def _key(self, text: str) -> str:
+    def key(self, text: str) -> str:
+        """Return a private key, or the content of its file."""
         if text.startswith(_PEM):
             return text
         try:
@@ -163,10 +154,6 @@ class _Environment:
             fix = "set it to the private key of the App, or to the path of its .pem file"
             self.mistakes.append(UsageError(what, where="CIGUARD_APP_KEY", fix=fix))
             return ""
-
-    def oauth(self) -> OAuthCredentials | None:
-        pair = self.pair("CIGUARD_OAUTH_ID", "CIGUARD_OAUTH_SECRET")
-        return OAuthCredentials(pair[0], SecretStr(pair[1])) if pair else None
 
 
 def _mistakes(settings: Settings) -> list[CiguardError]:

@@ -25,9 +25,9 @@ def test_app_with_its_secrets() -> None:
     oauth = {"CIGUARD_OAUTH_ID": "Iv1.1", "CIGUARD_OAUTH_SECRET": "sesame-of-people"}
     settings = read({**APP, **HOOK, **oauth}, public_url="https://ci.example.org/")
     assert settings.app is not None
-    assert settings.app.private_key.get_secret_value() == PEM
+    assert settings.app.secret.get_secret_value() == PEM
     assert settings.oauth is not None
-    assert settings.oauth.client_secret.get_secret_value() == "sesame-of-people"
+    assert settings.oauth.secret.get_secret_value() == "sesame-of-people"
     assert (settings.api_url, settings.server_url) == (
         "https://api.github.com",
         "https://github.com",
@@ -48,7 +48,7 @@ def test_key_is_read_out_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "app.pem").write_text(PEM)
     settings = read({**HOOK, **APP, "CIGUARD_APP_KEY": str(tmp_path / "app.pem")})
     assert settings.app is not None
-    assert settings.app.private_key.get_secret_value() == PEM
+    assert settings.app.secret.get_secret_value() == PEM
 
 
 def test_enterprise_server_has_its_api_beside_it() -> None:

@@ -45,13 +45,13 @@ async def start(request: Request) -> Response:
     public_url = service.settings.public_url
     address = authorize_url(
         service.settings.server_url,
-        oauth.client_id,
+        oauth.id,
         state=begun["state"],
         verifier=begun["verifier"],
         redirect_uri=public_url + SIGN_IN_RETURN if public_url else "",
     )
     response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
-    sealed = cookies.seal(oauth.client_secret, begun)
+    sealed = cookies.seal(oauth.secret, begun)
     cookies.write(request, response, cookies.SIGN_IN, sealed, BEGUN_S)
     return response
 
@@ -67,8 +67,8 @@ def finish(request: Request) -> Response:
     try:
         token = exchange_code(
             settings.server_url,
-            oauth.client_id,
-            oauth.client_secret,
+            oauth.id,
+            oauth.secret,
             code=request.query_params.get("code", "")[:200],
             verifier=begun["verifier"],
         )
@@ -82,7 +82,7 @@ def finish(request: Request) -> Response:
         sessions.end(connection, cookies.read(request, cookies.SESSION))
         sessions.add(connection, secret, login, visible)
     response = RedirectResponse(own_path(begun["return_to"]), HTTPStatus.SEE_OTHER)
-    sealed = cookies.seal(oauth.client_secret, token.get_secret_value())
+    sealed = cookies.seal(oauth.secret, token.get_secret_value())
     cookies.write(request, response, cookies.SESSION, secret, sessions.LIFETIME_S)
     cookies.write(request, response, cookies.GITHUB, sealed, sessions.LIFETIME_S)
     cookies.clear(request, response, cookies.SIGN_IN)
@@ -95,7 +95,7 @@ def _unseal_start(request: Request, service: Service) -> dict[str, Any] | None:
     if oauth is None:
         return None
     sealed = cookies.read(request, cookies.SIGN_IN)
-    begun: dict[str, Any] | None = cookies.unseal(oauth.client_secret, sealed, BEGUN_S)
+    begun: dict[str, Any] | None = cookies.unseal(oauth.secret, sealed, BEGUN_S)
     state = request.query_params.get("state", "")
     if begun is None or not hmac.compare_digest(begun["state"].encode(), state.encode()):
         return None

@@ -191,7 +191,7 @@ def _visible_now(request: Request, service: Service) -> frozenset[int]:
     """
     oauth = service.settings.oauth
     assert oauth is not None
-    token = cookies.unseal(oauth.client_secret, cookies.read(request, cookies.GITHUB))
+    token = cookies.unseal(oauth.secret, cookies.read(request, cookies.GITHUB))
     if token is None:
         raise GitHubError("no token of this session", status=HTTPStatus.UNAUTHORIZED)
     return visible_repositories(service, SecretStr(token))
