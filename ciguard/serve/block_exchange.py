@@ -36,8 +36,8 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_S, allow_inf_nan=False)]
 MAX_RATIO: Final = 1000.0  # for legs with predictions near 0 s
 
 
-class UnknownLeg(InputError):
-    """The plan, or the leg or block in it, is unknown."""
+class NotRegistered(InputError):
+    """The repository, run, plan, leg or block does not exist for the caller."""
 
 
 class Body(BaseModel):
@@ -74,12 +74,12 @@ def answer_claim(connection: Connection, key: PlanKey, claim: ClaimBody) -> Clai
     and gets no block.
 
     Raises:
-        UnknownLeg: no attempt of the run has the plan, or the plan has no such leg.
+        NotRegistered: no attempt of the run has the plan, or the plan has no such leg.
     """
     if not claim_rows.lock(connection, key):
         earlier = claim_rows.earlier_attempt(connection, key)
         if earlier is None:
-            raise UnknownLeg("the plan is not registered in this run")
+            raise NotRegistered("the plan is not registered in this run")
         _find_leg(claim_rows.legs_of(connection, earlier), claim.leg)
         blocks = claim_rows.blocks_of(connection, earlier, claim.leg)
         return ClaimAnswer(block=None, taken={}, held=_held(blocks, claim.leg))
@@ -101,14 +101,14 @@ def confirm_block(connection: Connection, key: PlanKey, leg: str, block: str) ->
     """Record that a leg runs a block, granted or not; return False if another leg has it.
 
     Raises:
-        UnknownLeg: the attempt has no such plan, or the plan no such leg or block.
+        NotRegistered: the attempt has no such plan, or the plan no such leg or block.
     """
     if not claim_rows.lock(connection, key):
-        raise UnknownLeg("the plan is not registered in this run attempt")
+        raise NotRegistered("the plan is not registered in this run attempt")
     _find_leg(claim_rows.legs_of(connection, key), leg)
     row = claim_rows.block_of(connection, key, block)
     if row is None:
-        raise UnknownLeg("the plan has no such block")
+        raise NotRegistered("the plan has no such block")
     if row.holder not in ("", leg):
         return False
     row.holder, row.is_confirmed = leg, True
@@ -147,7 +147,7 @@ def apply_claim(
 
 def _find_leg(legs: Mapping[str, ClaimLeg], name: str) -> ClaimLeg:
     if name not in legs:
-        raise UnknownLeg("the plan has no such leg")
+        raise NotRegistered("the plan has no such leg")
     return legs[name]
 
 

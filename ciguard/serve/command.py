@@ -37,7 +37,7 @@ from ciguard.serve.state.database import Database, open_database, read_clock_ms,
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
@@ -391,8 +391,7 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
     return ExitCode.OK
 
 
-@contextlib.contextmanager
-def _existing_database(url: str) -> Iterator[Database]:
+def _existing_database(url: str) -> contextlib.closing[Database]:
     """Open the database of a service; raise InputError where its SQLite file does not exist.
 
     `open_database` would create an empty database, in which a check finds no damage.
@@ -406,8 +405,4 @@ def _existing_database(url: str) -> Iterator[Database]:
             raise InputError("no such database", where=f"--database {url}", fix=fix) from error
         except OSError:
             pass  # open_database raises an error with the reason
-    opened = open_database(url)
-    try:
-        yield opened
-    finally:
-        opened.close()
+    return contextlib.closing(open_database(url))

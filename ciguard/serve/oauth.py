@@ -17,16 +17,12 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.models import Account, GitHubJson
+from ciguard.github.models import Account, Repository
 from ciguard.github.retry import RetryPolicy
 
 SCOPE: Final = "repo"
 TIMEOUT_S: Final = 10.0  # a person waits
 _RETRY: Final = RetryPolicy(attempts=2, total_s=2.0)
-
-
-class _Repository(GitHubJson):
-    id: int
 
 
 def authorize_url(
@@ -99,7 +95,5 @@ def private_repositories(api_url: str, token: SecretStr) -> frozenset[int]:
         GitHubError: as `login_of`.
     """
     with GitHub(api_url, token, retry_policy=_RETRY, timeout_s=TIMEOUT_S) as github:
-        return frozenset(
-            repository.id
-            for repository in github.items(_Repository, "/user/repos?visibility=private")
-        )
+        private = github.items(Repository, "/user/repos?visibility=private")
+        return frozenset(repository.id for repository in private if repository.id is not None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
@@ -52,10 +52,12 @@ OTHER: Final = "other"  # label of all other events, which any sender can make u
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric with its samples (labels and a value); left out if it has none."""
+    """A metric with its samples (labels and a value); left out if it has none.
+
+    A counter has a name that ends with `_total`; all others are gauges.
+    """
 
     name: str
-    kind: Literal["counter", "gauge"]
     text: str
     samples: tuple[Sample, ...]
 
@@ -112,7 +114,8 @@ def encode(listed: Iterable[Metric]) -> str:
     for metric in listed:
         if metric.samples:
             lines.append(f"# HELP {metric.name} {metric.text}")
-            lines.append(f"# TYPE {metric.name} {metric.kind}")
+            kind = "counter" if metric.name.endswith("_total") else "gauge"
+            lines.append(f"# TYPE {metric.name} {kind}")
         for labels, value in metric.samples:
             pairs = ",".join(f'{name}="{_escape(text)}"' for name, text in labels.items())
             lines.append(f"{metric.name}{{{pairs}}} {value}" if pairs else f"{metric.name} {value}")
@@ -126,19 +129,16 @@ def _escape(text: str) -> str:
 def _of_process(counts: RequestCounts) -> Iterator[Metric]:
     yield Metric(
         "ciguard_build_info",
-        "gauge",
         "Version of ciguard.",
         (({"version": __version__}, 1),),
     )
     yield Metric(
         "ciguard_http_requests_total",
-        "counter",
         "Answers of this process.",
         tuple(({"status": status}, count) for status, count in sorted(counts.statuses.items())),
     )
     yield Metric(
         "ciguard_webhook_deliveries_total",
-        "counter",
         "Answers of this process to deliveries of GitHub.",
         tuple(
             ({"event": event, "status": status}, count)
@@ -162,9 +162,9 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
     backlog = work_list.backlog(connection)
     rows = {state.value: count for state, count in backlog.rows.items()}
     text = "Run attempts on the work list; a dead one waits for somebody to try it again."
-    yield Metric("ciguard_work_rows", "gauge", text, _by("state", rows))
+    yield Metric("ciguard_work_rows", text, _by("state", rows))
     text = "For how long the first run attempt that is due has waited."
-    yield Metric("ciguard_work_oldest_due_seconds", "gauge", text, (({}, backlog.oldest_s),))
+    yield Metric("ciguard_work_oldest_due_seconds", text, (({}, backlog.oldest_s),))
 
 
 def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
@@ -181,7 +181,7 @@ def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
     )
     text = "Run attempts that became due in the last hour and have a verdict."
     counts = _counts(connection, verdicts, VERDICTS)
-    yield Metric("ciguard_recent_verdicts", "gauge", text, _by("verdict", counts))
+    yield Metric("ciguard_recent_verdicts", text, _by("verdict", counts))
     delay_ms = _WORK.finished_at_ms - _WORK.added_at_ms
     delays = sa.select(sa.func.avg(delay_ms), sa.func.max(delay_ms)).where(
         is_recent, _WORK.source == "webhook"
@@ -190,7 +190,7 @@ def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
         text = f"From webhook to verdict, the {name} time of the last hour."
         if value_ms is not None:
             full_name = f"ciguard_recent_verdict_delay_{name}_seconds"
-            yield Metric(full_name, "gauge", text, (({}, float(value_ms) / 1000),))
+            yield Metric(full_name, text, (({}, float(value_ms) / 1000),))
 
 
 def _of_results(connection: Connection) -> Iterator[Metric]:
@@ -206,7 +206,7 @@ def _of_results(connection: Connection) -> Iterator[Metric]:
         start=1,
     ):
         samples = tuple(({"kind": row[0]}, int(row[column])) for row in rows)
-        yield Metric(f"ciguard_result_{name}", "gauge", text, samples)
+        yield Metric(f"ciguard_result_{name}", text, samples)
 
 
 def _of_recent_blocks(connection: Connection) -> Metric:
@@ -223,14 +223,14 @@ def _of_recent_blocks(connection: Connection) -> Metric:
     )
     counts = _counts(connection, query, ("none", "own", "other"))
     text = "Blocks of plans of the last hour: claimed by their own leg, another, or none."
-    return Metric("ciguard_recent_blocks", "gauge", text, _by("holder", counts))
+    return Metric("ciguard_recent_blocks", text, _by("holder", counts))
 
 
 def _of_repositories(connection: Connection) -> Metric:
     state = schema.repository.c.state
     counts = _counts(connection, sa.select(state, sa.func.count()).group_by(state))
     text = "Repositories that the service knows."
-    return Metric("ciguard_repositories", "gauge", text, _by("state", counts))
+    return Metric("ciguard_repositories", text, _by("state", counts))
 
 
 def _counts(

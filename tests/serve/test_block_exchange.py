@@ -15,7 +15,7 @@ from ciguard.serve.block_exchange import (
     ClaimAnswer,
     ClaimBody,
     ClaimState,
-    UnknownLeg,
+    NotRegistered,
     answer_claim,
     apply_claim,
     confirm_block,
@@ -195,23 +195,23 @@ def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
         PlanKey(RunKey(11, 8, 4), KEY.plan),
         PlanKey(RunKey(12, 7, 4), KEY.plan),
     ):
-        with pytest.raises(UnknownLeg, match="plan is not registered"):
+        with pytest.raises(NotRegistered, match="plan is not registered"):
             ask(database, "01", key=key)
     for key in (KEY, later):
-        with pytest.raises(UnknownLeg, match="no such leg"):
+        with pytest.raises(NotRegistered, match="no such leg"):
             ask(database, "04", key=key)
 
 
 def test_only_blocks_of_the_plan_are_confirmed(database: Database) -> None:
     register(database, {"01": (), "02": (30.0,)})
     for leg, block, words in (("03", "02.1", "no such leg"), ("01", "02.2", "no such block")):
-        with pytest.raises(UnknownLeg, match=words):
+        with pytest.raises(NotRegistered, match=words):
             confirm(database, leg, block)
     assert confirm(database, "01", "02.1")
     assert confirm(database, "01", "02.1")
     assert not confirm(database, "02", "02.1")
     later = PlanKey(RunKey(11, 7, 2), KEY.plan)
-    with database.write() as connection, pytest.raises(UnknownLeg, match="this run attempt"):
+    with database.write() as connection, pytest.raises(NotRegistered, match="this run attempt"):
         confirm_block(connection, later, "01", "02.1")
 
 

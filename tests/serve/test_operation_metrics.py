@@ -110,7 +110,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
 
 
 def test_values_of_labels_are_escaped() -> None:
-    text = encode([Metric("m", "gauge", "Text.", (({"a": 'x"\\\n'}, 1.5),))])
+    text = encode([Metric("m", "Text.", (({"a": 'x"\\\n'}, 1.5),))])
     assert parse(text) == {r'm{a="x\"\\\n"}': 1.5}
 
 

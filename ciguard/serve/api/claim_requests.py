@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
-from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import Caller, find_caller
 from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
@@ -25,9 +24,9 @@ from ciguard.serve.block_exchange import (
     Body,
     ClaimBody,
     LegKey,
+    NotRegistered,
     PlanId,
     Seconds,
-    UnknownLeg,
     answer_claim,
     confirm_block,
 )
@@ -115,10 +114,6 @@ class RunRequest:
     body: bytes = field(repr=False)
 
 
-class _NotFound(InputError):
-    """The repository, run or block of the path does not exist for the caller."""
-
-
 class _BadBody(InputError):
     """The body is invalid."""
 
@@ -153,7 +148,7 @@ def confirm(request: RunRequest, database: Database) -> Response:
     """PUT .../claims/BLOCK: confirm that a leg runs a block."""
     _check_run(request)
     if not _BLOCK.fullmatch(request.block):
-        raise _NotFound("the plan has no such block")
+        raise NotRegistered("the plan has no such block")
     body = _parse(ConfirmationBody, request.body)
     key = PlanKey(request.run, body.plan)
     with database.write() as connection:
@@ -175,7 +170,7 @@ def answer(
         return handler(RunRequest(caller, run, path.get("block", ""), body), database)
     except TokenRefused as error:
         return refusal(error)
-    except (_NotFound, UnknownLeg) as error:
+    except NotRegistered as error:
         return problem(HTTPStatus.NOT_FOUND, error.what)
     except _BadBody as error:
         return problem(HTTPStatus.BAD_REQUEST, error.what)
@@ -184,15 +179,13 @@ def answer(
 def _find_run(path: Mapping[str, str], caller: Caller, database: Database) -> RunKey:
     """Find the run attempt of the path; a repository exists only for its own jobs."""
     full_name = f"{path['owner']}/{path['name']}"
-    if not REPOSITORY.fullmatch(full_name):
-        raise _NotFound(NOT_FOUND)
     with database.read() as connection:
         repository = repositories.find(connection, full_name)
     if repository is None or repository.id != caller.repository_id:
-        raise _NotFound(NOT_FOUND)
+        raise NotRegistered(NOT_FOUND)
     numbers = (path["run_id"], path["run_attempt"])
     if not (_RUN_ID.fullmatch(numbers[0]) and _RUN_ATTEMPT.fullmatch(numbers[1])):
-        raise _NotFound("there is no such run attempt")
+        raise NotRegistered("there is no such run attempt")
     return RunKey(repository.id, *map(int, numbers))
 
 

@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from ciguard import __version__
 from ciguard.errors import RemoteError
-from ciguard.github.repository_ref import REPOSITORY
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
 from ciguard.serve.api.access import caller_repository
@@ -99,8 +98,6 @@ def history_response(request: Request, service: Service, jobs: JobTokens) -> Res
     full_name = "{owner}/{name}".format(**request.path_params)
     try:
         caller = caller_repository(request.headers.get("Authorization"), service.database, jobs)
-        if not REPOSITORY.fullmatch(full_name):
-            return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)  # PostgreSQL takes no NUL in a text
         with service.database.read() as connection:
             repository = repositories.find(connection, full_name)
             if repository is None or (repository.is_private and repository.id != caller):

@@ -76,9 +76,7 @@ def write(
 def clear(request: Request, response: Response, *names: str) -> None:
     """Delete cookies."""
     for name in names:
-        full = _full_name(request, name)
-        secure = is_secure(request)
-        response.delete_cookie(full, path="/", secure=secure, httponly=True, samesite="lax")
+        write(request, response, name, "", max_age_s=0)
 
 
 def _full_name(request: Request, name: str) -> str:

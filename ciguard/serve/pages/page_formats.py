@@ -70,9 +70,8 @@ class View(Protocol):
 def render_page(visit: Visit, view: View) -> Response:
     """Return the page; browsers ask each time, because rights of viewers can change."""
     page = as_html(visit, view) if visit.format == "html" else as_json(view)
-    content = page.encode("utf-8", "backslashreplace")
     headers = {"Cache-Control": "private, no-cache", "Vary": f"Cookie, {PART_HEADER}"}
-    return Response(content, headers=headers, media_type=MEDIA_TYPES[visit.format])
+    return _response(page, HTTPStatus.OK, visit.format, headers)
 
 
 def as_html(visit: Visit, view: View) -> str:
@@ -120,16 +119,15 @@ def error_page(
     suffix = request.url.path.rpartition(".")[2]
     if suffix == "json":
         content = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
-        return _response(content, status, MEDIA_TYPES["json"])
+        return _response(content, status, "json", {"Cache-Control": "no-store"})
     visit = make_visit(request, request.app.state.service, viewer, "html")
     content = render_template("error", status=status, words=words, **frame_values(visit))
-    return _response(content, status, MEDIA_TYPES["html"])
+    return _response(content, status, "html", {"Cache-Control": "no-store"})
 
 
-def _response(page: str, status: HTTPStatus, media_type: str) -> Response:
+def _response(page: str, status: HTTPStatus, form: Format, headers: dict[str, str]) -> Response:
     content = page.encode("utf-8", "backslashreplace")
-    headers = {"Cache-Control": "no-store"}
-    return Response(content, status, headers, media_type=media_type)
+    return Response(content, status, headers, media_type=MEDIA_TYPES[form])
 
 
 class OfTest(Protocol):
@@ -226,6 +224,7 @@ def page_environment() -> Environment:
         "share": share,
         "ratio": ratio,
         "address_of_test": address_of_test,
+        "page_address": page_address,
     }
     return environment
 

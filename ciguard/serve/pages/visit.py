@@ -62,10 +62,6 @@ class Visit:
         """Return the address of this page with changes of its query; None removes a name."""
         return page_address(self.path, {**self.query, **changes})
 
-    def other_address(self, path: str, **query: str | int | None) -> str:
-        """Return the address of another page, with a query."""
-        return page_address(path, query)
-
     def format_address(self, form: Format) -> str:
         """Return the address of this page in another format."""
         base = "/index" if self.path == "/" and form != "html" else self.path

@@ -191,7 +191,7 @@ def _on_sqlite_connect(connection: Any, _: object) -> None:
     # If two processes switch a new file to WAL, SQLite lets one fail without the wait of BUSY_S,
     # because each may hold the lock for which the other waits.
     retries = retry_context(
-        on=_is_busy,
+        on=lambda error: getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY,
         attempts=None,
         timeout=BUSY_S,
         wait_initial=0.01,
@@ -203,10 +203,6 @@ def _on_sqlite_connect(connection: Any, _: object) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _is_busy(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

@@ -6,7 +6,7 @@ removed). A current answer of GitHub's API replaces all facts, also those of los
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -222,12 +222,5 @@ def _active() -> sa.Select[Any]:
 
 
 def _repository(row: Row[Any]) -> Repository:
-    return Repository(
-        row.id,
-        row.full_name,
-        row.is_private,
-        row.default_branch,
-        row.installation_id,
-        RepositoryState(row.state),
-        row.reconciled_at_ms,
-    )
+    values = {field.name: getattr(row, field.name) for field in fields(Repository)}
+    return Repository(**{**values, "state": RepositoryState(row.state)})

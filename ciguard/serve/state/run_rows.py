@@ -42,7 +42,7 @@ _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     < sa.tuple_(*(sa.bindparam(name, type_=sa.BigInteger) for name in _BEFORE)),
     "branch": _RUN.branch == sa.bindparam("branch"),
     "pull_request": _RUN.pull_request == sa.bindparam("pull_request"),
-    "is_base_branch": _RUN.is_base_branch.is_(True),
+    "is_base_branch": _RUN.is_base_branch == sa.bindparam("is_base_branch"),
 }
 
 
@@ -144,19 +144,17 @@ def newest(
         pull_request: only runs of this pull request.
         is_base_branch: only runs of the default branch.
     """
-    conditions = {
-        "before": before is not None,
-        "branch": branch is not None,
-        "pull_request": pull_request is not None,
-        "is_base_branch": is_base_branch,
+    given = {
+        "branch": branch,
+        "pull_request": pull_request,
+        "is_base_branch": is_base_branch or None,
     }
-    values: dict[str, object] = {"of": repository_id, "most": limit}
-    values |= {"branch": branch} if branch is not None else {}
-    values |= {"pull_request": pull_request} if pull_request is not None else {}
+    values = {name: value for name, value in given.items() if value is not None}
+    names = (*values, *(() if before is None else ("before",)))
+    values |= {"of": repository_id, "most": limit}
     if before is not None:
         position = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
         values |= zip(_BEFORE, position, strict=True)
-    names = tuple(name for name, is_set in conditions.items() if is_set)
     return tuple(map(_run_row, connection.execute(_newest_query(names), values)))
 
 

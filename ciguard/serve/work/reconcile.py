@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,6 +19,7 @@ from ciguard.errors import UsageError
 from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
+from ciguard.history.daemon_thread import in_thread
 from ciguard.serve.state import deliveries, lanes, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
@@ -286,25 +285,21 @@ def _is_same(known: Repository | None, listed: Repository) -> bool:
 
 
 def map_in_threads(act: Callable[[T], R], values: Iterable[T], threads: int) -> list[R]:
-    """Call `act` for each value in parallel; return the results in the order of the values.
+    """Call `act` for each value, at most so many at once; return the results in their order.
 
     The first exception is raised. The end of the process does not wait for these threads, as it
     would for threads of `concurrent.futures`.
     """
-    calls = [(value, Future[R]()) for value in values]
-    queue = deque(calls)
+    turns = threading.Semaphore(threads)
 
-    def work() -> None:
-        while True:
-            try:
-                value, call = queue.popleft()
-            except IndexError:
-                return
-            try:
-                call.set_result(act(value))
-            except BaseException as error:  # noqa: BLE001 - `call.result()` below raises it
-                call.set_exception(error)
+    def act_in_turn(value: T) -> R:
+        try:
+            return act(value)
+        finally:
+            turns.release()
 
-    for _ in range(min(threads, len(calls))):
-        threading.Thread(target=work, daemon=True).start()
-    return [call.result() for _, call in calls]
+    calls = []
+    for value in values:
+        turns.acquire()
+        calls.append(in_thread(partial(act_in_turn, value)))
+    return [call.result() for call in calls]

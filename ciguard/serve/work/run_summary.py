@@ -57,7 +57,8 @@ def run_row(
         planned=verdict.planned if verdict is not None else 0,
         missing=verdict.planned - verdict.with_result if verdict is not None else 0,
         makespan_s=max(walls_s, default=None),
-        bound_s=_bound_s(verdict),
+        # Without timings, a lower bound would be one of equal estimates.
+        bound_s=verdict.plan.lower_bound_s if verdict and verdict.plan.has_timings else None,
         price_usd=_price_usd(verdict) if verdict is not None else None,
         answer="",
     )
@@ -107,13 +108,6 @@ def _verdict(report: Report | None) -> RunVerdict:
     if report is None:
         return "foreign"
     return report.contents.verdict.state if report.contents is not None else "not_evaluated"
-
-
-def _bound_s(verdict: Verdict | None) -> float | None:
-    """Return the lower bound of the plan; None without timings, as estimates are then equal."""
-    if verdict is None or not verdict.plan.has_timings:
-        return None
-    return verdict.plan.lower_bound_s
 
 
 def _price_usd(verdict: Verdict) -> float | None:
