@@ -336,12 +336,12 @@ def _end_of(ends: list[EndLine], events: list[EventLine]) -> tuple[EndLine | Non
     resumed = (event for event in events if event.kind == "resumed")
     began_s = max((event.at_s or 0.0 for event in resumed), default=-1.0)
     last = {repr(end): end for end in ends if (end.at_s or 0.0) > began_s}
-    worst = max(last.values(), key=_badness, default=None)
+    worst = max(
+        last.values(),
+        key=lambda end: (end.ending != "completed", end.exit_code not in (0, None), end.at_s or 0),
+        default=None,
+    )
     return worst, max(0, len(last) - 1)
-
-
-def _badness(end: EndLine) -> tuple[bool, bool, float]:
-    return (end.ending != "completed", end.exit_code not in (0, None), end.at_s or 0.0)
 
 
 def _lines_after_end(source: str, lines: list[Line]) -> Iterator[str]:

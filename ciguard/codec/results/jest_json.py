@@ -73,7 +73,9 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
         status = file.word("status", _FILE_STATUSES)
         if status == "failed" and "failed" not in outcomes:
             has_file_error = True
-            yield _file_error(file, name)
+            # Its tests could not be run, for an import, a hook or a worker.
+            message = clean_message(_HEADING.sub("", file.text("message"), count=1))
+            yield error_outside(name, message, name)
         elif not outcomes and not is_jest:
             # The worker died before it listed a test, or `passWithNoTests` is set.
             outcomes.append("died")
@@ -125,9 +127,3 @@ def _ending(outcome: Outcome, message: str | None) -> Ending:
     if outcome == "failed" and message and message.startswith(_VITEST_TIMEOUT):
         return "timeout"
     return ending_of_failure("", message) if outcome == "failed" else "completed"
-
-
-def _file_error(file: JsonObject, name: str) -> Result:
-    """Return the result of a file whose tests could not run, for an import, a hook or a worker."""
-    message = clean_message(_HEADING.sub("", file.text("message"), count=1))
-    return error_outside(name, message, name)

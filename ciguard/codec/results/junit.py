@@ -127,9 +127,7 @@ class _Reading(XmlReader):
         elif tag in _ROOTS:
             self.start_suite(tag, attributes)
         elif not self.suites and self.case is None:
-            known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
-            what = f"XML with the root <{tag:.80}>, which is not JUnit's"
-            raise InputError(what, where=self.position(), fix=f"its roots are {known}")
+            self.reject_root(tag, "JUnit", *sorted(_ROOTS))
         elif tag == _PROPERTIES:
             if self.producer != "Playwright":
                 self.skip((_PROPERTIES,))
@@ -145,7 +143,7 @@ class _Reading(XmlReader):
 
     def start_suite(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin a suite."""
-        producer = producer_of(tag, attributes) or self.producer
+        producer = _BY_ATTRIBUTES.get(" ".join((tag, *attributes))) or self.producer
         above = self.suites[-1].file if self.suites else None
         bad = self.count(attributes, "failures") + self.count(attributes, "errors")
         name, file = attributes.get("name", ""), attributes.get("file") or above
@@ -308,11 +306,6 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
             suite that counts more than the file holds.
     """
     return read_xml(stream, source, _Reading)
-
-
-def producer_of(tag: str, attributes: Mapping[str, str]) -> Producer | None:
-    """Return the producer of an element with these attributes; None for all other producers."""
-    return _BY_ATTRIBUTES.get(" ".join((tag, *attributes)))
 
 
 def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:

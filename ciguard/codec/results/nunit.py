@@ -21,7 +21,6 @@ from ciguard.codec.results.dotnet import (
 )
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.codec.results.xmlstream import seconds
-from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ class _Reading(CaseReader):
             case = OpenCase(attributes, verdict, tag != _CASE, label, bad_before=self.bad)
             self.open.append(case)
         elif not self.open:
-            what = f"XML with the root <{tag:.80}>, which is not NUnit's"
-            raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
+            self.reject_root(tag, "NUnit", _ROOTS[0])
         elif tag in _TEXTS:
             self.begin_text(tag)
         else:

@@ -157,8 +157,7 @@ class _Reading(CaseReader):
                 self.counted_good[outcome] += sum(self.count(attributes, name) for name in names)
         elif self.outside:
             if tag != _ROOT:
-                what = f"XML with the root <{tag:.80}>, which is not TRX's"
-                raise InputError(what, where=self.position(), fix=f"its root is <{_ROOT}>")
+                self.reject_root(tag, "TRX", _ROOT)
             self.outside = False
         else:
             self.check_spelling(tag, _SPELLED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from xml.parsers import expat
 
 from ciguard.codec.mutable_twin import mutable_twin
@@ -139,6 +139,11 @@ class XmlReader:
         what = "a document type or an entity is declared"
         fix = "results need none: write the file without"
         raise InputError(what, where=self.position(), fix=fix)
+
+    def reject_root(self, tag: str, program: str, *roots: str) -> NoReturn:
+        """Raise the error for XML of another program."""
+        what = f"XML with the root <{tag:.80}>, which is not {program}'s"
+        raise InputError(what, where=self.position(), fix=f"its root is <{'> or <'.join(roots)}>")
 
     def check_spelling(self, tag: str, known_names: Mapping[str, str]) -> None:
         """Refuse an element that differs from an element of the format by a prefix or its case.

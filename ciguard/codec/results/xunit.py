@@ -21,7 +21,6 @@ from ciguard.codec.results.dotnet import (
 )
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.codec.results.xmlstream import seconds
-from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,8 +66,7 @@ class _Reading(CaseReader):
                 self.assembly, self.group = attributes, ""
                 self.counts.clear()
         elif self.is_outside:
-            what = f"XML with the root <{tag:.80}>, which is not xUnit's"
-            raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
+            self.reject_root(tag, "xUnit", _ROOTS[0])
         elif tag in _GROUPS:
             self.group = attributes.get("name", "")
         elif tag == "test":
