@@ -10,13 +10,18 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Extent, read_repository
+from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, RepositoryReader
 from ciguard.audit.repository_view import as_json, document, headline
 from ciguard.audit.rule_table import RULES, audit_repository
 from ciguard.config.suites import HOSTED
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
-from ciguard.github.repository_ref import REPOSITORY, RepositoryRef, resolve_repository, token_of
+from ciguard.github.repository_ref import (
+    REPOSITORY,
+    RepositoryRef,
+    required_token,
+    resolve_repository,
+)
 from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
 from ciguard.render.formats import as_format
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
@@ -51,10 +56,7 @@ def audit_remote(
         fix = "ciguard audit OWNER/NAME, as in the address of its page"
         raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
     reference = resolve_repository(environ, repository=repository)
-    token = token_of(environ)
-    if not token:
-        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
-        raise UsageError("there is no token for GitHub", where=reference.repository, fix=fix)
+    token = required_token(environ, reference.repository)
     cache, calls = CacheFolder(cache_folder(environ, reference)), CallBudget(MAX_CALLS)
     prices = {label: pool.usd_per_minute or 0.0 for label, pool in HOSTED.items()}
     with GitHub(
@@ -65,8 +67,9 @@ def audit_remote(
         cache=ResponseCache(cache),
         calls=calls,
     ) as github:
-        extent = Extent(reference, workflow, runs, prices)
-        facts = read_repository(github, extent, cache, calls, console.progress)
+        facts = RepositoryReader(
+            *(github, reference, workflow, runs, prices), cache, calls, console.progress
+        ).read()
     path = f"{FOLDER}/{PurePosixPath(workflow).name}" if workflow else ""
     audit = audit_repository(facts, path)
     console.err(f"GitHub: {facts.calls:,} of {calls.limit:,} calls")

@@ -59,43 +59,23 @@ class Progress(Protocol):
         """Return the function to call after each item."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """The data of a repository to read.
+@dataclass(slots=True)
+class RepositoryReader:
+    """Reads the data that the rules need.
 
     Attributes:
-        workflow: name or path of a file; "" for all that run tests.
-        runs: maximum, shared by the workflows.
+        wanted: name or path of a workflow file; "" for all that run tests.
+        max_runs: shared by the workflows.
         prices: US dollars a minute, by label of a runner.
-    """
-
-    reference: RepositoryRef
-    workflow: str
-    runs: int
-    prices: Mapping[str, float]
-
-
-def read_repository(
-    github: GitHub, extent: Extent, cache: CacheFolder, calls: CallBudget, progress: Progress
-) -> RepositoryRuns:
-    """Read the data that the rules need.
-
-    Args:
         cache: data of runs that ended.
         calls: the budget by which `github` counts its requests.
-
-    Raises:
-        GitHubError: the repository cannot be read.
-        NothingToDo: the repository has no workflow.
-        InputError: the repository does not have the workflow of `extent`.
     """
-    return _Reader(github, extent, cache, calls, progress).read()
 
-
-@dataclass(slots=True)
-class _Reader:
     github: GitHub
-    extent: Extent
+    reference: RepositoryRef
+    wanted: str
+    max_runs: int
+    prices: Mapping[str, float]
     cache: CacheFolder
     calls: CallBudget
     progress: Progress
@@ -105,9 +85,16 @@ class _Reader:
 
     @property
     def repository(self) -> str:
-        return self.extent.reference.repository
+        return self.reference.repository
 
     def read(self) -> RepositoryRuns:
+        """Read the repository.
+
+        Raises:
+            GitHubError: the repository cannot be read.
+            NothingToDo: the repository has no workflow.
+            InputError: the repository does not have the wanted workflow.
+        """
         facts = repository_facts(self.github, self.repository)
         branch = facts.default_branch or ""
         workflows = self.workflows(branch)
@@ -118,8 +105,8 @@ class _Reader:
         if required is None:
             self.miss("required_checks", 0, 1)
         chosen = test_workflows(workflows)
-        if self.extent.workflow:
-            chosen = (f"{FOLDER}/{PurePosixPath(self.extent.workflow).name}",)
+        if self.wanted:
+            chosen = (f"{FOLDER}/{PurePosixPath(self.wanted).name}",)
         runs = self.runs(chosen)
         error = self.fatal_error
         if not runs and error is not None and not isinstance(error, CallLimitReached):
@@ -128,7 +115,7 @@ class _Reader:
         counts = self.test_counts(runs)
         return RepositoryRuns(
             name=self.repository,
-            url=f"{self.extent.reference.server_url}/{self.repository}",
+            url=f"{self.reference.server_url}/{self.repository}",
             branch=branch,
             workflows=workflows,
             test_workflows=chosen,
@@ -138,7 +125,7 @@ class _Reader:
             annotations=annotations,
             test_counts=counts,
             # GitHub's runners are free of charge for a public repository.
-            usd_per_minute=self.extent.prices if facts.private else {},
+            usd_per_minute=self.prices if facts.private else {},
             unread=tuple(self.unread),
             calls=self.calls.used,
         )
@@ -182,7 +169,7 @@ class _Reader:
         if not names:
             fix = "name a repository that uses GitHub Actions"
             raise NothingToDo("the default branch has no workflow", where=where, fix=fix)
-        wanted = PurePosixPath(self.extent.workflow).name
+        wanted = PurePosixPath(self.wanted).name
         if wanted and wanted not in names:
             fix = f"name one of: {', '.join(names[:20])}"
             raise InputError(f"no workflow {wanted!r}", where=where, fix=fix)
@@ -213,16 +200,16 @@ class _Reader:
         for path in workflows:
             runs = self.ask("runs", lambda path=path: self.runs_of(path))  # type: ignore[misc]
             if runs is None:
-                self.miss("runs", 0, self.extent.runs, path)
+                self.miss("runs", 0, self.max_runs, path)
             listed.append(runs or [])
-        count = max(self.extent.runs, len(workflows))  # at least the newest of each workflow
+        count = max(self.max_runs, len(workflows))  # at least the newest of each workflow
         chosen = [run for rank in _ranks(listed) for run in rank][:count]
         return tuple(sorted(chosen, key=lambda run: (run.created_at, run.id), reverse=True))
 
     def runs_of(self, path: str) -> list[PastRun]:
         name = PurePosixPath(path).name
-        listed = completed_runs(self.github, self.repository, workflow=name, limit=self.extent.runs)
-        page = f"{self.extent.reference.server_url}/{self.repository}/actions/runs"
+        listed = completed_runs(self.github, self.repository, workflow=name, limit=self.max_runs)
+        page = f"{self.reference.server_url}/{self.repository}/actions/runs"
         return [run for item in listed if (run := _past_run(item, path, page)) is not None]
 
     def jobs(

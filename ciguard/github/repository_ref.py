@@ -39,6 +39,19 @@ def token_of(environ: Mapping[str, str]) -> str:
     return environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
 
 
+def required_token(environ: Mapping[str, str], where: str) -> str:
+    """Return the token for GitHub.
+
+    Raises:
+        UsageError: the environment has none.
+    """
+    token = token_of(environ)
+    if not token:
+        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
+        raise UsageError("there is no token for GitHub", where=where, fix=fix)
+    return token
+
+
 def is_address(text: str) -> bool:
     """Return whether a text is an http(s) address of a server."""
     try:

@@ -17,7 +17,6 @@ from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.other_tools import no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
-    detect_framework,
     is_dependency_file,
     join_suggestions,
     matches,
@@ -176,15 +175,14 @@ def suggest_suites(
         InputError: no suite was found, so that a workflow could only fail.
     """
     framework = FRAMEWORKS[SuiteConfig().framework]
-    name, count = detect_framework(tracked, {framework.name: framework.file_patterns})
-    if count:
-        notify(f"{name}: {count} test files")
     patterns = framework.file_patterns
     tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
+    if tests:
+        notify(f"{framework.name}: {len(tests)} test files")
     contents = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
     texts = {path: text for path, text in contents.items() if text is not None}
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
-    if not count and not language_suggestion.suites:
+    if not tests and not language_suggestion.suites:
         notify("no test framework found")
     suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
     if not suggestion.is_useful and not (language_suggestion.suites and not tests):

@@ -12,7 +12,12 @@ from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.events import current_run
-from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
+from ciguard.github.repository_ref import (
+    RepositoryRef,
+    required_token,
+    resolve_repository,
+    token_of,
+)
 from ciguard.github.retry import RetryPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.sources import local
@@ -199,11 +204,8 @@ def open_named_run(
     from ciguard.github.run_client import RunClient  # noqa: PLC0415
     from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415
 
-    token, repository = token_of(environ), repository_ref.repository
-    if not token:
-        what = "artifacts are given to nobody without a token"
-        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
-        raise UsageError(what, where=f"run {run_id} of {repository}", fix=fix)
+    repository = repository_ref.repository
+    token = required_token(environ, f"run {run_id} of {repository}")
     with explaining_client(repository_ref.api_url, token) as github:
         source = RunClient(github, repository, run_id, attempt)
         artifacts = RunArtifacts(github, repository, run_id, attempt)

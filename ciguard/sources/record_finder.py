@@ -16,7 +16,12 @@ from ciguard.codec.results import result_patterns
 from ciguard.codec.results.attach import records_of_results
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
-from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
+from ciguard.github.repository_ref import (
+    RepositoryRef,
+    required_token,
+    resolve_repository,
+    token_of,
+)
 from ciguard.model.jobs import last_attempts
 from ciguard.sources import local
 from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
@@ -36,7 +41,6 @@ T = TypeVar("T")
 
 RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
 MAX_ANNOTATED: Final = 20  # jobs: each costs a call
-TOKEN_FIX: Final = "set GITHUB_TOKEN, with actions: read for the repository"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +269,7 @@ class RecordFinder:
 
         from ciguard.github.client import GitHub  # noqa: PLC0415
 
-        token = token_of(self._environ)
-        if not token:
-            raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
+        token = required_token(self._environ, where)
         return GitHub(repository_ref.api_url, SecretStr(token))
 
     def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]) -> T:

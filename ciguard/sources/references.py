@@ -141,9 +141,8 @@ def parse_job(text: str) -> JobId | None:
     except ValueError:
         return None
     match = _JOB.fullmatch(parts.path.rstrip("/"))
-    if not match or not parts.hostname or parts.scheme not in ("https", "http"):
-        return None
-    if not REPOSITORY.fullmatch(match[1]):
+    is_page = parts.hostname and parts.scheme in ("https", "http")
+    if not match or not is_page or not REPOSITORY.fullmatch(match[1]):
         return None
     return JobId(int(match[3]), match[1], f"{parts.scheme}://{parts.netloc}")
 
