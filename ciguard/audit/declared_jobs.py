@@ -141,7 +141,9 @@ def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
         pattern=re.compile(pattern, re.DOTALL),
         limit_s=limit_s,
         has_matrix=matrix is not None,
-        divides_tests=any(map(_names_shards, _keys(matrix))),
+        divides_tests=any(
+            _SHARD_WORD.fullmatch(key.lower().replace("-", "_")) for key in _keys(matrix)
+        ),
         is_aggregation="needs" in job and runs_after_skip(condition),
         condition=condition,
     )
@@ -150,10 +152,6 @@ def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
 def _pattern(name: str) -> re.Pattern[str]:
     """Return a pattern of the names that GitHub may show for a name with expressions."""
     return re.compile(".*".join(map(re.escape, _EXPRESSION.split(name))), re.DOTALL)
-
-
-def _names_shards(key: str) -> bool:
-    return _SHARD_WORD.fullmatch(key.lower().replace("-", "_")) is not None
 
 
 def _keys(matrix: Any) -> Iterator[str]:

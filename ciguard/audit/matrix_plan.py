@@ -10,8 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.audit.filters.base import LANGUAGES
 from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.findings import ORPHANS, Audit, MissingReason, SelectedShard
 from ciguard.audit.proposal import Proposal, layout_of
 from ciguard.audit.shard_filters import PLACEHOLDER, HandMatrix, ShardFilter

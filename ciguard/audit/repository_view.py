@@ -57,12 +57,13 @@ def headline(audit: RepositoryAudit) -> str:
 
 def document(audit: RepositoryAudit) -> tuple[Block, ...]:
     """Return the whole audit, for all formats."""
+    clean = [rule for rule, findings in audit.findings.items() if not findings]
     return (
         Headline(headline(audit), "failed" if audit.all_findings else "neutral"),
         Facts(tuple(_facts(audit))),
         *_sections(audit, ("text",)),
         *_sections(audit, ("markdown", "html")),
-        Paragraph(_without_findings(audit), is_note=True),
+        Paragraph(f"No finding: {', '.join(clean)}." if clean else "", is_note=True),
     )
 
 
@@ -139,11 +140,6 @@ def _url(at: Evidence, repository: RepositoryRuns) -> str:
     if at.url or at.line is None:
         return at.url
     return f"{repository.url}/blob/{quote(repository.branch)}/{quote(at.what)}#L{at.line}"
-
-
-def _without_findings(audit: RepositoryAudit) -> str:
-    names = [rule for rule, findings in audit.findings.items() if not findings]
-    return f"No finding: {', '.join(names)}." if names else ""
 
 
 def as_json(audit: RepositoryAudit) -> dict[str, Any]:

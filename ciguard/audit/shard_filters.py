@@ -7,7 +7,6 @@ constant, such as the output of a script, is rejected with its line (`_reject_va
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -15,8 +14,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.audit.filters import vstest
+from ciguard.audit.filters.base import LANGUAGES
 from ciguard.audit.filters.expression import Expression, Selection, Term, terms
-from ciguard.audit.filters.languages import LANGUAGES
+from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000
-MAX_TIMEOUT_MINUTES: Final = 50_400  # 35 days, the longest run of GitHub
 PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common filter
 _NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
 _MINUTE_S: Final = 60
@@ -128,29 +127,27 @@ def read_json(stream: IO[bytes], source: str) -> HandMatrix:
     Raises:
         InputError: not such JSON, no shard, two of one name, or a filter that cannot be read.
     """
-    try:
-        content = json.loads(read_limited(stream, source, MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON: {error}", where=source) from None
-    items = content.get("shards") if isinstance(content, dict) else content
-    if not isinstance(items, list) or not items or len(items) > MAX_SHARDS:
+    content = parse_json(read_limited(stream, source, MAX_BYTES), source)
+    matrix = JsonObject(content if isinstance(content, dict) else {"shards": content}, source)
+    items = list(matrix.objects("shards"))
+    if not items or len(items) > MAX_SHARDS:
         fix = 'write {"shards": [{"name": "unit", "filter": "FullyQualifiedName~Unit"}]}'
         raise InputError("no list of shards", where=source, fix=fix)
-    common_text = content.get("global_filter", "") if isinstance(content, dict) else ""
-    shards = tuple(_shard(item, f"{source}: shards[{index}]") for index, item in enumerate(items))
+    shards = tuple(map(_shard, items))
     reject_equal_names(shards, source)
+    common_text = matrix.text("global_filter")
     return HandMatrix(shards, parse_common(common_text, f"{source}: global_filter"), common_text)
 
 
-def parse_common(text: object, where: str) -> Expression:
+def parse_common(text: str, where: str) -> Expression:
     """Parse the filter that all shards share, with one `<shard filter>` for a shard's own filter.
 
     Raises:
-        InputError: no text, not exactly one placeholder, or no filter.
+        InputError: not exactly one placeholder, or no filter.
     """
-    if text == "":
+    if not text:
         return NO_COMMON
-    if not isinstance(text, str) or text.count(PLACEHOLDER) != 1:
+    if text.count(PLACEHOLDER) != 1:
         raise InputError(f"{PLACEHOLDER} does not stand in it once", where=where)
     return vstest.parse(text.replace(PLACEHOLDER, _NAME), where)
 
@@ -165,29 +162,20 @@ def reject_equal_names(shards: tuple[ShardFilter, ...], where: str) -> None:
         names.add(shard.name)
 
 
-def _shard(item: Any, where: str) -> ShardFilter:
-    if not isinstance(item, dict):
-        raise InputError(f"a shard is an object, not {item!r:.60}", where=where)
-    texts = {}
-    for key in ("name", "filter", "project", "runner"):
-        value = item.get(key) or ""
-        if not isinstance(value, str):
-            raise InputError(f"{key} is no text: {value!r:.60}", where=where)
-        texts[key] = value
-    minutes = item.get("timeout_minutes")
-    if minutes is not None and (isinstance(minutes, bool) or not isinstance(minutes, int | float)):
-        raise InputError(f"timeout_minutes is no number: {minutes!r:.60}", where=where)
-    if minutes is not None and not 0 <= minutes <= MAX_TIMEOUT_MINUTES:
-        raise InputError(f"timeout_minutes is out of range: {minutes!r:.60}", where=where)
-    if not texts["name"]:
-        raise InputError("a shard has no name", where=where)
+def _shard(item: JsonObject) -> ShardFilter:
+    name, text = item.text("name"), item.text("filter")
+    if not name:
+        raise item.error("a shard has no name", fix="give each shard a name of its own")
+    minutes = item.values.get("timeout_minutes")
+    if minutes is not None and item.seconds("timeout_minutes") is None:
+        raise item.error(f"out of range: {minutes!r:.60}", "timeout_minutes")
     return ShardFilter(
-        name=texts["name"],
-        text=texts["filter"],
-        expression=vstest.parse(texts["filter"], f"{where} ({texts['name']})"),
-        project=texts["project"],
+        name=name,
+        text=text,
+        expression=vstest.parse(text, f"{item.source}: {item.path} ({name})"),
+        project=item.text("project"),
         timeout_s=None if minutes is None else minutes * _MINUTE_S,
-        runner=texts["runner"],
+        runner=item.text("runner"),
     )
 
 

@@ -158,15 +158,18 @@ def test_class_whose_tests_are_in_different_shards_is_told() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"{", "m.json: not JSON"),
+        (b"{", "m.json:1:2: malformed JSON"),
         (b"{}", "m.json: no list of shards"),
         (b'{"shards": []}', "m.json: no list of shards"),
-        (b'{"shards": [3]}', "m.json: shards[0]: a shard is an object, not 3"),
+        (b'{"shards": [3]}', "m.json: shards[0]: expected an object, found 3"),
         (b'{"shards": [{"filter": "A"}]}', "m.json: shards[0]: a shard has no name"),
-        (b'{"shards": [{"name": "a", "filter": 3}]}', "m.json: shards[0]: filter is no text: 3"),
+        (
+            b'{"shards": [{"name": "a", "filter": 3}]}',
+            "m.json: shards[0].filter: expected a text",
+        ),
         (
             b'{"shards": [{"name": "a", "timeout_minutes": 1e999}]}',
-            "m.json: shards[0]: timeout_minutes is out of range: inf",
+            "m.json: shards[0].timeout_minutes: out of range: inf",
         ),
         (
             b'{"shards": [{"name": "a", "filter": "(A"}]}',

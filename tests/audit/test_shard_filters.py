@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.audit.filters import vstest
-from ciguard.audit.filters.languages import LANGUAGES
+from ciguard.audit.filters.base import LANGUAGES
 from ciguard.audit.shard_filters import read_workflow
 from ciguard.errors import InputError
 

@@ -1,13 +1,17 @@
-"""The protocol of a filter language, and the evaluation of its filters. Pure."""
+"""The protocol and the table of filter languages, and the evaluation of their filters. Pure.
+
+To add a language, write its module and its line in `LANGUAGES`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from ciguard.audit.filters import go_test, gtest, jest, pytest_selection, vstest
 from ciguard.audit.filters.expression import Expression, Selection, Term, select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from ciguard.audit.test_set import TestSet
 
@@ -23,6 +27,16 @@ class FilterLanguage(Protocol):
 
     def lookup(self, term: Term, tests: TestSet) -> Selection:
         """Return the tests that a term selects."""
+
+
+# Keys: frameworks of workflow/test_commands.py.
+LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
+    "dotnet test": vstest,
+    "pytest": pytest_selection,
+    "go test": go_test,
+    "jest": jest,
+    "gtest": gtest,
+}
 
 
 class Evaluator:

@@ -7,6 +7,7 @@ the first matching alternative matches to the end. Source: `testing/match.go`.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections import deque
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.audit.test_set import TestSet
+    from ciguard.codec.inventory_file import InventoryUnit
 
 _FLAGS: Final = frozenset(
     {"-v", "-race", "-cover", "-json", "-failfast", "-short", "-a", "-n", "-x", "-msan", "-asan"}
@@ -163,20 +165,19 @@ def lookup(term: Term, tests: TestSet) -> Selection:
     kind, value = term.condition
     if kind == "unknown":
         return Selection(0, tests.everything)
-    split = [_split(unit.unit) for unit in tests.units]
     if kind == "package":
-        return _packages(value, [package for package, _ in split], tests.everything)
+        packages = [_split(unit.unit)[0] for unit in tests.units]
+        return _packages(value, packages, tests.everything)
     alternatives = [
         tuple(_compile(element) for element in elements) for elements in split_pattern(value)
     ]
-    positions = [
-        at
-        for at, (_, name) in enumerate(split)
-        if (matched := _first_match(alternatives, name)) is not None
-        and (kind == "run" or matched <= len(name))
-    ]
-    members = set_of(positions, len(split))
-    return Selection(members, members)
+
+    def is_matched(unit: InventoryUnit) -> bool:
+        name = _split(unit.unit)[1]
+        matched = _first_match(alternatives, name)
+        return matched is not None and (kind == "run" or matched <= len(name))
+
+    return tests.where(is_matched)
 
 
 def _split(unit: str) -> tuple[str, list[str]]:
@@ -197,21 +198,22 @@ def _packages(value: str, packages: Sequence[str], everything: int) -> Selection
 
     The name of the module is not in the list of tests: it is a common prefix of all packages.
     """
-    size = len(packages)
+
+    def members_of(pattern: str) -> int:
+        return set_of((at for at, name in enumerate(packages) if _in(name, pattern)), len(packages))
+
     if value in (".", "./..."):
         value = value.removeprefix("./")
     if value in ("...", "all"):
         return Selection(everything, everything)
     if not value.startswith(("./", "../")) and value != ".":
-        members = set_of((at for at, name in enumerate(packages) if _in(name, value)), size)
+        members = members_of(value)
         return Selection(members, members)
-    common = _common_root([*{*packages}])
+    common = posixpath.commonprefix([package.split("/") for package in {*packages}])
     candidates = []
     for length in range(1, len(common) + 1):
         path = "/".join((*common[:length], *value.removeprefix("./").split("/")))
-        path = path.removesuffix("/.").rstrip("/")
-        members = set_of((at for at, name in enumerate(packages) if _in(name, path)), size)
-        if members:
+        if members := members_of(path.removesuffix("/.").rstrip("/")):
             candidates.append(members)
     sure, possible = everything if candidates else 0, 0
     for members in candidates:
@@ -224,13 +226,3 @@ def _in(package: str, pattern: str) -> bool:
         root = pattern.removesuffix("/...")
         return package == root or package.startswith(f"{root}/")
     return package == pattern
-
-
-def _common_root(packages: Sequence[str]) -> list[str]:
-    paths = [package.split("/") for package in packages]
-    common = []
-    for parts in zip(*paths, strict=False):
-        if len({*parts}) > 1:
-            break
-        common.append(parts[0])
-    return common

@@ -80,7 +80,9 @@ def parse(text: str, where: str) -> Expression:
         if kind == "path":
             paths.append(term)
         elif kind in ("keyword", "mark"):
-            parts[kind] = _expression(kind, word, where)  # the last one counts
+            # The last one counts; an empty one is no filter.
+            is_empty = not word.text.strip()
+            parts[kind] = And(()) if is_empty else _Parser(kind, word, where).expression()
         elif kind == "unknown":  # the next word may be its value, or a path
             return term
         else:
@@ -111,12 +113,6 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
                 queue.popleft()
         elif option not in FLAGS and not _SHORT.fullmatch(word.text):
             yield "unknown", word
-
-
-def _expression(kind: str, word: Word, where: str) -> Expression:
-    if not word.text.strip():
-        return And(())  # no filter
-    return _Parser(kind, word, where).expression()
 
 
 class _Parser(ExpressionParser):

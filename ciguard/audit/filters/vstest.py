@@ -171,17 +171,13 @@ def _matching(condition: Condition, tests: TestSet) -> Selection:
     return Selection(matching, matching)
 
 
-def _class_name(unit: InventoryUnit) -> str:
-    return class_of(unit.unit)
-
-
 def _last_name(unit: InventoryUnit) -> str:
     return unit.unit.removeprefix(f"{class_of(unit.unit)}.")
 
 
 _TEXTS: Final[Mapping[str, Callable[[InventoryUnit], str]]] = {
     "fullyqualifiedname": attrgetter("unit"),
-    "classname": _class_name,
+    "classname": lambda unit: class_of(unit.unit),
     "name": _last_name,
     "displayname": _last_name,
 }

@@ -57,7 +57,8 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
         present = _present_names(repository, workflow)
         for (job, labels), legs in groups.items():
             current = [job_times for job_times in legs if job_times.name in present]
-            yield from _imbalance(job, current, _price(repository, labels))
+            price_of = repository.usd_per_minute.get
+            yield from _imbalance(job, current, price_of(labels[0]) if len(labels) == 1 else None)
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -100,10 +101,6 @@ def _present_names(repository: RepositoryRuns, workflow: str) -> frozenset[str]:
         if run.conclusion == "success" and repository.jobs.get(run.id):
             return frozenset(job.name for job in repository.jobs[run.id])
     return frozenset(repository.jobs_by_name(workflow))
-
-
-def _price(repository: RepositoryRuns, labels: tuple[str, ...]) -> float | None:
-    return repository.usd_per_minute.get(labels[0]) if len(labels) == 1 else None
 
 
 def _imbalance(
