@@ -121,20 +121,11 @@ def _program_metrics(lines: Iterable[MetricLine]) -> dict[Metric, float]:
         series.setdefault(metric_key(line), []).append(line)
     by_metric: dict[Metric, list[float]] = {}
     for (name, unit, key), series_lines in series.items():
-        first = min(map(_iteration_number, series_lines))
-        for line in series_lines:
-            metric = Metric(name, unit, key, _iteration_kind(line, first))
-            by_metric.setdefault(metric, []).append(line.value)
+        words = [line.key.get(ITERATION) for line in series_lines]
+        first = min((int(word) for word in words if word and word.isdecimal()), default=None)
+        for line, word in zip(series_lines, words, strict=True):
+            kind: IterationKind = "" if word is None else "warm"
+            if word == "cold" or (word and word.isdecimal() and int(word) == first):
+                kind = "cold"
+            by_metric.setdefault(Metric(name, unit, key, kind), []).append(line.value)
     return {metric: statistics.median(values) for metric, values in sorted(by_metric.items())}
-
-
-def _iteration_number(line: MetricLine) -> float:
-    word = line.key.get(ITERATION, "")
-    return float(word) if word.isdecimal() else float("inf")
-
-
-def _iteration_kind(line: MetricLine, first: float) -> IterationKind:
-    word = line.key.get(ITERATION)
-    if word == "cold" or (word is not None and word.isdecimal() and float(word) == first):
-        return "cold"
-    return "" if word is None else "warm"

@@ -167,17 +167,14 @@ def _tested(series: Series) -> Row:
         return row
     fine = resolution_of(series.metric)
     least = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
-    return _fit_interval(row, y - x, least, in_logs=in_logs)
+    spread = max(float((y - x).std(ddof=1)), least)
 
+    def as_ratio(difference: float) -> float | None:
+        if in_logs:
+            return float(np.expm1(min(difference, MAX_LOG_RATIO)))
+        return float(difference / before) if before > 0 else None
 
-def _fit_interval(row: Row, difference: Floats, least_spread: float, *, in_logs: bool) -> Row:
-    """Add interval and noise to a row."""
-    spread = max(float(difference.std(ddof=1)), least_spread)
-
-    def as_ratio(value: float) -> float | None:
-        return _as_ratio(value, row.before, in_logs=in_logs)
-
-    fitted = with_interval(row, float(difference.mean()), spread, row.n - 1, as_ratio)
+    fitted = with_interval(row, float((y - x).mean()), spread, n - 1, as_ratio)
     return replace(fitted, noise=as_ratio(spread / np.sqrt(2)))
 
 
@@ -200,9 +197,3 @@ def with_interval(
     width = student_975(degrees) * error
     low, ratio, high = (as_ratio(center + w) for w in (-width, 0.0, width))
     return replace(row, ratio=ratio, low=low, high=high, p=p)
-
-
-def _as_ratio(difference: float, before: float, *, in_logs: bool) -> float | None:
-    if in_logs:
-        return float(np.expm1(min(difference, MAX_LOG_RATIO)))
-    return float(difference / before) if before > 0 else None
