@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
 
-PLUGIN: Final = tuple(
-    word
-    for name in ("pytest", "selection", "stacks", "coverage")
-    for word in ("-p", f"ciguard_{name}")
-)
+PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_coverage")
 LISTING: Final = ("-p", "ciguard_listing")
 SEPARATOR_IN_PATH: Final = "{}: its path contains `::`, which ends the file in a test id: rename it"
 FAILED: Final = 1

@@ -1,4 +1,4 @@
-"""Memory of the tested process over one test, measured from inside; and the system as it was.
+"""Memory and GPU memory of the tested process over one test; and the system as it was.
 
 Lies beside `ciguard_pytest.py` in a folder of the leg's own. Standard library only, Python 3.8+.
 """
@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import sys
 import time
 from typing import Any, Callable, List, Optional
 
@@ -218,3 +219,35 @@ class Memory:
         if self._malloc_trim is not None:
             self._malloc_trim(0)
         self._floor, self._fixture_ended = self._resident(), False
+
+
+def reset_gpu_peak() -> None:
+    """Begin the peak of each device anew, as torch's allocator counts it.
+
+    Nothing here imports torch, or would make a context on a device. The peak is that of allocated
+    bytes, summed over the devices. Reserved bytes hold the cache that earlier tests left as well,
+    and torch returns that cache before it reports out of memory: the limit of a device acts on what
+    is allocated.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        with contextlib.suppress(Exception):  # a test's stand-in, or a device after an error
+            for device in _devices(torch):
+                torch._C._cuda_resetPeakMemoryStats(device)
+
+
+def gpu_peak_bytes() -> Optional[int]:
+    """Return the sum of the devices' peaks; None where CUDA is not initialised."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        with contextlib.suppress(Exception):
+            # `torch.cuda.max_memory_allocated` takes ten times as long.
+            stats = [torch._C._cuda_memoryStats(device) for device in _devices(torch)]
+            peaks = [int(one["allocated_bytes"]["all"]["peak"]) for one in stats]
+            return sum(peaks) if peaks else None
+    return None
+
+
+def _devices(torch: Any) -> range:
+    # "is True": a stand-in answers anything with an object that counts as true.
+    return range(torch.cuda.device_count() if torch.cuda.is_initialized() is True else 0)

@@ -12,6 +12,7 @@ plugin does nothing.
                           after a test, at most every 20 ms)
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
+    CIGUARD_STACKS_FILE   each process makes NAME-PID, and answers real-time signal SIGRTMAX - 7
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
     CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
                           is another one, CIGUARD_ORIGIN_AT by the time of day
@@ -28,6 +29,7 @@ in it.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import signal
@@ -39,16 +41,22 @@ from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional,
 import pytest
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+    from pathlib import Path
+
     from ciguard.run.plugins.ciguard_listing import described
-    from ciguard.run.plugins.ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard.run.plugins.ciguard_memory import (
+        REAL,
+        Memory,
+        ReopeningFile,
+        gpu_peak_bytes,
+        reset_gpu_peak,
+    )
     from ciguard.run.plugins.ciguard_messages import LAST, crash_line, top_folder, truncated
-    from ciguard.run.plugins.ciguard_torch import gpu_peak_bytes, reset_gpu_peak
     from ciguard.run.plugins.ciguard_xdist import Workers, end_session
 else:
     from ciguard_listing import described
-    from ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard_memory import REAL, Memory, ReopeningFile, gpu_peak_bytes, reset_gpu_peak
     from ciguard_messages import LAST, crash_line, top_folder, truncated
-    from ciguard_torch import gpu_peak_bytes, reset_gpu_peak
     from ciguard_xdist import Workers, end_session
 
 Wrapper = Generator[None, Any, None]
@@ -292,6 +300,9 @@ class _Recorder:
         self._setups: Optional[_FixtureTimer] = None  # of the test that runs now
         self._reports: Optional[_Reports] = None  # of the test that runs now
         self._collected: Dict[int, str] = {}
+        # Of the units, so that a leg does not import a suite; None while these are not known.
+        units = None if leg.listing_file else leg.units()
+        self._files = None if units is None else {unit.partition("::")[0] for unit in units}
         self._imports = False  # a file was begun to be collected
         self._threads = _Threads()
         self._looked_s = 0.0  # for the stop file
@@ -320,6 +331,15 @@ class _Recorder:
             seed = self._config.getoption("randomly_seed", None)
             if seed is not None:
                 self._event("seed", f"--randomly-seed={seed}")
+
+    def pytest_ignore_collect(self, collection_path: Path) -> Optional[bool]:
+        """True leaves a file out; None leaves the decision to other plugins."""
+        if self._files is None or collection_path.name == "__init__.py":
+            return None  # a package's own file is a collector of others
+        path = os.path.relpath(str(collection_path), self._root).replace(os.sep, "/")
+        if path in self._files or path.startswith("../") or collection_path.is_dir():
+            return None
+        return True
 
     def pytest_collectstart(self, collector: Any) -> None:
         # What ends the process from here on, in whatever way, is no fault of how it was started.
@@ -517,6 +537,26 @@ def _enable_ctrl_break() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def _answer_with_stacks(path: str) -> None:
+    """Write the stacks of all threads to a file when the leg asks for them, as a test hangs.
+
+    faulthandler's handler is C: it answers in an endless C call too, and asks nothing of the tests.
+    The file's name tells the leg which processes of a tree can be asked; the signal would end any
+    other.
+    """
+    last, register = getattr(signal, "SIGRTMAX", None), getattr(faulthandler, "register", None)
+    if not path or last is None or register is None:
+        return
+    # Without a file the leg does not ask: a full disk is no reason to stop a session.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | REAL.flags
+        ready = f"{path}-{os.getpid()}"
+        descriptor = REAL.dup_high(os.open(f"{ready}.tmp", flags, 0o644))
+        register(int(last) - 7, file=descriptor, all_threads=True)
+        REAL.written_to_by_a_signal = descriptor
+        os.rename(f"{ready}.tmp", ready)  # now it can be asked
+
+
 def _refuse_second_session(leg: _Assignment) -> None:
     """Raise UsageError where another session runs or ran this batch, and tell the leg."""
     if not leg.units_file:
@@ -551,6 +591,9 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Assignment(os.environ), config.pluginmanager
+    _answer_with_stacks(
+        "" if config.option.collectonly else os.environ.get("CIGUARD_STACKS_FILE", "")
+    )
     # A script may list its tests first; by any other setting no session of it runs any.
     lists = set(COLLECTING).intersection(map(str, config.invocation_params.args))
     if leg.record_file and not lists:

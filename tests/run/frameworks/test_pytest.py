@@ -31,8 +31,7 @@ def test_command_of_the_user_gets_options_and_no_path() -> None:
     assert invocation == Invocation(
         argv=(
             *("python", "-m", "pytest", "-x", "-q"),
-            *("-p", "ciguard_pytest", "-p", "ciguard_selection", "-p", "ciguard_stacks"),
-            *("-p", "ciguard_coverage"),
+            *("-p", "ciguard_pytest", "-p", "ciguard_coverage"),
             "--continue-on-collection-errors",
         ),
         env={

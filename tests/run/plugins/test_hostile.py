@@ -77,7 +77,7 @@ def test_last():
 """,
     )
     stacks = {"CIGUARD_STACKS_FILE": str(tmp_path / "stacks")}
-    session = project.run("-s", "-p", "ciguard_stacks", **stacks)
+    session = project.run("-s", **stacks)
     assert session.outcomes["test_close.py::test_last"] == "passed", session.output
     assert len(session.of("result")) == 3, "every line parses"
 

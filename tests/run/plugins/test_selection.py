@@ -150,7 +150,8 @@ def test_3(wide): pass
 def test_a_file_that_cannot_be_collected_hides_no_other(project: Project) -> None:
     project.write("test_bad.py", "import no_such_module_anywhere")
     project.write("test_o.py", ORDERED)
-    session = project.run("--continue-on-collection-errors", units=["test_o.py::test_c"])
+    units = ["test_o.py::test_c", "test_bad.py::test_x"]
+    session = project.run("--continue-on-collection-errors", units=units)
     assert list(session.outcomes) == ["test_o.py::test_c"]
     (error,) = session.events("collection_error")
     assert error["unit"] == "test_bad.py"

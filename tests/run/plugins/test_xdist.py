@@ -24,9 +24,8 @@ def test_two_workers_write_separate_records(project: Project) -> None:
     project.write("test_bad.py", "import no_such_module_anywhere")
     project.write("test_many.py", MANY)
     units = [f"test_many.py::test_many[{n}]" for n in range(20)]
-    session = project.run(
-        "-n", "2", "--continue-on-collection-errors", units=[*units, "test_many.py::test_gone"]
-    )
+    missing = ["test_many.py::test_gone", "test_bad.py::test_x"]
+    session = project.run("-n", "2", "--continue-on-collection-errors", units=units + missing)
     assert set(session.files) == {
         "process-003.jsonl",
         "process-003-gw0.jsonl",
@@ -35,7 +34,7 @@ def test_two_workers_write_separate_records(project: Project) -> None:
     assert set(session.outcomes) == set(units)
     assert [unit for unit, outcome in session.outcomes.items() if outcome != "passed"] == [units[7]]
     assert {(line["concurrent"], line["process"]) for line in session.of("result")} == {(2, 3)}
-    assert [line["unit"] for line in session.events("not_collected")] == ["test_many.py::test_gone"]
+    assert [line["unit"] for line in session.events("not_collected")] == missing
     assert [line["unit"] for line in session.events("collection_error")] == ["test_bad.py"]
     assert len(session.events("session_end")) == 3
     for name, lines in session.files.items():
