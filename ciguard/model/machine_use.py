@@ -149,7 +149,7 @@ def _increases(counter: Sequence[float]) -> list[float]:
 
 def leg_machine_use(record: Record) -> MachineUse:
     """Summarize a leg's samples, with the units that ran at each extreme."""
-    executions = _executions(record) if record.samples else {}
+    executions = execution_spans(record) if record.samples else {}
 
     def units_at(at_s: float) -> tuple[UnitKey, ...]:
         keys = [key for key, (start_s, end_s) in executions.items() if start_s <= at_s <= end_s]
@@ -158,7 +158,7 @@ def leg_machine_use(record: Record) -> MachineUse:
     return machine_use(record.samples, units_at)
 
 
-def _executions(record: Record) -> Mapping[Execution, tuple[float, float]]:
+def execution_spans(record: Record) -> Mapping[Execution, tuple[float, float]]:
     """Return the span of each unit in each process: from its first start to its last result.
 
     A unit without a result ran until the end of its process. O(starts + results).

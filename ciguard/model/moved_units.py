@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence, Tuple
 
 from ciguard.model.attempts import classify_result
+from ciguard.model.machine_use import execution_spans
 from ciguard.model.plan import Plan, PlannedUnit, shard_of_block
 from ciguard.model.types import SLOTS, UnitKey
 
@@ -211,11 +212,11 @@ def _progress(record: Record | None, keys: set[UnitKey]) -> Mapping[UnitKey, int
     if record is None:
         return levels
     for start in record.starts:
-        key = UnitKey(start.suite, start.variant, start.unit)
+        key = start.unit_key
         if key in keys:
             levels[key] = HAS_BEGUN
     for result in record.results:
-        key = result.key.unit_key
+        key = result.unit_key
         if key in keys:
             level = HAS_BEGUN if classify_result(result) == "unfinished" else HAS_RESULT
             levels[key] = max(levels.get(key, 0), level)
@@ -371,7 +372,7 @@ def _walls_s(record: Record) -> dict[UnitKey, float | None]:
     """Return each unit's time over all cases and tries; None if one of them was not measured."""
     walls_s: dict[UnitKey, float | None] = {}
     for result in record.results:
-        key = result.key.unit_key
+        key = result.unit_key
         parts = (walls_s.get(key, 0.0), result.wall_s, result.setup_s or 0.0)
         known = [part for part in parts if part is not None]
         walls_s[key] = sum(known) if len(known) == len(parts) else None
@@ -403,21 +404,7 @@ class _Waits:
         self._answers_at_s = sorted([*times["claimed"], *times["claims_ended"]])
         self._first_claim_s = min(times["claimed"], default=math.inf)
         self._record = record
-        self._busy = _merge(self._running())
-
-    def _running(self) -> list[Span]:
-        """Return the span from each start of a unit to its result in the same process."""
-        ends: dict[tuple[int, UnitKey], float] = {}
-        for result in self._record.results:
-            if result.at_s is not None:
-                execution = (result.process or 0, result.key.unit_key)
-                ends[execution] = max(ends.get(execution, 0.0), result.at_s)
-        spans = []
-        for start in self._record.starts:
-            execution = (start.process or 0, UnitKey(start.suite, start.variant, start.unit))
-            if start.at_s is not None:
-                spans.append((start.at_s, ends.get(execution, math.inf)))
-        return spans
+        self._busy = _merge(execution_spans(record).values())
 
     def waited_s(self) -> float:
         """Return the idle time between requests and their answers."""
@@ -438,7 +425,7 @@ class _Waits:
         first_process: dict[UnitKey, int] = {}
         for start in self._record.starts:
             if start.at_s is not None and start.process is not None:
-                key = UnitKey(start.suite, start.variant, start.unit)
+                key = start.unit_key
                 known = first.setdefault(start.process, (start.at_s, key))
                 first[start.process] = min(known, (start.at_s, key))
                 first_process[key] = min(first_process.get(key, start.process), start.process)
@@ -456,7 +443,7 @@ class _Waits:
         return max(0.0, end_s - begin_s - math.fsum(length for length in covered if length > 0))
 
 
-def _merge(spans: Sequence[Span]) -> list[Span]:
+def _merge(spans: Iterable[Span]) -> list[Span]:
     """Join overlapping spans, ascending."""
     merged: list[Span] = []
     for begin, end in sorted(spans):
