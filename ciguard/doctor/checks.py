@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,25 +24,15 @@ SCHEMA: Final = 1
 class Check:
     """The result of one check: the state (`what`), and the advice if something is wrong."""
 
-    name: str
     level: Level
+    name: str
     what: str
     fix: str = ""
 
 
-def ok(name: str, what: str) -> Check:
-    """Return a passed check."""
-    return Check(name, "ok", what)
-
-
-def warning(name: str, what: str, fix: str = "") -> Check:
-    """Return a check that found a problem with which ciguard still works."""
-    return Check(name, "warning", what, fix)
-
-
-def error(name: str, what: str, fix: str = "") -> Check:
-    """Return a check that found a problem with which ciguard does not work."""
-    return Check(name, "error", what, fix)
+ok: Final = partial(Check, "ok")
+warning: Final = partial(Check, "warning")  # ciguard works in spite of the problem
+error: Final = partial(Check, "error")
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:
@@ -51,7 +42,7 @@ def as_json(checks: Sequence[Check]) -> dict[str, Any]:
         "schema": SCHEMA,
         "errors": levels.count("error"),
         "warnings": levels.count("warning"),
-        "checks": [asdict(check) for check in checks],
+        "checks": [{"name": check.name, **asdict(check)} for check in checks],
     }
 
 

@@ -26,7 +26,7 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "baseline": experiment.design.arms[0],
         "complete": experiment.is_complete,
         "stopped_because": experiment.stopped_because,
-        "failure": _message(experiment.failed),
+        "failure": experiment.failed and experiment.failed.failure,
         "commands": dict(experiment.arms),
         "conditions": [dict(condition) for condition in experiment.design.conditions],
         "planned_runs": experiment.design.runs,
@@ -64,7 +64,7 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
         "verdict": result.verdict,
         "complete": result.is_complete,
         "stopped_because": result.stopped_because,
-        "failure": _message(result.failed),
+        "failure": result.failed and result.failed.failure,
         "base": result.arms["base"],
         "head": result.arms["head"],
         "pairs": list(result.blocks),
@@ -88,10 +88,6 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
             for key, exclusion in result.exclusions.items()
         ],
     }
-
-
-def _message(failed: Measurement | None) -> str | None:
-    return failed.failure if failed is not None else None
 
 
 def _row(row: Row, verdict: RowVerdict) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -15,7 +16,7 @@ from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from ciguard.guard.verdict import Verdict
 
@@ -125,12 +126,9 @@ def _rank(case: ExportedCase) -> tuple[bool, tuple[int, int, int]]:
     return bool(case.reason), severity(case.result)
 
 
-def count_outcomes(cases: Sequence[ExportedCase]) -> Mapping[str, int]:
+def count_outcomes(cases: Iterable[ExportedCase]) -> Counter[str]:
     """Count the cases of each `status`."""
-    counts = {"passed": 0, "skipped": 0, "failed": 0, "error": 0}
-    for case in cases:
-        counts[status(case)] += 1
-    return counts
+    return Counter(map(status, cases))
 
 
 def status(case: ExportedCase) -> str:

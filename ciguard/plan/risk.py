@@ -142,13 +142,9 @@ def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
 
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
     """Yield units that exceed the budget alone in a new process, with the memory they need."""
-    for unit in shard.units if shard.budget_bytes is not None else ():
-        need_bytes = needed_bytes(unit, suites)
-        if (
-            need_bytes is not None
-            and shard.budget_bytes is not None
-            and need_bytes > shard.budget_bytes
-        ):
+    for unit in shard.units:
+        need_bytes = needed_bytes(unit, suites) or 0
+        if shard.budget_bytes is not None and need_bytes > shard.budget_bytes:
             yield unit.unit, need_bytes
 
 
