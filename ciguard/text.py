@@ -155,6 +155,21 @@ def unit_name(key: UnitKey, width: int = ID_WIDTH) -> str:
     return one_line(whole_name(key), width)
 
 
+def find_named(text: str, ids: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the positions of the tests that a text names: exactly, by its end, or by any part.
+
+    Of these ways the first that matches any test counts.
+
+    Args:
+        names: of the tests with their suites, in the order of `ids`.
+    """
+    ends = (f":{text}", f".{text}", f"/{text}")
+    tests = list(enumerate(zip(ids, names)))  # noqa: B905  # Python 3.8
+    exact = [position for position, pair in tests if text in pair]
+    by_end = exact or [position for position, (test, _) in tests if test.endswith(ends)]
+    return by_end or [position for position, (_, name) in tests if text in name]
+
+
 def case_name(key: CaseKey, width: int = ID_WIDTH) -> str:
     """Format a case with its suite and variant, and its unit unless the case contains its name."""
     name = key.case if key.unit in key.case else f"{key.unit} {key.case}"

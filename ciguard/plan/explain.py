@@ -14,10 +14,18 @@ from ciguard.plan.declared_needs import MIN_PEAKS, peak_counts
 from ciguard.plan.estimates import WINDOW, Observations
 from ciguard.plan.inventory import file_of
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
-from ciguard.text import count_of, duration, name_some, size, unit_name, whole_name
+from ciguard.text import (
+    count_of,
+    duration,
+    find_named,
+    name_some,
+    size,
+    unit_name,
+    whole_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ciguard.config.declared_memory import DeclaredSize, Need
     from ciguard.model import Plan, PlannedUnit, Shard
@@ -68,14 +76,7 @@ def find_unit(basis: PlanInputs, text: str) -> int:
     """
     keys = basis.inventory.keys
     names = [unit_name(key, NAME_WIDTH) for key in keys]
-    ends = (f":{text}", f".{text}", f"/{text}")
-    rules: tuple[Callable[[int], bool], ...] = (
-        lambda position: text in (keys[position].unit, names[position]),
-        lambda position: keys[position].unit.endswith(ends),
-        lambda position: text in names[position],
-    )
-    matches_by_rule = ([n for n in range(len(keys)) if matches(n)] for matches in rules)
-    matched = next((positions for positions in matches_by_rule if positions), [])
+    matched = find_named(text, [key.unit for key in keys], names)
     if len(matched) == 1:
         return matched[0]
     if matched:

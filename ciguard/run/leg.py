@@ -39,14 +39,13 @@ from ciguard.run.selection import (
     Selection,
     listed_shard,
     listing_lines,
-    read_answer,
     up_to,
     without_units,
 )
 from ciguard.run.supervisor import LegSpec, Supervisor
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, Runner, ShardLine
+    from ciguard.model import Plan, ShardLine
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
@@ -171,14 +170,23 @@ def run_shard(
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
     runner = describe_runner(platform, guardrail, shard.pool)
-    head = _shard_line(plan, shard, environ, runner, script=script)
+    head = header(
+        environ,
+        plan_id=plan.id,
+        shard=shard.key,
+        shards=len(plan.shards),
+        runner=runner,
+        script=script,
+        conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
+    )
     check_commit(plan, head)
     # Without history the plan assumes equal times, which predict nothing.
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if is_known else None
     with _private_folder() as private:
         listed: List[EventLine] = []
-        adapter = framework(plan.suites[shard.suite_key[0]].framework)
+        suite = plan.suites[shard.suite_key[0]]
+        adapter = framework(suite.framework)
         if plan.policy.lists and not (adapter.lists_in_tested_process and selection == ALL_UNITS):
             # A part of the shard is chosen before its first process.
             shard, listed = listed_shard(plan, shard, private, environ)
@@ -211,27 +219,13 @@ def run_shard(
             earlier=earlier,
             initial_events=(*initial, *events),
             listing_lines=lambda answer: listing_lines(
-                plan, shard, read_answer(plan, shard, answer)
+                plan, shard, adapter.read_listing(suite, answer, b"", 0).units
             ),
             platform=platform,
             others_blocks=others if asks else {},
             claim_client=client,
         )
         return _supervise(job, guardrail)
-
-
-def _shard_line(
-    plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner, *, script: str
-) -> ShardLine:
-    return header(
-        environ,
-        plan_id=plan.id,
-        shard=shard.key,
-        shards=len(plan.shards),
-        runner=runner,
-        script=script,
-        conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
-    )
 
 
 def _select_units(

@@ -24,7 +24,7 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.recycling import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import State
-from ciguard.text import count_of, whole_name
+from ciguard.text import count_of, find_named, whole_name
 
 if TYPE_CHECKING:
     from typing import List, Tuple
@@ -66,8 +66,7 @@ def up_to(
     would divide the whole shard: among other units a test may pass.
 
     Args:
-        unit: id, name by `whole_name`, end of an id, or any part of an id. Of these kinds, the
-            first one that matches any unit must match a single unit.
+        unit: as in `find_named`; must name a single unit.
         shards: shards of the plan, for the error message.
 
     Raises:
@@ -76,12 +75,7 @@ def up_to(
     names = [whole_name(planned.key) for planned in shard.units]
     ids = [planned.unit for planned in shard.units]
     where = f"--until {unit}"
-    positions = [index for index, pair in enumerate(zip(ids, names)) if unit in pair]
-    if not positions:
-        ends = (f":{unit}", f".{unit}", f"/{unit}")
-        positions = [index for index, unit_id in enumerate(ids) if unit_id.endswith(ends)]
-    if not positions:
-        positions = [index for index, unit_id in enumerate(ids) if unit in unit_id]
+    positions = find_named(unit, ids, names)
     if not positions:
         near = get_close_matches(unit, dict.fromkeys(ids), n=MAX_NAMED)
         fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
@@ -130,17 +124,27 @@ def listed_shard(
     Raises:
         InputError: the suite cannot be listed.
     """
-    lines = listing_lines(plan, shard, _list_suite(plan, shard, private, environ))
+    name, variant = shard.suite_key
+    suite = plan.suites[name]
+    listing = list_units(
+        framework(suite.framework),
+        suite,
+        variant,
+        folder=os.getcwd(),
+        private=private,
+        inside=os.path.join(private, "inside"),
+        environ=environ,
+        pool_env=plan.pools[shard.pool].env,
+    )
+    if listing.errors:
+        what = "cannot be listed, so that new tests would be missed"
+        where = " ".join(filter(None, ("suite", name, variant)))
+        raise InputError(f"{what}:\n" + "\n".join(listing.errors), where=where)
+    lines = listing_lines(plan, shard, listing.units)
     state = State(shard, plan.suites, plan.policy)
     for line in lines:
         state.observe(line)
     return replace(shard, units=state.units), lines
-
-
-def read_answer(plan: Plan, shard: Shard, answer: bytes) -> Tuple[ListedUnit, ...]:
-    """Return the units in the listing of a tested process."""
-    suite = plan.suites[shard.suite_key[0]]
-    return framework(suite.framework).read_listing(suite, answer, b"", 0).units
 
 
 def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:
@@ -245,26 +249,3 @@ def _assign(
 def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
     """Return the shard of a unit without one: the same in every leg and on every machine."""
     return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
-
-
-def _list_suite(
-    plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]
-) -> Tuple[ListedUnit, ...]:
-    """List all units of the shard's suite and variant that exist now."""
-    name, variant = shard.suite_key
-    suite = plan.suites[name]
-    listing = list_units(
-        framework(suite.framework),
-        suite,
-        variant,
-        folder=os.getcwd(),
-        private=private,
-        inside=os.path.join(private, "inside"),
-        environ=environ,
-        pool_env=plan.pools[shard.pool].env,
-    )
-    if listing.errors:
-        what = "cannot be listed, so that new tests would be missed"
-        where = " ".join(filter(None, ("suite", name, variant)))
-        raise InputError(f"{what}:\n" + "\n".join(listing.errors), where=where)
-    return listing.units
