@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Dict, Final, Iterator, List, Mapping, Sequence
 from ciguard.errors import InputError
 from ciguard.model import EventLine, Suite, UnitKey
 from ciguard.model.result_times import latest_time_s
-from ciguard.run.frameworks.globs import matches, may_match_below
+from ciguard.run.frameworks.globs import matches
 from ciguard.run.output.view import IN_FILES, describe_left_out
 from ciguard.run.process.files import process_name
 
@@ -170,7 +170,7 @@ class ResultCollector:
             for entry in entries:
                 parts = [*folder, entry.name]
                 if entry.is_dir(follow_symlinks=False):
-                    may_match = any(may_match_below(parts, pattern) for pattern in patterns)
+                    may_match = any(matches(parts, pattern, below=True) for pattern in patterns)
                     if may_match and entry.path != self._record:
                         folders.append(parts)
                 elif entry.is_file(follow_symlinks=False):

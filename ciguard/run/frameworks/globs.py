@@ -21,25 +21,20 @@ def check_pattern(pattern: str, *, where: str) -> None:
         raise UsageError(f"no pattern of result files: {pattern!r}", where=where, fix=fix)
 
 
-def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a path matches; `**` stands for any folders except hidden ones."""
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        deeper = bool(parts) and not parts[0].startswith(".") and matches(parts[1:], pattern)
-        return deeper or matches(parts, pattern[1:])
-    return bool(parts) and _fits(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
+def matches(parts: Sequence[str], pattern: Sequence[str], *, below: bool = False) -> bool:
+    """Return whether a path matches; `**` stands for any folders except hidden ones.
 
-
-def may_match_below(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a file below a folder may match."""
+    Args:
+        below: the path is a folder, and a file below it counts.
+    """
     if not parts:
-        return bool(pattern)
+        return bool(pattern) if below else all(part == "**" for part in pattern)
     if not pattern:
         return False
     if pattern[0] == "**":
-        return not parts[0].startswith(".") or may_match_below(parts, pattern[1:])
-    return _fits(parts[0], pattern[0]) and may_match_below(parts[1:], pattern[1:])
+        is_deeper = not parts[0].startswith(".") and matches(parts[1:], pattern, below=below)
+        return is_deeper or matches(parts, pattern[1:], below=below)
+    return _fits(parts[0], pattern[0]) and matches(parts[1:], pattern[1:], below=below)
 
 
 def _fits(part: str, pattern: str) -> bool:

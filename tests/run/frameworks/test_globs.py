@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks.globs import check_pattern, matches, may_match_below
+from ciguard.run.frameworks.globs import check_pattern, matches
 
 PATHS = ("a.xml", "r/a.xml", "r/s/a.xml", "r/s/t/a.xml", "r/.h/a.xml", "r/.a.xml", "r/a.txt")
 
@@ -31,7 +31,7 @@ def test_pattern_matches_files_and_their_parent_folders(pattern: str, expected: 
     assert found == expected
     for path in expected:
         folders = path.split("/")[:-1]
-        assert all(may_match_below(folders[:end], wanted) for end in range(len(folders) + 1))
+        assert all(matches(folders[:end], wanted, below=True) for end in range(len(folders) + 1))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_pattern_matches_files_and_their_parent_folders(pattern: str, expected: 
     [("b", "r/*.xml"), ("r/s", "r/*.xml"), (".git", "**/*.xml"), ("r/.git", "r/**/*.xml")],
 )
 def test_folder_that_cannot_match_is_skipped(folder: str, pattern: str) -> None:
-    assert not may_match_below(folder.split("/"), pattern.split("/"))
+    assert not matches(folder.split("/"), pattern.split("/"), below=True)
 
 
 @pytest.mark.parametrize(
