@@ -87,7 +87,7 @@ class ClaimClient:
         self.asks = True
         self._origin_s = origin_s
         self._token = token_of(environ)
-        self._messages: SimpleQueue[Tuple[int, Callable[[float], None]]] = SimpleQueue()
+        self._messages: SimpleQueue[Tuple[int, Callable[[float], object]]] = SimpleQueue()
         self._greeting: SimpleQueue[ClaimAnswer] = SimpleQueue()
         self._answer: SimpleQueue[ClaimAnswer] = SimpleQueue()  # a new queue for each question
         self._given: Set[str] = set()
@@ -95,11 +95,7 @@ class ClaimClient:
 
     def begin(self) -> None:
         """Tell the service that the leg has begun."""
-
-        def greet(until_s: float) -> None:
-            self._greeting.put(self._claim("begins", until_s))
-
-        self._messages.put((1, greet))
+        self._messages.put((1, lambda until_s: self._greeting.put(self._claim("begins", until_s))))
         _in_thread(self._deliver)
 
     def ask(self, claim: Claim) -> None:
@@ -146,11 +142,7 @@ class ClaimClient:
 
         This does not wait for confirmations: until then other legs may get its blocks.
         """
-
-        def leave(until_s: float) -> None:
-            self._claim("alone", until_s)
-
-        _in_thread(lambda: _repeat(0, leave))
+        _in_thread(lambda: _repeat(0, lambda until_s: self._claim("alone", until_s)))
 
     def _deliver(self) -> None:
         """Send the messages in order; see `_repeat`."""
@@ -225,7 +217,7 @@ class ClaimClient:
         )
 
 
-def _repeat(tries: int, send: Callable[[float], None]) -> None:
+def _repeat(tries: int, send: Callable[[float], object]) -> None:
     """Send until the service answers, at most `tries` times; 0: without a limit."""
     tried = 0
     while not tries or tried < tries:

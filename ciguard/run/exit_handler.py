@@ -28,7 +28,6 @@ from ciguard.run.process.ending import (
     fatal_signal,
     is_unexplained,
     last_output,
-    with_open_cases,
 )
 from ciguard.run.process.files import read_dumps
 from ciguard.run.result_collector import FILE, ResultCollector
@@ -213,10 +212,8 @@ class ProcessExitHandler:
     def _observe_culprits(self, end: ProcessExit) -> Tuple[Result, ...]:
         """Write the results of the units to blame, or the last output; return those results."""
         stopped_s = end.live.process.stop_requested_s or end.at_s
-        results = with_open_cases(
-            culprit_results(self.state, end.number, end.ending, stopped_s),
-            end.live.report.open_cases,
-        )
+        open_cases = end.live.report.open_cases
+        results = culprit_results(self.state, end.number, end.ending, stopped_s, open_cases)
         culprits = tuple(self._with_message(result, end) for result in results)
         if end.info.is_reaper_lost and len(end.running.start.units) > 1:
             culprits = ()  # an earlier unit may have killed the reaper: a bisection finds it

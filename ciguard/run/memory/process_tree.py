@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import deque
-from typing import Deque, Dict, Final, List, Optional, Sequence, Tuple, Union
+from typing import Deque, Dict, Final, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 
@@ -182,7 +182,8 @@ class Pressure:
             return tuple(int(word[6:]) for word in words if word.startswith(b"total="))
         return ()  # the kernel keeps no account
 
-    def stalled_s(self) -> tuple[float | None, float | None]:
-        """Return the seconds in which some, and in which all programs waited; None if not known."""
+    def stalled_s(self) -> Mapping[str, float]:
+        """Return the seconds in which some, and all programs waited; empty if not known."""
         waited_s = [(now - then) / 1e6 for now, then in zip(self._totals(), self._initial_totals)]
-        return (waited_s[0], waited_s[1]) if len(waited_s) == 2 else (None, None)  # noqa: PLR2004
+        names = ("stalled_s", "fully_stalled_s")
+        return dict(zip(names, waited_s)) if len(waited_s) == len(names) else {}

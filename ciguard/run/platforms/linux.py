@@ -48,10 +48,7 @@ class LinuxInstruments(MemoryInstruments):
 
     def pressure(self) -> Mapping[str, float]:
         """Return the seconds that programs waited for memory since the leg's start."""
-        some_s, all_s = self._pressure.stalled_s()
-        if some_s is None or all_s is None:
-            return {}
-        return {"stalled_s": some_s, "fully_stalled_s": all_s}
+        return self._pressure.stalled_s()
 
     def close(self) -> None:
         """Stop the queries."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.model import Ending, Result, UnitKey
 from ciguard.run.policy.actions import NO_TIME_S
@@ -130,26 +129,6 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
     return bool(reported) and ending == "completed" and not errors
 
 
-def with_open_cases(
-    culprits: Iterable[Result], open_cases: Mapping[UnitKey, Mapping[str, float | None]]
-) -> tuple[Result, ...]:
-    """Name the case in each result whose unit has exactly one open case.
-
-    Args:
-        open_cases: unit -> cases that began and have no result -> at_s of their start.
-    """
-    named = []
-    for culprit in culprits:
-        cases = open_cases.get(culprit.unit_key, {})
-        if len(cases) == 1:
-            ((case, began_s),) = cases.items()
-            lived_s = (culprit.at_s or 0.0) - (began_s or 0.0)
-            wall_s = culprit.wall_s if began_s is None else max(0.0, round(lived_s, 6))
-            culprit = replace(culprit, case=case, wall_s=wall_s)  # noqa: PLW2901
-        named.append(culprit)
-    return tuple(named)
-
-
 def last_output(log: bytes) -> str:
     """Return the end of a process's output; from a runtime's fatal error on, if there is one."""
     text = log.decode("utf-8", "replace").strip()
@@ -182,13 +161,21 @@ def command_result(state: State, process: int, ended: ExitInfo, now_s: float, pe
     )
 
 
-def culprit_results(state: State, process: int, ending: Ending, now_s: float) -> tuple[Result, ...]:
+def culprit_results(
+    state: State,
+    process: int,
+    ending: Ending,
+    now_s: float,
+    open_cases: Mapping[UnitKey, Mapping[str, float | None]] = {},  # never changed
+) -> tuple[Result, ...]:
     """Return a result without a message for each unit that is, or may be, to blame for an end.
 
-    `wall_s` is the least time that the unit ran. Call this before the end is observed.
+    `wall_s` is the least time that the unit ran, or its one open case. Call this before the end is
+    observed.
 
     Args:
         now_s: end of the process, or the request to stop: the stop is not the unit's time.
+        open_cases: unit -> cases that began and have no result -> at_s of their start.
     """
     if ending == "setup_failed":
         return ()
@@ -197,17 +184,21 @@ def culprit_results(state: State, process: int, ending: Ending, now_s: float) ->
     results = []
     for unit in culprits:
         planned = state.units[unit]
-        started_s = running.open_units.get(unit, NO_TIME_S)
+        began_s = running.open_units.get(unit, NO_TIME_S)
+        cases = open_cases.get(planned.key, {})
+        case = next(iter(cases)) if len(cases) == 1 else ""
+        if case and cases[case] is not None:
+            began_s = cases[case] or 0.0
         file, line = running.code_positions.get(unit, (None, None))
         result = Result(
             unit=planned.unit,
             outcome="died",
             suite=planned.suite,
             variant=planned.variant,
-            case=planned.unit,
+            case=case or planned.unit,
             ending=ending,
             at_s=now_s,
-            wall_s=None if started_s == NO_TIME_S else max(0.0, round(now_s - started_s, 6)),
+            wall_s=None if began_s == NO_TIME_S else max(0.0, round(now_s - began_s, 6)),
             rss_before_bytes=running.rss_before_bytes.get(unit),
             peak_lower_bytes=running.max_bytes_in_unit or None,  # a sample after its death is 0
             concurrent=len(culprits),

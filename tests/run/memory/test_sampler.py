@@ -106,10 +106,10 @@ def test_pressure_is_relative_to_its_start(tmp_path: Path) -> None:
     some, full = "some avg10=0.00 avg60=0.00 avg300=0.00 total=", "full avg10=0.00 total="
     file.write_text(f"{some}5000000\n{full}1000000\n")
     pressure = Pressure(str(file))
-    assert pressure.stalled_s() == (0.0, 0.0)
+    assert pressure.stalled_s() == {"stalled_s": 0.0, "fully_stalled_s": 0.0}
     file.write_text(f"{some}7500000\n{full}1250000\n")
-    assert pressure.stalled_s() == (2.5, 0.25)
-    assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)
+    assert pressure.stalled_s() == {"stalled_s": 2.5, "fully_stalled_s": 0.25}
+    assert Pressure(str(tmp_path / "nothing")).stalled_s() == {}
 
 
 def test_tree_of_zombies_has_no_size() -> None:
