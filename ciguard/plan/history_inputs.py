@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from posixpath import join, normpath
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from ciguard.history.query import (
     BaseUnitCount,
     all_legs,
     base_runs,
+    base_unit_count,
     cases_of_run,
     chunks,
     in_complete_leg,
@@ -33,7 +35,6 @@ from ciguard.history.query import (
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
 from ciguard.model import CaseKey, PlanNote, Pool, Runner, Suite, UnitKey
-from ciguard.plan.base_count import base_count_with_files
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -391,6 +392,32 @@ def read_past(
     estimates = with_declared_peaks(estimates, rows, declared)
     inputs = replace(inputs, estimates=estimates, limits_s=limits_s, declared=declared)
     return Past(inputs, rows, history_json, base_count, tuple(notes))
+
+
+def base_count_with_files(
+    history: History, query: BaseQuery, suites: Mapping[str, Suite]
+) -> BaseUnitCount | None:
+    """Return the counts and files of the base's newest run before the planned one, if known.
+
+    Args:
+        suites: by name; ids of units name files relative to the suite's working folder.
+    """
+    count = base_unit_count(history, query, suites)
+    if count is None:
+        return None
+    keys = cases_of_run(history, count.position)
+    files = {
+        _file_or_class(suites[suite], unit)
+        for suite, unit in {(key.suite, key.unit) for key in keys}
+        if suite in suites
+    }
+    return replace(count, files=frozenset(files))
+
+
+def _file_or_class(suite: Suite, unit: str) -> str:
+    head, separator, _ = unit.partition("::")
+    file = framework(suite.framework).file_of(unit) or (head if separator else "")
+    return normpath(join(suite.cwd, file)) if file else unit
 
 
 def past_units(

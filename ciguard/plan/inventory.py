@@ -10,9 +10,9 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from posixpath import dirname
+from posixpath import dirname, splitext
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, NothingToDo
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
+    from ciguard.history.query import BaseUnitCount
 
     Ancestors = Callable[[str], Sequence[str]]
     GroupName = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
@@ -158,6 +159,30 @@ def inventory(
         file_names=tuple(interned.get(names[position] or "") for position in planned),
         folders=folders,
     )
+
+
+def with_base_counts(inventory: InventorySummary, base: BaseUnitCount | None) -> InventorySummary:
+    """Add the base's counts, and the files that lost all their units since."""
+    if base is None:
+        return inventory
+    return replace(
+        inventory,
+        base_units=base.planned,
+        base_source=base.source,
+        files_without_units=tuple(
+            sorted(
+                file
+                for file, units in inventory.files.items()
+                if not units and not base.files.isdisjoint(_names(file))
+            )
+        ),
+    )
+
+
+def _names(file: str) -> set[str]:
+    """Return the file's path, and the possible names of a Java class in it."""
+    parts = splitext(file)[0].split("/")
+    return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
 
 
 def group_by_suite_key(

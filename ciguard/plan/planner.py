@@ -28,8 +28,8 @@ from ciguard.plan.allocation import (
     shard_count_option,
     walls_of,
 )
-from ciguard.plan.base_count import with_base_counts
 from ciguard.plan.declared_needs import gpu_notes
+from ciguard.plan.inventory import with_base_counts
 from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability

@@ -16,8 +16,8 @@ from ciguard.history.file import History
 from ciguard.history.query import BaseQuery, BaseUnitCount
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, UnitCount
-from ciguard.plan.base_count import base_count_with_files, with_base_counts
-from ciguard.plan.inventory import file_of, inventory
+from ciguard.plan.history_inputs import base_count_with_files
+from ciguard.plan.inventory import file_of, inventory, with_base_counts
 from ciguard.plan.planner import Provenance
 
 A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")
