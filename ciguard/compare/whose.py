@@ -222,10 +222,9 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
     if _NO_SPACE.search(message):
         return answer("infrastructure", "no_space")
     was_stable = failures == red_runs
-    if tries.after:
-        return answer("order", "after")
+    # A test that fails by chance as well may pass alone and fail after any other test.
     if tries.alone == "passed" and tries.failed > 1 and not failures:
-        return answer("order", "order")
+        return answer("order", "after" if tries.after else "order")
     if tries.passed:
         return answer("flaky", "passed_again" if failures or not ended else "first_flake")
     if red_runs and (was_stable or red_runs >= RED_RUNS):
