@@ -63,6 +63,11 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     return {"schema": SCHEMA, "headline": headline(comparison), **_plain(comparison)}
 
 
+def answers_json(comparison: Comparison) -> dict[CaseKey, Any]:
+    """Return whose each failure is, as the transitions of the comparison have it."""
+    return {case.key: _plain(case.answer) for case in comparison.transitions if case.answer}
+
+
 def json_text(comparison: Comparison) -> str:
     """Return a comparison of runs as the text of a file."""
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"

@@ -1,25 +1,33 @@
-"""A verdict as JSON for programs (schema 1; docs/reference/json.md describes the keys). Pure."""
+"""A verdict as JSON for programs (schema 2; docs/reference/json.md describes the keys). Pure."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
-    from ciguard.model import Result
+    from ciguard.model import CaseKey, Result
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
     from ciguard.render.notes import Note
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
+NO_ANSWERS: Final[Mapping[CaseKey, Any]] = MappingProxyType({})
 
 
-def as_json(verdict: Verdict) -> dict[str, Any]:
-    """Return the verdict with all keys; the value of an unknown fact is null."""
+def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> dict[str, Any]:
+    """Return the verdict with all keys; the value of an unknown fact is null.
+
+    Args:
+        answers: by failed case whose failure it is, as `compare.json.answers_json` has it.
+    """
     return {
         "schema": SCHEMA,
         "verdict": verdict.state,
@@ -35,10 +43,10 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "counts": dict(verdict.counts),
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
-        "failures": [_failure(failure) for failure in verdict.failures],
+        "failures": [_failure(failure, answers) for failure in verdict.failures],
         "quarantined": [_excused(failure) for failure in verdict.quarantined],
         "failing_on_base": [_excused(failure) for failure in verdict.failing_on_base],
-        "failure_groups": [_failure_group(group) for group in verdict.failure_groups],
+        "failure_groups": [_failure_group(group, answers) for group in verdict.failure_groups],
         "hotspots": [asdict(hotspot) for hotspot in verdict.hotspots],
         "flaky": [_flaky(unit) for unit in verdict.flaky],
         "passed_after_oom": [_flaky(unit) for unit in verdict.passed_after_oom],
@@ -77,12 +85,13 @@ def result(case_result: Result) -> dict[str, Any]:
     }
 
 
-def _failure(failure: Failure) -> dict[str, Any]:
+def _failure(failure: Failure, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
     request = allocation_of(failure.result)
     return {
         "shard": failure.shard,
         **result(failure.result),
         "failed_allocation": dict(request.facts) if request is not None else None,
+        "answer": answers.get(failure.result.key),
     }
 
 
@@ -102,7 +111,7 @@ def _reason(reason: Note) -> dict[str, Any]:
     return {"kind": reason.kind, "facts": dict(reason.facts)}
 
 
-def _failure_group(group: FailureGroup) -> dict[str, Any]:
+def _failure_group(group: FailureGroup, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
     first = group.failures[0]
     return {
         "kind": group.kind,
@@ -113,7 +122,7 @@ def _failure_group(group: FailureGroup) -> dict[str, Any]:
         "dividing": dict(group.dividing),
         "failures": len(group.failures),
         "shards": sorted({failure.shard for failure in group.failures}),
-        "first": _failure(first),
+        "first": _failure(first, answers),
     }
 
 

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.compare.json import answers_json
 from ciguard.compare.json import as_json as comparison_json
 from ciguard.errors import InputError
 from ciguard.guard.json import as_json as verdict_json
@@ -40,8 +41,9 @@ def answer_of(report: Report) -> StoredAnswer:
     """Return the parts of a report that are stored."""
     contents = report.contents
     compared = contents.comparison if contents is not None else None
+    answers = answers_json(compared) if compared is not None else {}
     return StoredAnswer(
-        verdict_json(contents.verdict) if contents is not None else None,
+        verdict_json(contents.verdict, answers) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
     )
 

@@ -106,6 +106,15 @@ def test_each_comparison_conforms_to_the_schema(name: str) -> None:
     assert set(found) == set(published["properties"])
 
 
+def test_schema_of_a_verdict_has_the_same_answer() -> None:
+    verdict, compared = (
+        json.loads(PLACE.with_name(f"{name}.schema.json").read_text(encoding="utf-8"))["$defs"]
+        for name in ("verdict", "compare")
+    )
+    for name in ("Answer", "Tries", "PastRun"):
+        assert verdict[name] == compared[name]
+
+
 def test_schema_rejects_invalid_comparisons() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(PLACE.read_text(encoding="utf-8")))
     found = as_json(COMPARISONS["hurt"]())

@@ -70,7 +70,7 @@ def test_json_output_matches_golden_file(
     )
     golden(done.stdout, SAMPLES / f"{name}.json", scrub=SCRUB)
     found = json.loads(done.stdout)
-    assert (found["schema"], found["exit_code"]) == (1, code)
+    assert (found["schema"], found["exit_code"]) == (2, code)
 
 
 def test_exit_codes_and_headline(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -110,6 +110,10 @@ def make_answer(run: RunRow) -> StoredAnswer:
     """What the guard's and the comparison's own tests have as JSON, with a death and its cause."""
     verdict = json.loads((SAMPLES / "guard/hurt.json").read_text("utf-8"))
     comparison = json.loads((SAMPLES / "compare/hurt.json").read_text("utf-8"))
+    if run.key.run_id % 2:  # stored by an older version
+        verdict["schema"] = 1
+        for failure in verdict["failures"]:
+            del failure["answer"]
     started_at = datetime.fromtimestamp(run.started_at_ms // 1000, UTC)
     for leg, start_s in zip(verdict["legs"], (91, 90), strict=False):
         leg["started_at"] = (started_at + timedelta(seconds=start_s)).isoformat()

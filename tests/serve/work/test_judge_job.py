@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
-from guard.fixtures import World, make_leg, make_plan
+from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from serve.fake_runs import BASE, HEAD, of_pull_request, upload
 from serve.work.judging import judge, judge_job, server, service
 
@@ -164,12 +164,20 @@ def test_base_branch_fills_the_history_that_judges_pull_requests(
     assert server.comments == {}
     loaded = load(ObjectHistory(service.database, service.objects, 1))
     assert [one.run_id for one in loaded.history.runs] == [6]
-    upload(server, World(), 7, **of_pull_request())
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    upload(server, world, 7, **of_pull_request())
     proposed = judge(service, tmp_path, 7)
     assert proposed is not None
-    assert proposed.comparison
     (body,) = server.bodies()
     assert "compared with [run 6]" in body
+    answer = stored_answers.decode(service.objects.read(proposed.answer), proposed.answer)
+    assert answer.verdict is not None
+    assert answer.comparison is not None
+    VERDICT_SCHEMA.validate(answer.verdict)
+    (failure,), (change,) = answer.verdict["failures"], answer.comparison["transitions"]
+    assert failure["answer"] == change["answer"]
+    assert failure["answer"]["whose"] == "unknown"
 
 
 def test_record_of_another_run_is_named_and_enters_no_history(
