@@ -72,7 +72,7 @@ WORDS: Final[Mapping[Why, Words]] = {
     "few_runs": Words("passed in only {runs:run} of {base}, failed here", "re-run"),
     "no_space": Words("the disk of its runner was full", "free disk space, then re-run"),
     "red": Words(
-        "red for {red_runs:run}[, since {since}][, {age}] (first bad run {run})",
+        "red[ since {since}] ([{commits:commit}, ]{red_runs:run}[, {age}][; first bad run {run}])",
         "rebase when {base} is fixed",
     ),
     "known_rate": Words(f"{_RATE}[ (95 % CI {{interval}})]", _AGAIN),
@@ -145,6 +145,7 @@ class Answer:
     Attributes:
         runs, failures: number of the base's runs that executed the test, and in which it failed.
         likelihood_ratio: Bayes factor of a rate of its own; None if no rates were compared.
+        commits: number of commits since that of the first bad run; None if unknown.
     """
 
     whose: Whose
@@ -155,6 +156,7 @@ class Answer:
     likelihood_ratio: float | None = None
     red_runs: int = 0
     red_since: PastRun | None = None
+    commits: int | None = None
 
 
 def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str:
@@ -184,6 +186,7 @@ def _facts(answer: Answer, base: str, now: datetime | None) -> dict[str, Any]:
         "interval": interval_text(answer.failures, answer.runs) if answer.runs else "",
         "past": fill(_RATE, rate) if answer.runs else "",
         "red_runs": answer.red_runs,
+        "commits": answer.commits or None,
     }
     if red is not None:
         age = now - red.at if now is not None and red.at is not None else None

@@ -61,13 +61,23 @@ class Checkout:
         names = {*candidates, commit}
         if not all(map(_COMMIT.fullmatch, names)) or self._local_commit(commit) is None:
             return {}
-        shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
+        shallow = self._is_shallow()
         are_ancestors = {}
         for candidate in sorted(set(candidates)):
             code = self._git("merge-base", "--is-ancestor", candidate, commit).returncode
             if code == 0 or (code == 1 and not shallow):
                 are_ancestors[candidate] = code == 0
         return are_ancestors
+
+    def commits_between(self, old: str, new: str) -> frozenset[str]:
+        """Return `old` and the commits up to `new`; none where git may not know all of them."""
+        if self._is_shallow() or not self.ancestors_among(new, (old,)).get(old):
+            return frozenset()
+        listed = self._checked_output("rev-list", f"{old}..{new}")
+        return frozenset((old, *_text(listed).split()))
+
+    def _is_shallow(self) -> bool:
+        return _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
 
     def commit(self, revision: str) -> str:
         """Return the SHA of a revision; fetch it if it is a full SHA that the checkout lacks.
@@ -141,8 +151,9 @@ class Checkout:
         return self._checked_output("cat-file", "blob", blob)
 
     def _fetch(self, commit: str) -> None:
-        shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) == "true"
-        depth = ["--depth=1"] if shallow else []  # --depth would make a full clone shallow
+        depth = (
+            ["--depth=1"] if self._is_shallow() else []
+        )  # --depth would make a full clone shallow
         words = ["fetch", "--no-tags", "--quiet", *depth, REMOTE, commit]
         self._checked_output(*words, environ=with_token(self.environ, self.remote()))
 

@@ -6,7 +6,7 @@ The module reads no environment, checkout or folder: `RunContext` has these.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
@@ -14,7 +14,7 @@ from ciguard.compare.comparison import Comparison, Note, exit_code
 from ciguard.compare.confirmation import Confirmation, apply_confirmation, read_confirmation
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
-from ciguard.errors import CiguardError
+from ciguard.errors import CiguardError, RemoteError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
 from ciguard.guard.policy import base_query
 from ciguard.history.age import age_of_green, listed_cases
@@ -39,8 +39,12 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs, SubjectRun
+    from ciguard.sources.repository_files import RepositoryFiles
 
     GitHubOpener = Callable[[], AbstractContextManager[GitHub]]
+
+MAX_COUNTED: Final = 3  # first bad commits; each may need a call of GitHub
+MAX_LISTED: Final = 101  # commits; GitHub lists 100 and the old one, of more also the new one
 
 
 def judge(
@@ -137,14 +141,40 @@ def _compare(
     comparison_context = _comparison_context(context, head, history, evaluation)
     previous = candidates[-2] if len(candidates) > 1 else None
     compared = compare_run(head, history, previous=previous, plan=plan, context=comparison_context)
-    if previous is not None or run is None or not compared.can_be_confirmed:
-        return compared, ""
-    earlier, note = _previous_run(context, run, open_github)
-    if earlier is not None:
-        compared = compare_run(
-            head, history, previous=earlier, plan=plan, context=comparison_context
-        )
-    return (replace(compared, notes=(*compared.notes, note)) if note else compared), ""
+    if previous is None and run is not None and compared.can_be_confirmed:
+        earlier, note = _previous_run(context, run, open_github)
+        if earlier is not None:
+            compared = compare_run(
+                head, history, previous=earlier, plan=plan, context=comparison_context
+            )
+        compared = replace(compared, notes=(*compared.notes, note)) if note else compared
+    return _with_commits(compared, base_commit(head), context.files), ""
+
+
+def _with_commits(compared: Comparison, commit: str | None, files: RepositoryFiles) -> Comparison:
+    """Count the commits from the first bad ones of the base to the judged base."""
+    red = [
+        case.answer.red_since.sha if case.answer and case.answer.red_since else None
+        for case in compared.transitions
+    ]
+    known = [sha for sha in dict.fromkeys(red) if sha is not None][:MAX_COUNTED] if commit else []
+    counts = {sha: _count_commits(files, sha, commit or "") for sha in known}
+    cases = (
+        replace(case, answer=replace(case.answer, commits=counts[sha]))
+        if case.answer and sha in counts
+        else case
+        for case, sha in zip(compared.transitions, red, strict=True)
+    )
+    return replace(compared, transitions=tuple(cases))
+
+
+def _count_commits(files: RepositoryFiles, old: str, new: str) -> int | None:
+    """Return the number of commits after `old` up to `new`; None if unknown or over 100."""
+    try:
+        listed = files.known_ancestors(old, new)
+    except RemoteError:
+        return None
+    return len(listed) - 1 if old in listed and len(listed) <= MAX_LISTED else None
 
 
 def _age(run: ActionsRun | None, past_runs: PastRuns, evaluation: Evaluation) -> AgeOfGreen | None:

@@ -5,6 +5,7 @@ A job that only judges needs no checkout, and the service has none.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -48,7 +49,7 @@ class RepositoryFiles(Protocol):
         """Map each candidate to whether it is an ancestor of `commit`; leave out unknown ones."""
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """Return the commits between two, as GitHub lists them; none where GitHub is not asked.
+        """Return the commits between two; of GitHub's list, at most 102; none where unknown.
 
         Raises:
             RemoteError: GitHub refused or did not answer.
@@ -115,7 +116,10 @@ class CheckoutFiles:
             return {}
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """Return the commits by GitHub, if a token and a repository of GitHub are known."""
+        """Return the commits by git; else by GitHub, if a token and a repository are known."""
+        with suppress(RemoteError):
+            if listed := self._checkout.commits_between(old, new):
+                return listed
         from ciguard.sources.record_finder import RecordFinder  # noqa: PLC0415
 
         query = RecordFinder(self.environ, self.folder, None).ancestor_query()

@@ -64,8 +64,8 @@ TABLE = [
     (Tries(2, 1, "passed"), "pfppp", "flaky", "failed in 2 of 3 tries here"),
     (Tries(4, 1, "passed", "x.py::t"), "p" * 14, "order", "passes alone, fails after x.py::t"),
     (Tries(4, 1, "passed", "x.py::t"), "pfppp", "flaky", "failed in 4 of 5 tries here"),
-    (TWICE, "fffpp", "main", "red for 3 runs, since 3f2a91c, 2 d (first bad run 4711)"),
-    (TWICE, "fpppp", "main", "red for 1 run, since 3f2a91c, 2 d (first bad run 4711)"),
+    (TWICE, "fffpp", "main", "red since 3f2a91c (3 runs, 2 d; first bad run 4711)"),
+    (TWICE, "fpppp", "main", "red since 3f2a91c (1 run, 2 d; first bad run 4711)"),
     (Tries(), "fpfpp", "flaky", "failed in 2 of 5 runs of main"),
     (TWICE, "", "new test", "in no run of main"),
     (Tries(), "pp", "unknown", "passed in only 2 runs of main"),
@@ -78,6 +78,14 @@ def test_each_case_of_the_table(tries: Tries, results: str, whose: str, evidence
     assert found.whose == whose
     assert evidence_text(found, "main", NOW).startswith(evidence)
     assert advice_text(found, "main")
+
+
+def test_red_test_of_one_known_run_and_with_its_commits() -> None:
+    red = decide(TWICE, Past(("failed",)), base_runs=1)
+    assert evidence_text(red, "main") == "red (1 run)"
+    counted = replace(decide(TWICE, past("fffpp"), base_runs=20), commits=12)
+    expected = "red since 3f2a91c (12 commits, 3 runs, 2 d; first bad run 4711)"
+    assert evidence_text(counted, "main", NOW) == expected
 
 
 def test_bayes_factor_is_the_ratio_of_two_beta_binomial_probabilities() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -35,19 +36,26 @@ def test_comment_says_whose_each_failure_is(tmp_path: Path, ciguard: Ciguard) ->
     suite, history = tmp_path / "test_a.py", ("--history", "h")
     suite.write_text(f"CHANGED = 0\n{TESTS}")
 
-    def run(plan: str, *words: str) -> None:
+    def run(plan: str, *words: str, **environ: str) -> None:
         ciguard("plan", *words, "--artifact", plan, "--shards", "1", cwd=tmp_path)
         done = ("--plan", plan, "--shard", "01", "--record", f"run-{plan}/01")
-        ciguard("run", *done, cwd=tmp_path, expect=10)
+        ciguard("run", *done, cwd=tmp_path, expect=10, **environ)
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, check=True)
+        return done.stdout.decode().strip()
 
     run("base")
+    git("init", "-q")
     for day in range(1, 15):
-        facts = ("--run-id", str(day), "--sha", f"{day:040x}", "--branch", "main")
+        git("commit", "-q", "--allow-empty", "-m", str(day))
+        facts = ("--run-id", str(day), "--sha", git("rev-parse", "HEAD"), "--branch", "main")
         at = ("--at", f"2026-11-{day:02}T10:00:00Z")
         ciguard("history", "add", "run-base", *history, *facts, *at, cwd=tmp_path)
     (tmp_path / "seen").unlink()
     suite.write_text(f"CHANGED = 1\n{TESTS}")
-    run("head", *history)
+    run("head", *history, GITHUB_ACTIONS="true", GITHUB_SHA=git("rev-parse", "HEAD"))
     words = ("report", "--plan", "head", "--records", "run-head", *history)
     text = unescape(ciguard(*words, cwd=tmp_path, expect=10).stdout).replace("<wbr>", "")
     assert text.splitlines()[0] == (
@@ -61,5 +69,6 @@ def test_comment_says_whose_each_failure_is(tmp_path: Path, ciguard: Ciguard) ->
         assert rows[name] == f"this change**: {evidence}"
     order = "passes alone, fails after test_a.py::test_leaks; failed in 0 of 14 runs of main"
     assert rows["order"] == f"order**: {order}"
-    assert rows["red"].startswith("main**: red for 14 runs, since 0000000, ")
+    first = git("rev-list", "--max-parents=0", "HEAD")
+    assert rows["red"].startswith(f"main**: red since {first[:7]} (13 commits, 14 runs, ")
     assert rows["flake"].startswith("flaky**: failed in 1 of ")

@@ -249,7 +249,11 @@ def test_ancestors_from_git(tmp_path: Path) -> None:
     assert found.ancestors == {shas[0], shas[1]}
     assert found.non_ancestors == {shas[2], aside}
     assert found.is_ancestor(removed) is None
+    between = CheckoutFiles(tmp_path, {}).known_ancestors
+    assert between(shas[0], shas[2]) == set(shas)
+    assert between(shas[1], aside) == between(removed, shas[2]) == frozenset()
     git(tmp_path, "clone", "-q", "--depth", "1", "--no-local", ".", "shallow")
+    assert CheckoutFiles(tmp_path / "shallow", {}).known_ancestors(aside, aside) == frozenset()
     by_git = CheckoutFiles(tmp_path / "shallow", {}).ancestors_among
     shallow = ancestry_of(aside, [*shas, aside], by_git)
     assert shallow.ancestors == {aside}
