@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 MANY: Final = 10  # failed tests; of more, the causes are shown first
 MAX_HOTSPOTS: Final = 10
 MAX_FRAMES: Final = 8  # of a stack
-MAX_COMMANDS: Final = 5  # shards with a command that reproduces their first failure
+MAX_COMMANDS: Final = 10  # failures with a command that reproduces them
 NAME_WIDTH: Final = 120
 # Columns of the table of shards, by the endings that they count; shown if any test ended so.
 ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
@@ -79,11 +79,13 @@ def sections(
     verdict: Verdict,
     links: Links = NO_LINKS,
     charts: Sequence[Block] = (),
+    listed: Sequence[Failure] = (),
 ) -> tuple[Section, ...]:
     """Return all sections below the headline, in order.
 
     Args:
         charts: blocks above the table of shards.
+        listed: failures whose commands come first.
     """
     failed = group_by_test(verdict.failures, lambda failure: failure_kind(failure.result))
     machines = [
@@ -100,7 +102,7 @@ def sections(
         _excused("ignored", verdict, verdict.failing_on_base, links),
         _flaky("flaky", verdict.flaky, verdict, links),
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
-        _commands(verdict, links),
+        _commands(verdict, links, listed),
         _legs(verdict, links, charts),
         _moved(verdict.moved, links),
         machine_section(machines, links),
@@ -358,11 +360,13 @@ def describe_result(result: Result, width: int) -> str:
     return one_line(f"{text}: {first}" if first else text, width)
 
 
-def _commands(verdict: Verdict, links: Links) -> Section:
-    """Return the commands that run a shard up to its first failure, for the earliest failures."""
-    first = _first_failures(verdict)
+def _commands(verdict: Verdict, links: Links, listed: Sequence[Failure]) -> Section:
+    """Return the commands that run a shard up to a failure."""
+    failed = _failed_units(verdict, listed)
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
-    scripts = {leg.shard for leg in verdict.legs if leg.has_script and leg.shard in first}
+    scripts = {leg.shard for leg in verdict.legs if leg.has_script} & {
+        shard for shard, *_ in failed
+    }
     text = (
         "In a checkout of the tested commit, with the artifact ",
         artifact,
@@ -378,39 +382,38 @@ def _commands(verdict: Verdict, links: Links) -> Section:
                 identifier(_command(shard, unit, seed, has_script=shard in scripts)),
             )
         )
-        for shard, (unit, seed) in list(first.items())[:MAX_COMMANDS]
+        for shard, unit, seed in failed
     )
-    listing = Item(text, items)
-    blocks = (Bullets((listing,) if items else ()),)
-    title = "Reproduce: run a shard up to its first failure"
+    blocks = (Bullets((Item(text, items),) if items else ()),)
+    title = "Reproduce: run a shard up to a failure"
     return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
 
 
-def _first_failures(verdict: Verdict) -> dict[str, tuple[str, str]]:
-    """Return by shard the unit that failed first, and the seed of its process ("": none).
+def _failed_units(verdict: Verdict, listed: Sequence[Failure]) -> list[tuple[str, str, str]]:
+    """Return shard, unit and seed of its process ("": none) of failures, the earliest first.
 
-    Of a test that fails in several combinations one shard is listed.
+    Listed failures come first. Of a test that fails in several combinations one shard is listed.
     """
-    failures = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
-    bad = [(item.shard, item.result.key.unit_key, item.result.process) for item in failures]
-    bad += [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
+    by_time = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
+    died = [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
+    first, others = (
+        [(item.shard, item.result.key.unit_key, item.result.process) for item in failures]
+        for failures in (listed, by_time)
+    )
+    bad = [*first, *died, *others]
     seeds = {leg.shard: leg.seeds for leg in verdict.legs}
     # The command runs the units of the plan: a test that moved is repeated in its planned shard.
     movable = [shard for shard in verdict.plan.shards if shard.blocks and bad]
     home = {unit.key: shard.key for shard in movable for unit in shard.units[shard.own_count :]}
-    by_shard: dict[str, tuple[UnitKey, str]] = {}
+    by_test: dict[UnitKey, tuple[str, str, str]] = {}
     for key, unit, process in bad:
         if key:
             # A unit that died with its leg ran in the last process.
             of_leg = seeds.get(key, {})
             seed = of_leg.get(process or max(of_leg, default=0), "")
-            by_shard.setdefault(home.get(unit, key), (unit, seed))
-    by_test = {unit._replace(variant=""): key for key, (unit, _) in reversed(by_shard.items())}
-    return {
-        key: (unit.unit, seed)
-        for key, (unit, seed) in by_shard.items()
-        if by_test[unit._replace(variant="")] == key
-    }
+            command = home.get(unit, key), unit.unit, seed
+            by_test.setdefault(unit._replace(variant=""), command)
+    return list(by_test.values())[:MAX_COMMANDS]
 
 
 def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:

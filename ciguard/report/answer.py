@@ -116,24 +116,28 @@ def whose_text(answers: Mapping[CaseKey, Answer], base: str) -> str:
     )
 
 
-def failures_sections(
-    verdict: Verdict, comparison: Comparison | None, links: Links
-) -> tuple[Section, ...]:
-    """Return the table of failures: the first few for a comment, all with shards for a page."""
-    answers, base = answers_of(verdict, comparison), base_of(comparison)
+def failed_tests(verdict: Verdict, answers: Mapping[CaseKey, Answer]) -> list[FailedTest]:
+    """Return the tests that failed, by whose the failure is."""
     order = list(COUNTED)
-    failed = sorted(
+    return sorted(
         group_by_test(
             verdict.failures,
             lambda failure: f"{failure_kind(failure.result)} {answers[failure.result.key].whose}",
         ),
         key=lambda test: order.index(answers[test.first.result.key].whose),
     )
-    is_new = is_without_past(answers)
+
+
+def failures_sections(
+    verdict: Verdict, comparison: Comparison | None, links: Links, failed: Sequence[FailedTest]
+) -> tuple[Section, ...]:
+    """Return the table of failures: the first few for a comment, all with shards for a page."""
+    answers, base = answers_of(verdict, comparison), base_of(comparison)
+    without_past = is_without_past(answers)
     now = comparison.candidate.at if comparison is not None else None
 
     def cells(test: FailedTest) -> tuple[Content, ...]:
-        if is_new:
+        if without_past:
             return ()
         answer = answers[test.first.result.key]
         evidence = evidence_text(answer, base, now)
@@ -151,7 +155,7 @@ def failures_sections(
         happened = failure_kind(test.first.result), Folded(test.first.result.message or "")
         return (failed_test(test, verdict, links), *happened, *cells(test), shards)
 
-    whose = () if is_new else (Column("whose"), Column("do"))
+    whose = () if without_past else (Column("whose"), Column("do"))
     columns: tuple[Column, ...] = (Column("test"), Column("what happened"), *whose)
     all_columns = (Column("test"), Column("result"), Column("message"), *whose, Column("shard"))
     rest = failed[MAX_ROWS:]

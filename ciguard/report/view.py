@@ -25,13 +25,16 @@ from ciguard.render.markdown import SizeLimit, as_markdown
 from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
 from ciguard.report.answer import (
+    MAX_ROWS,
     answers_of,
     base_of,
     change_lines,
+    failed_tests,
     failures_sections,
     status_line,
     whose_text,
 )
+from ciguard.report.quarantine_proposals import entries_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,6 +120,7 @@ MAX_CAUSES: Final = 4  # of a comment
 FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
     "details": {
         "commands": "commands to reproduce",
+        "entries": "quarantine entries",
         "stacks": "stacks",
         "offenders": "failures by class or file",
     },
@@ -150,10 +154,14 @@ FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
 def document(data: ReportData) -> tuple[Block, ...]:
     """Return the blocks of a report: the answer, then everything else, folded in a comment."""
     verdict, comparison, links = data.verdict, data.comparison, data.links
+    answers = answers_of(verdict, comparison)
+    failed = failed_tests(verdict, answers)
+    listed = [test.first for test in failed[:MAX_ROWS]]
     sections = {
         section.name: section
         for section in (
-            *guard_view.sections(verdict, links, charts=_charts(data)),
+            *guard_view.sections(verdict, links, charts=_charts(data), listed=listed),
+            entries_section(answers, comparison),
             *(_compared(comparison, verdict, links) if comparison is not None else ()),
             Section("sources", (Paragraph(tuple(_sources(data))), _why_not(data)), drop=14),
         )
@@ -171,7 +179,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         Section("run", (_facts(data),), formats=("html",)),
         sections["findings"],
         *(_causes(sections["causes"]) if "causes" in sections else ()),
-        *failures_sections(verdict, comparison, links),
+        *failures_sections(verdict, comparison, links, failed),
         change_lines(comparison),
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         status_line(verdict, comparison, links),

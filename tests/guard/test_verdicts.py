@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -18,7 +19,7 @@ from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Policy
-from ciguard.guard.view import document
+from ciguard.guard.view import document, sections
 from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import EventLine, Result
 from ciguard.render.markdown import as_markdown
@@ -68,15 +69,18 @@ def test_start_of_a_leg_that_resumed_an_earlier_one_is_unknown() -> None:
     assert world.prove().legs[0].started_at is None
 
 
-def test_a_shard_is_reproduced_up_to_the_failure_that_came_first() -> None:
+def test_each_failure_is_reproduced_the_earliest_first() -> None:
     verdict = World().prove()
     failures = [
         Failure("01", Result("a.t::alphabetical", "failed", at_s=9.0)),
         Failure("01", Result("z.t::chronological", "failed", at_s=2.0)),
     ]
-    text = as_markdown(document(replace(verdict, failures=tuple(failures))))
-    assert "--until z.t::chronological" in text
-    assert "--until a.t::alphabetical" not in text
+    verdict = replace(verdict, failures=tuple(failures))
+    names = ["z.t::chronological", "a.t::alphabetical"]
+    pattern = r"--shard 01 --record again --until (\S+)</code>"
+    assert re.findall(pattern, as_markdown(document(verdict))) == names
+    text = as_markdown(sections(verdict, listed=failures[:1]))
+    assert re.findall(pattern, text) == names[::-1]
 
 
 RESULTS = ("success", "failure", "cancelled", "skipped")  # all that `needs` may say

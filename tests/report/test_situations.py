@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from markdown_it import MarkdownIt
 from report.browser import dumped, needs_browser
 from report.situations import SITUATIONS
 
+from ciguard.codec.quarantine import decode
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report
@@ -44,6 +46,23 @@ def test_comment_of_each_situation(name: str, golden: Golden) -> None:
     text = comment(name)
     assert len(text) < MAX_CHARS
     golden(first_screen(text), SAMPLES / f"{name}.md", scrub={r"\b[0-9a-f]{12}\b": "PLAN"})
+
+
+def test_each_listed_failure_has_a_command_and_each_flake_an_entry() -> None:
+    text = comment("mixed")
+    until = re.findall(r"--shard (\S+) --record again --until (\S+)</code>", text)
+    assert until == [
+        ("01", "a.t::one"),
+        ("03", "d.t::six"),
+        ("02", "c.t::four"),
+        ("01", "a.t::two"),
+    ]
+    assert "<summary>Commands to reproduce, quarantine entries</summary>" in text
+    entry = text.partition("```toml\n")[2].partition("\n```")[0]
+    filled = decode(entry.replace('""', '"#7"').encode(), date(2026, 11, 28), is_base=False)
+    assert [(one.unit, one.reason, one.until.isoformat()) for one in filled.entries] == [
+        ("a.t::two", "failed in 4 of 20 runs of main (95 % CI 8..42 %)", "2026-12-28")
+    ]
 
 
 @needs_browser
