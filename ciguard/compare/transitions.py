@@ -524,56 +524,39 @@ def with_answers(
 ) -> tuple[Transition, ...]:
     """Return the transitions, failures with their past and the answer whose they are.
 
+    O(keys + rows of these cases).
+
     Args:
         run: the candidate.
         used: positions of the baseline's runs in the history.
         bases: number of given bases.
     """
-    return tuple(
-        replace(
-            case,
-            answer=decide(
-                run.tries.get(case.key, ONE_TRY),
-                case.past,
-                base_runs=len(used) or bases,
-                message=case.message or "",
-            ),
-        )
-        if case.kind in EXCUSABLE
-        else case
-        for case in _with_past(transitions, history, used)
-    )
-
-
-def _with_past(
-    transitions: Sequence[Transition], history: History | None, used: Sequence[int]
-) -> tuple[Transition, ...]:
-    """Return the transitions, failures with their past. O(keys + rows of these cases).
-
-    Args:
-        used: positions of the baseline's runs in the history.
-    """
-    if history is None or not used:
-        return tuple(replace(case, past=_past_of_base(case)) for case in transitions)
     wanted = {case.renamed_from or case.key for case in transitions if case.kind in RATED_KINDS}
     units = {key.unit_key for key in wanted if key.case == key.unit}
-    positions: dict[CaseKey, int] = {}
+    positions: dict[CaseKey, list[int]] = defaultdict(list)
     of_units: dict[UnitKey, list[int]] = defaultdict(list)
-    for position, key in enumerate(history.keys):
+    for position, key in enumerate(history.keys if history is not None and used else ()):
         if key in wanted:
-            positions[key] = position
+            positions[key].append(position)
         if key.unit_key in units:
             of_units[key.unit_key].append(position)
 
-    def with_own(case: Transition) -> Transition:
-        key = case.renamed_from or case.key
+    def answered(case: Transition) -> Transition:
         if case.kind not in RATED_KINDS:
             return case
+        key = case.renamed_from or case.key
         # A unit that died has one result, those before one for each case.
-        rows = [positions[key]] if key in positions else of_units.get(key.unit_key, [])
-        return replace(case, past=_past_of(history, rows, used))
+        rows = positions.get(key) or of_units.get(key.unit_key, [])
+        past = (
+            _past_of(history, rows, used) if history is not None and used else _past_of_base(case)
+        )
+        if case.kind not in EXCUSABLE:
+            return replace(case, past=past)
+        tries, message = run.tries.get(case.key, ONE_TRY), case.message or ""
+        answer = decide(tries, past, base_runs=len(used) or bases, message=message)
+        return replace(case, past=past, answer=answer)
 
-    return tuple(map(with_own, transitions))
+    return tuple(map(answered, transitions))
 
 
 def _past_of_base(case: Transition) -> Past | None:
