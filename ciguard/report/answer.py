@@ -37,17 +37,17 @@ from ciguard.document import (
 from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards
-from ciguard.text import case_name, count_of, duration, size
+from ciguard.text import case_name, count_of, duration, price, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
-    from ciguard.compare.transitions import TransitionKind
+    from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.document import Content, Row
     from ciguard.guard.verdict import Failure, Verdict
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, Record
     from ciguard.render.links import Links
 
 MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
@@ -242,7 +242,12 @@ def _named(change: CaseChange) -> Content:
     return (identifier(case_name(change.key)), f" {amount} ({before} -> {after})")
 
 
-def status_line(verdict: Verdict, comparison: Comparison | None, links: Links) -> Paragraph:
+def status_line(
+    verdict: Verdict,
+    comparison: Comparison | None,
+    links: Links,
+    records: Sequence[Record] = (),
+) -> Paragraph:
     """Return what ran, in how many shards, how long and for how much, beside the base."""
     base = base_of(comparison)
     parts: list[Content] = [f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} ran"]
@@ -254,7 +259,8 @@ def status_line(verdict: Verdict, comparison: Comparison | None, links: Links) -
     if comparison is not None:
         for kind, word in SHOWN_KINDS:
             if changed := comparison.of_kind(kind):
-                parts.append(f"{len(changed):,} {word}")
+                costs = _costs(changed, comparison, records) if kind == "added" else ""
+                parts.append(f"{len(changed):,} {word}{costs}")
     parts.append(count_of(len(verdict.legs), "shard"))
     parts += _totals(comparison, base)
     if links.run:
@@ -265,13 +271,25 @@ def status_line(verdict: Verdict, comparison: Comparison | None, links: Links) -
     return Paragraph(join(parts, separator=" · "))
 
 
+def _costs(tests: Sequence[Transition], comparison: Comparison, records: Sequence[Record]) -> str:
+    """Return " (+38 s, +0.01 USD a run)" of tests: their time, and its share of the price."""
+    units = {test.key.unit for test in tests}
+    results = [result for record in records for result in record.results]
+    walls_s = {result.key: result.wall_s or 0.0 for result in results if result.unit in units}
+    own_s = sum(walls_s.get(test.key, 0.0) for test in tests)
+    shown, cost = [duration(own_s)] if own_s else [], comparison.cost_after
+    if own_s and cost is not None and cost.price_usd is not None:
+        shown.append(price(cost.price_usd * own_s / sum(line.wall_s or 0.0 for line in results)))
+    return f" (+{', +'.join(shown)} a run)" if shown else ""
+
+
 def _totals(comparison: Comparison | None, base: str) -> Iterator[str]:
     """Yield the time of the slowest shard and the price, with those of the base."""
     if comparison is None or comparison.is_incomplete:
         return
     for total in comparison.totals:
         if total.name == "makespan_s" and total.after is not None:
-            yield f"{duration(total.after)} ({base}: {duration(total.before)})"
+            yield f"{duration(total.after)} ({base}: {duration(total.before)}, n={total.n})"
     cost, before = comparison.cost_after, comparison.cost_before
     if cost is not None and cost.price_usd is not None:
         past = f" ({base}: {before.price_usd:.2f})" if before and before.price_usd else ""

@@ -182,7 +182,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         *failures_sections(verdict, comparison, links, failed),
         change_lines(comparison),
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
-        status_line(verdict, comparison, links),
+        status_line(verdict, comparison, links, data.records),
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),
     )

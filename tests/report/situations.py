@@ -49,6 +49,7 @@ class Situation:
     previous: dict[str, dict[str, Any]] | None = None
     policy: Policy = field(default_factory=Policy)
     needs: tuple[NeededJob, ...] | None = None
+    prices: dict[str, float] = field(default_factory=dict)
     change: Callable[[World], None] | None = None
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -106,7 +107,7 @@ class Situation:
                 history,
                 previous=self._previous(),
                 plan=verdict.plan,
-                context=Context(branch="main", excused=excuses_of(verdict)),
+                context=Context(branch="main", excused=excuses_of(verdict), prices=self.prices),
             )
         links = Links(SHOP, 27, 1, "a" * 40, {}, self.plan.suites)
         why = "" if comparison else "there is no history"
@@ -185,6 +186,12 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     "main": lambda: Situation().fails("a.t::two", "fffff"),
     "flaky": _flaky_main,
     "new-test": _new,
+    "new-tests": lambda: Situation(
+        make_plan({**SHARDS, "04": ("e.t::new", "e.t::newer")}),
+        base=make_plan(),
+        prices={"": 0.05},
+        head={"e.t::new": {"wall_s": 30.0}, "e.t::newer": {"wall_s": 8.0}},
+    ),
     "infrastructure": lambda: Situation().fails(
         "a.t::two", message="OSError: [Errno 28] No space left on device"
     ),

@@ -131,7 +131,7 @@ def test_first_comment_has_one_heading_and_one_data_note() -> None:
     text = compared(world, base)
     assert [line for line in text.partition("<details>")[0].splitlines() if line] == [
         "### :white_check_mark: PASSED: all 8 tests of 3 shards have a result",
-        "8 of 8 tests ran &#183; 3 shards &#183; 3.10 s (main: 3.10 s) &#183; "
+        "8 of 8 tests ran &#183; 3 shards &#183; 3.10 s (main: 3.10 s, n=1) &#183; "
         "comparison begins after 3 runs of main; 1 so far",
     ]
     assert text.count("3 runs of main") == 1
