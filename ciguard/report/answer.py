@@ -71,7 +71,7 @@ SHOWN_KINDS: Final[tuple[tuple[TransitionKind, str], ...]] = (
     ("fixed", "fixed"),
 )
 RUNS: Final = {
-    "confirmed": "2 runs",
+    "confirmed": "2 runs; reduce it, or accept it as the new baseline",
     "confirmed gain": "2 runs",
     "suspect": "1 run; the next one confirms or clears it",
 }
@@ -204,10 +204,10 @@ def _happened(failure: Failure) -> Content:
 def change_lines(comparison: Comparison | None) -> Section:
     """Return a line for each kind of change of memory and time, the surest first."""
     items: list[Item] = []
-    if comparison is not None and not comparison.incomplete_reasons:
-        items += [Item(leak_text(leak)) for leak in comparison.leaks[:MAX_NAMED]]
-        items += map(Item, growth_texts(comparison.totals))
     if comparison is not None:
+        items += [Item(leak_text(leak)) for leak in comparison.leaks[:MAX_NAMED]]
+        if not comparison.incomplete_reasons:
+            items += map(Item, growth_texts(comparison.totals))
         for verdict in (comparison.memory, comparison.gpu_memory, comparison.durations):
             items += map(Item, _measure_lines(verdict))
         if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
@@ -269,6 +269,14 @@ def status_line(
     if runs < MIN_BASELINE_RUNS:
         parts.append(f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far")
     return Paragraph(join(parts, separator=" · "))
+
+
+def quarantine_line(verdict: Verdict) -> Paragraph:
+    """Return the entries of quarantine.toml that have expired or will soon."""
+    ending = [item.facts for item in verdict.findings if item.kind == "quarantine_ends"]
+    names = [(Code(facts["entry"], 80), f" (until {facts['until']})") for facts in ending]
+    lead = "Fix or renew the quarantine of "
+    return Paragraph((lead, *join(names, most=MAX_NAMED)) if ending else "")
 
 
 def _costs(tests: Sequence[Transition], comparison: Comparison, records: Sequence[Record]) -> str:

@@ -31,6 +31,7 @@ from ciguard.report.answer import (
     change_lines,
     failed_tests,
     failures_sections,
+    quarantine_line,
     status_line,
     whose_text,
 )
@@ -182,6 +183,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         *failures_sections(verdict, comparison, links, failed),
         change_lines(comparison),
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
+        quarantine_line(verdict),
         status_line(verdict, comparison, links, data.records),
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),

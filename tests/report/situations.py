@@ -12,7 +12,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.whose import Tries
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Finding, Policy
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.model import Plan, Result
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 ALONE: Final = Tries(3, 0, "failed")
 PEAK: Final = {"measured_by": "mark", "peak_delta_bytes": 100 * MIB, "gpu_peak_bytes": 20 * MIB}
 SHOP: Final = "https://github.com/octo-org/shop"
+
+
+EXPIRING: Final = tuple(
+    Finding("quarantine_ends", facts={"entry": f"{name}.t::*", "until": "2026-12-01"})
+    for name in "abc"
+)
 
 
 @dataclass
@@ -192,6 +198,7 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         prices={"": 0.05},
         head={"e.t::new": {"wall_s": 30.0}, "e.t::newer": {"wall_s": 8.0}},
     ),
+    "quarantine-ends": lambda: Situation(policy=Policy(findings=EXPIRING)),
     "infrastructure": lambda: Situation().fails(
         "a.t::two", message="OSError: [Errno 28] No space left on device"
     ),

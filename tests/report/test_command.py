@@ -247,7 +247,7 @@ def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: 
     job.world.write(job.folder)
     twice = ciguard(*words, cwd=job.folder, **environ, expect=11)
     assert twice.stdout.startswith("### :x: FAILED: regression of memory; all 8 tests")
-    assert "1 test needs more memory** (confirmed, 2 runs)" in twice.stdout
+    assert "1 test needs more memory** (confirmed, 2 runs;" in twice.stdout
     thread = f"/repos/{REPOSITORY}/issues"
     assert calls(server) == [
         f"GET /repos/{REPOSITORY}/actions/runs/101/jobs",

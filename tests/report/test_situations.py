@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from guard.fixtures import MIB
 from markdown_it import MarkdownIt
 from report.browser import dumped, needs_browser
 from report.situations import SITUATIONS
 
 from ciguard.codec.quarantine import decode
+from ciguard.compare.leaks import Leak
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report
@@ -63,6 +66,15 @@ def test_each_listed_failure_has_a_command_and_each_flake_an_entry() -> None:
     assert [(one.unit, one.reason, one.until.isoformat()) for one in filled.entries] == [
         ("a.t::two", "failed in 4 of 20 runs of main (95 % CI 8..42 %)", "2026-12-28")
     ]
+
+
+def test_leak_of_an_incomplete_run_is_shown() -> None:
+    data = SITUATIONS["no-record"]().report()
+    leak = Leak("01", 1, 20, 900 * MIB, 640 * MIB, 40 * MIB, 12, "suspect")
+    assert data.comparison is not None
+    data = replace(data, comparison=replace(data.comparison, leaks=(leak,)))
+    text = Report(data, 0).text(SizeLimit(MAX_CHARS, utf16_units))
+    assert "possible leak: 640 MiB kept by 20 tests in process 1" in first_screen(text)
 
 
 @needs_browser
