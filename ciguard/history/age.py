@@ -1,7 +1,7 @@
 """The age of a green: for how long tests of the base branch have not run. Pure.
 
-A skip is no run; a test that an incomplete run executed did run. The history stores an expected
-failure as a skip: only the records of a run tell them apart.
+A skip is no run, and incomplete runs do not count. The history stores an expected failure as a
+skip: only the records of a run tell them apart.
 """
 
 from __future__ import annotations

@@ -244,13 +244,14 @@ def base_runs(history: History, query: BaseQuery) -> Iterator[int]:
 def days_since_execution(history: History, query: BaseQuery, at: datetime) -> Floats:
     """Return for each key the days since the base executed it; infinity: never, 0: no time known.
 
-    Values before the last 20 are of any branch. If one of them failed, the last execution is only
-    known to precede the oldest kept value.
+    Runs with an incomplete leg do not count. Values before the last 20 are of any run. If one of
+    them failed, the last execution is only known to precede the oldest kept value.
     """
     values, count = history.values, len(history.keys)
     started_at = np.array([max(0, int(run.at.timestamp())) for run in history.runs], np.int64)
     of_base = np.zeros(len(history.runs), np.bool_)
-    of_base[list(base_runs(history, query))] = True
+    for position in base_runs(history, query):
+        of_base[position] = all(leg.complete for leg in history.runs[position].legs)
     executed = (values.outcome != SKIPPED) & of_base[values.run]
     last = np.full(count, -1)
     np.maximum.at(last, values.key[executed], started_at[values.run[executed]])

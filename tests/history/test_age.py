@@ -16,7 +16,7 @@ from ciguard.history.file import decode, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import BaseQuery, days_since_execution
-from ciguard.model import CaseKey, Outcome, Record, Result
+from ciguard.model import CaseKey, EndLine, Outcome, Record, Result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,14 +65,13 @@ def test_skipped_test_is_stale_after_days() -> None:
     assert "executed" not in sentence(found, "incomplete"), "some of its tests have no result"
 
 
-@pytest.mark.parametrize("end", ["completed", None])
-def test_nightly_run_and_the_tests_of_an_incomplete_run_count(end: str | None) -> None:
-    nightly = run(10, g="passed", end=end)
+def test_nightly_run_counts_if_it_is_complete_and_of_the_base() -> None:
+    nightly = run(10, g="passed")
     found = age(past(*OLD, *SINCE[:-2], nightly, *SINCE[-1:]), HERE)
     assert found.stale == ()
     assert sentence(found, "passed") == "main is green; executed 50.0 % of 2 listed tests."
-    other = run(10, g="passed", branch="topic")
-    assert age(past(*OLD, *SINCE[:-2], other, *SINCE[-1:]), HERE).stale
+    for other in (run(10, g="passed", branch="topic"), run(10, g="passed", end=None)):
+        assert age(past(*OLD, *SINCE[:-2], other, *SINCE[-1:]), HERE).stale
 
 
 def test_variant_that_never_ran_a_test_is_named() -> None:
@@ -96,9 +95,8 @@ def test_values_before_the_last_twenty_count(last: Outcome, days: int) -> None:
 
 
 def test_run_without_a_time_leaves_no_test_stale() -> None:
-    undated = history_of(
-        [Record("x", None, results=(Result("g", "passed"),))], RunMetadata(run_id=1)
-    )
+    result_files = Record("x", None, results=(Result("g", "passed"),), end=EndLine("completed"))
+    undated = history_of([result_files], RunMetadata(run_id=1))
     assert age(undated, HERE).stale == ()
 
 
