@@ -6,7 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -222,6 +224,32 @@ def test_merge_queue_gets_check_and_summary_only(job: Job, server: FakeGitHub) -
     assert [one["head_sha"] for one in server.checks.values()] == ["c" * 40]
     assert server.comments == server.issues == {}
     assert "PASSED" in job.summary()
+
+
+def test_summary_of_a_merge_queue_compares_with_its_base(job: Job, ciguard: Ciguard) -> None:
+    plan = job.world.plan
+    for day in range(1, 5):
+        base = World(plan, {key: make_leg(plan, key, run=day) for key in job.world.legs})
+        base.result("01", "a.t::one", outcome="failed", message="no")
+        (job.folder / f"{day}").mkdir()
+        facts = ("--sha", f"{day}" * 40, "--at", f"2026-01-0{day}T10:00:00Z")
+        words = (base.write(job.folder / f"{day}")[1], "--history", "h", "--branch", "main", *facts)
+        ciguard("history", "add", *words, cwd=job.folder)
+    group = {"base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/main/pr-8"}
+    job.happens("merge_group", {"merge_group": group})
+    for unit in ("a.t::one", "a.t::two"):
+        job.world.result("01", unit, outcome="failed", message="no")
+    for leg in job.world.legs.values():
+        leg.header = replace(leg.header, event="merge_group", branch="gh-readonly-queue/main/pr-8")
+    done = job.report("--comment", "--history", "h", expect=10)
+    assert "no comment: this run belongs to no pull request" in done.stderr
+    text = unescape(job.summary())
+    assert text.startswith(
+        "### :x: 2 of 8 tests failed: 1 of unknown origin · 1 also fails on main"
+    )
+    row = "<code>a.t::one</code> | <code>no</code> | **main**: red since 1111111 (4 runs"
+    assert f"| {row}" in text
+    assert "quarantine.toml:" not in text, "entries are proposed by runs of main"
 
 
 def test_check_annotations_have_repository_paths_and_lines(job: Job, server: FakeGitHub) -> None:
