@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ciguard import model
 from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
@@ -39,7 +40,7 @@ from ciguard.compare.log_view import logs_headline
 from ciguard.compare.wording import headline, jobs_headline
 from ciguard.errors import InputError
 from ciguard.logs import values
-from ciguard.model import CaseKey, Ending, Outcome, UnitKey, machine_use
+from ciguard.model import CaseKey, UnitKey, machine_use
 
 if TYPE_CHECKING:
     from ciguard.compare.jobs import JobsComparison
@@ -153,12 +154,8 @@ def _adapter() -> TypeAdapter[Comparison]:
     adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
     # Names that these modules import for type checkers only.
     names: dict[str, Any] = {
-        **{name: kind for part in PARTS for name, kind in vars(part).items()},
-        "CaseKey": CaseKey,
-        "Ending": Ending,
-        "Outcome": Outcome,
+        **{name: kind for part in (model, *PARTS) for name, kind in vars(part).items()},
         "Mapping": Mapping,
-        "UnitKey": UnitKey,
         "datetime": datetime,
     }
     adapter.rebuild(force=True, _types_namespace=names)
