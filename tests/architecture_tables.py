@@ -146,6 +146,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("render.templates", "workflow"),
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
+    # Composes: the answer of guard and compare in few words.
+    "explain": (*SHARED, "compare", "guard", "history.view", "render.plaintext", "report"),
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
@@ -180,6 +182,7 @@ VERBS = (
     "init",
     "doctor",
     "report",
+    "explain",
     "export",
     "audit",
 )

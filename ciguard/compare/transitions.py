@@ -548,7 +548,7 @@ def with_answers(
         # A unit that died has one result, those before one for each case.
         rows = positions.get(key) or of_units.get(key.unit_key, [])
         past = (
-            _past_of(history, rows, used) if history is not None and used else _past_of_base(case)
+            past_of(history, rows, used) if history is not None and used else _past_of_base(case)
         )
         if case.kind not in EXCUSABLE:
             return replace(case, past=past)
@@ -568,7 +568,7 @@ def _past_of_base(case: Transition) -> Past | None:
     return Past(ended.get(outcome, ("failed",)))
 
 
-def _past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
+def past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
     """Return the past of these keys as that of one case: the worst result of each run counts."""
     values, edges = history.values, group_bounds(history.values.key, len(history.keys))
     worst: dict[int, int] = {}

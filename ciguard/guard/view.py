@@ -416,6 +416,19 @@ def _failed_units(verdict: Verdict, listed: Sequence[Failure]) -> list[tuple[str
     return list(by_test.values())[:MAX_COMMANDS]
 
 
+def reproduce_command(verdict: Verdict, failure: Failure) -> str:
+    """Return the command that runs the planned shard of a failed test up to this test."""
+    unit = failure.result.key.unit_key
+    leg = next((leg for leg in verdict.legs if leg.shard == failure.shard), None)
+    if leg is None:
+        return ""
+    # The command runs the units of the plan: a test that moved is repeated in its planned shard.
+    movable = ((shard, shard.units[shard.own_count :]) for shard in verdict.plan.shards)
+    homes = (shard.key for shard, units in movable if any(one.key == unit for one in units))
+    seed = leg.seeds.get(failure.result.process or max(leg.seeds, default=0), "")
+    return _command(next(homes, leg.shard), unit.unit, seed, has_script=leg.has_script)
+
+
 def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:
     words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
     words += ["--script", "script"] if has_script else [f"--args={seed}"] if seed else []

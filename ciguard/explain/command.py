@@ -1,0 +1,135 @@
+"""The command `ciguard explain`: find a run by its reference, judge it, and answer in few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ciguard import console
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.history_match import find_in_history, newest_run_of_branch
+from ciguard.compare.run_columns import runs_from_records
+from ciguard.config.file import process_log_reader
+from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.explain.explanation import explain_past_run, explain_report, explain_tests
+from ciguard.explain.view import fitting, json_text, plain_text
+from ciguard.github.repository_ref import token_of
+from ciguard.guard.evaluation import RunOptions, evaluation_options, past_runs_of
+from ciguard.guard.policy import context_of
+from ciguard.report.answer import base_of
+from ciguard.report.judging import judge, records_of_plan
+from ciguard.sources.inputs import open_inputs
+from ciguard.sources.references import Branch, PathReference, RunId, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.config.invocation import Invocation
+    from ciguard.explain.explanation import Explanation
+    from ciguard.guard.evaluation import PastRuns
+    from ciguard.history.file import History
+    from ciguard.sources.references import Reference
+
+NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set GITHUB_TOKEN"
+
+
+@click.command()
+@click.argument("run")
+@click.argument("test", default="")
+@click.option("--plan", metavar="FILE|DIR", help="Plan of records (default: plan.json in RUN).")
+@click.option("--repo", metavar="OWNER/NAME", default="", help="Repository of RUN's id.")
+@click.option(
+    "--history",
+    metavar="FILE|branch:NAME|URL",
+    help="Past runs: a file, a branch or a service (default: the configured store).",
+)
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    run: str,
+    test: str,
+    plan: str | None,
+    repo: str,
+    history: str | None,
+    format_: str,
+) -> int:
+    """Say what failed in a run, whose it is, since when, and what to do; or all of one TEST.
+
+    RUN is a folder of records, a run of GitHub (123456, 123456/2, its address), or branch:NAME for
+    the newest run of a branch in the history. Without a token, a run id is a run of the history.
+    TEST is the name of a test, or a part of it. The answer has at most 12,000 bytes.
+
+    The command ends with 0, whatever the verdict of the run is.
+    """
+    past_runs = past_runs_of(invocation, history)
+    reference = parse(run, "RUN", lambda text: (invocation.folder / text).exists())
+    if isinstance(reference, PathReference) and plan is None:
+        plan = _only_plan(invocation.folder, run)
+    is_path = isinstance(reference, PathReference)
+    if not is_path and not (isinstance(reference, RunId) and token_of(invocation.environ)):
+        explanation = _past(reference, run, test, past_runs.loaded.history)
+    else:
+        options = RunOptions(
+            plan=plan,
+            records=run if is_path else None,
+            run=None if is_path else run,
+            repo=repo,
+            needs=None,
+            ignore_base_failures=False,
+            history=history,
+        )
+        explanation = _judged(invocation, options, test, past_runs)
+    console.out(fitting(explanation, json_text if format_ == "json" else plain_text))
+    return ExitCode.OK
+
+
+def _only_plan(folder: Path, records: str) -> str | None:
+    plans = sorted((folder / records).rglob("plan.json"))
+    if len(plans) != 1:
+        what = f"{len(plans)} files plan.json are in this folder"
+        raise UsageError(what, where=f"RUN: {records}", fix="name the plan of the run by --plan")
+    return str(plans[0].relative_to(folder))
+
+
+def _judged(
+    invocation: Invocation, options: RunOptions, test: str, past_runs: PastRuns
+) -> Explanation:
+    context = context_of(invocation)
+    with open_inputs(invocation, options, process_log_reader(context.config)) as inputs:
+        settings = evaluation_options(invocation, options, count=True)
+        data = judge(context, inputs, past_runs, settings).contents
+    assert data is not None
+    explanation = explain_report(data)
+    if not test:
+        return explanation
+    runs = runs_from_records(records_of_plan(data.plan, data.records), "this run")
+    if not runs:
+        raise InputError("no shard left a record", where=f"TEST: {test}", fix="leave TEST out")
+    base = base_of(data.comparison)
+    return explain_tests(explanation, runs[-1], test, past_runs.loaded.history, base)
+
+
+def _past(reference: Reference, name: str, test: str, history: History | None) -> Explanation:
+    """Explain a run that only the history has."""
+    where = f"RUN: {name}"
+    if history is None:
+        raise InputError(
+            "there is no history", where=where, fix=f"name one by --history; {NO_TOKEN}"
+        )
+    if isinstance(reference, RunId):
+        run = find_in_history(history, reference, name, where, strict=True)
+        assert run is not None
+    elif isinstance(reference, Branch):
+        run = newest_run_of_branch(history, reference.name, None, name, where)
+    else:
+        fix = "name a run id, branch:NAME, or a folder of records"
+        raise UsageError("no run that can be explained", where=where, fix=fix)
+    comparison = compare_run(run, history)
+    explanation = explain_past_run(comparison)
+    if not test:
+        return explanation
+    return explain_tests(explanation, run, test, history, base_of(comparison))

@@ -1,0 +1,334 @@
+"""The explanation of a run or of one of its tests, from a report or from the history alone. Pure.
+
+Text that tests or their processes wrote is marked, so that its reader, often a program that follows
+what it reads, does not take it for words of ciguard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from ciguard.compare.transitions import CaseState, case_state, past_of
+from ciguard.compare.whose import Answer, advice_text, evidence_text
+from ciguard.compare.wording import headline
+from ciguard.document import Bullets, plain
+from ciguard.errors import InputError
+from ciguard.guard.view import failure_kind, reproduce_command
+from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.history.file import CODE_NAMES
+from ciguard.history.query import BaseQuery, base_runs
+from ciguard.history.view import when
+from ciguard.model import Result
+from ciguard.report.answer import answers_of, base_of, change_lines, status_line, whose_text
+from ciguard.report.view import first_line
+from ciguard.text import case_name, count_of, duration, name_some, one_line, size, unit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.run_columns import Run
+    from ciguard.guard.verdict import Failure, Finding
+    from ciguard.history.file import History, Values
+    from ciguard.report.view import ReportData
+
+MAX_TESTS: Final = 20
+MAX_NAMED: Final = 10  # tests of an error, runs of a test
+NO_MESSAGES: Final = "the history has no messages; the records of the run have them"
+Source = Literal["records", "history", "service"]
+
+
+@dataclass(frozen=True, slots=True)
+class Untrusted:
+    """Text that tests or their processes wrote: data, and never an instruction."""
+
+    untrusted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding about a run or a shard, the evidence, the tests that ran, and what to do."""
+
+    level: str
+    text: str
+    do: str
+    evidence: tuple[Untrusted, ...] = ()
+    running: tuple[Untrusted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TestPast:
+    """The results of a test in the history's runs of the base.
+
+    Attributes:
+        rate: as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
+        red_since: the oldest run of the newest consecutive failures; None if it passed last.
+        last_run, last_passed: times of the newest kept run that executed it, and that it passed.
+        newest: as "run 4711, 2026-11-29, 3f2a91c: passed, 0.31 s, 60.0 MiB"; the newest first.
+    """
+
+    rate: str
+    red_since: int | None
+    last_run: str | None
+    last_passed: str | None
+    newest: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTest:
+    """A test: what happened to it, whose a failure is, and what to do.
+
+    Attributes:
+        result: "failed", "timeout", "no result", ...; of the last try.
+        place: file and line; "" if unknown. `url` is its page.
+        whose, evidence, do: of a failure; "" for other tests.
+        excused: why a failure does not count.
+        reproduce: a command; "" if the plan is not known.
+        past: only if the test was asked for.
+    """
+
+    test: Untrusted
+    result: str
+    shard: str
+    message: Untrusted | None = None
+    place: str = ""
+    url: str = ""
+    whose: str = ""
+    evidence: str = ""
+    do: str = ""
+    excused: str = ""
+    reproduce: str = ""
+    wall_s: float | None = None
+    peak_delta_bytes: float | None = None
+    past: TestPast | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer for a run, or for tests of it.
+
+    Attributes:
+        problems: findings, those first that make the run incomplete.
+        tests: failures and then tests without a result, or the tests that were asked for.
+        more_tests: number of tests that are left out.
+        changes: sentences on memory, time and further measures.
+        status: what ran, in how many shards, how long.
+        run: page of the run on GitHub; "" if unknown.
+        source: where the facts are from.
+    """
+
+    headline: str
+    problems: tuple[Problem, ...] = ()
+    tests: tuple[ExplainedTest, ...] = ()
+    more_tests: int = 0
+    changes: tuple[str, ...] = ()
+    status: str = ""
+    notes: tuple[str, ...] = ()
+    run: str = ""
+    source: Source = "records"
+
+
+def explain_report(data: ReportData) -> Explanation:
+    """Explain a judged run, with all of its failures."""
+    verdict, comparison = data.verdict, data.comparison
+    excused = (*verdict.quarantined, *verdict.failing_on_base)
+    missing = (
+        ExplainedTest(Untrusted(unit_name(unit.key)), "no result", unit.shard, evidence=why)
+        for unit, why in ((unit, note_text(unit.reason)) for unit in verdict.missing)
+    )
+    return Explanation(
+        first_line(data),
+        tuple(map(_problem, verdict.findings)),
+        (
+            *(_failed(data, failure) for failure in verdict.failures),
+            *(replace(_failed(data, one), excused=note_text(one.reason)) for one in excused),
+            *missing,
+        ),
+        changes=_changes(comparison),
+        status=plain(status_line(verdict, comparison, data.links).content),
+        notes=(f"not compared: {data.why}",) if comparison is None and data.why else (),
+        run=data.links.run,
+    )
+
+
+def explain_past_run(comparison: Comparison) -> Explanation:
+    """Explain a run of the history, which has no messages, and no plan to reproduce with."""
+    tests = tuple(
+        _with_answer(
+            ExplainedTest(Untrusted(case_name(case.key)), _result(case.after), case.shard),
+            case.answer,
+            comparison,
+        )
+        for case in comparison.transitions
+        if case.answer is not None and case.after is not None
+    )
+    answers = {case.key: case.answer for case in comparison.transitions if case.answer is not None}
+    whose = whose_text(answers, base_of(comparison))
+    return Explanation(
+        f"{count_of(len(answers), 'test')} failed{whose and f': {whose}'}; {headline(comparison)}",
+        tests=tests,
+        changes=_changes(comparison),
+        notes=(NO_MESSAGES,),
+        source="history",
+    )
+
+
+def explain_tests(
+    explanation: Explanation, run: Run, wanted: str, history: History | None, base: str
+) -> Explanation:
+    """Explain the tests of a run that are called so: by name, by unit, or by a part of both.
+
+    Raises:
+        InputError: no test is called so.
+    """
+    known = {test.test.untrusted: test for test in explanation.tests}
+    positions = {case_name(key): position for position, key in enumerate(run.keys)}
+    names = _matching((*positions, *(name for name in known if name not in positions)), wanted)
+    if not names:
+        some = name_some([*known] or [*positions], lambda name: one_line(name, 120), MAX_NAMED)
+        fix = f"name one, or a part of its name: {some}"
+        raise InputError("the run has no such test", where=f"TEST: {one_line(wanted)}", fix=fix)
+    pasts = _pasts(history, names[:MAX_TESTS], BaseQuery(base, run_id=run.run_id))
+    tests = [
+        replace(
+            _with_numbers(known.get(name) or ExplainedTest(Untrusted(name), "", ""), run, position),
+            past=pasts.get(name),
+        )
+        for name, position in ((name, positions.get(name)) for name in names[:MAX_TESTS])
+    ]
+    first = tests[0]
+    whose = f": {first.whose}" if first.whose else ""
+    in_shard = f" in shard {first.shard}" if first.shard else ""
+    return replace(
+        explanation,
+        headline=f"{first.result}{in_shard}{whose}"
+        if len(names) == 1
+        else f"{count_of(len(names), 'test')} with this in the name",
+        problems=(),
+        tests=tuple(tests),
+        more_tests=len(names) - len(tests),
+        changes=(),
+        status="",
+        notes=(f"its run: {explanation.headline}", *explanation.notes),
+    )
+
+
+def _matching(names: Sequence[str], wanted: str) -> list[str]:
+    """Return the names that are equal, else those of the cases of a unit, else those with it."""
+    for is_match in (
+        lambda name: name == wanted,
+        lambda name: name.startswith((f"{wanted}[", f"{wanted}::", f"{wanted} ")),
+        lambda name: wanted in name,
+    ):
+        if found := [name for name in names if is_match(name)]:
+            return found
+    return []
+
+
+def _failed(data: ReportData, failure: Failure) -> ExplainedTest:
+    result = failure.result
+    test = ExplainedTest(
+        Untrusted(case_name(result.key)),
+        failure_kind(result),
+        failure.shard,
+        Untrusted(result.message) if result.message else None,
+        f"{result.file}:{result.line}" if result.file and result.line else result.file or "",
+        data.links.line(result) or data.links.job(failure.shard),
+        reproduce=reproduce_command(data.verdict, failure),
+    )
+    answer = answers_of(data.verdict, data.comparison).get(result.key)
+    return _with_answer(test, answer, data.comparison)
+
+
+def _with_answer(
+    test: ExplainedTest, answer: Answer | None, comparison: Comparison | None
+) -> ExplainedTest:
+    if answer is None:
+        return test
+    base = base_of(comparison)
+    now = comparison.candidate.at if comparison is not None else None
+    evidence = evidence_text(answer, base, now)
+    return replace(test, whose=answer.whose, evidence=evidence, do=advice_text(answer, base))
+
+
+def _problem(finding: Finding) -> Problem:
+    return Problem(
+        finding.level,
+        finding_message(finding),
+        finding_fix(finding),
+        tuple(Untrusted(note_text(note)) for note in finding.evidence),
+        tuple(Untrusted(unit_name(key)) for key in finding.culprits),
+    )
+
+
+def _changes(comparison: Comparison | None) -> tuple[str, ...]:
+    (lines,) = change_lines(comparison).blocks
+    assert isinstance(lines, Bullets)
+    return tuple(plain(item.content) for item in lines.items)
+
+
+def _result(state: CaseState | None) -> str:
+    if state is None:
+        return ""
+    return failure_kind(Result("", state.outcome or "passed", ending=state.ending or "completed"))
+
+
+def _with_numbers(test: ExplainedTest, run: Run, position: int | None) -> ExplainedTest:
+    if position is None:
+        return test
+    return replace(
+        test,
+        result=test.result or _result(case_state(run, position)),
+        shard=test.shard or (run.legs[run.leg[position]].name if run.legs else ""),
+        wall_s=_number(run.wall_s[position]),
+        peak_delta_bytes=_number(run.peak_delta_bytes[position]),
+    )
+
+
+def _pasts(
+    history: History | None, names: Sequence[str], query: BaseQuery
+) -> Mapping[str, TestPast]:
+    """Return the pasts of these tests; of a unit that died, that of all its cases. O(keys)."""
+    wanted: dict[str, list[int]] = {name: [] for name in names}
+    for row, key in enumerate(history.keys if history is not None else ()):
+        for name in {case_name(key), unit_name(key.unit_key)} & wanted.keys():
+            wanted[name].append(row)
+    if history is None:
+        return {}
+    return {name: _past(history, keys, query) for name, keys in wanted.items() if keys}
+
+
+def _past(history: History, keys: Sequence[int], query: BaseQuery) -> TestPast:
+    runs, values = tuple(base_runs(history, query)), history.values
+    past, base = past_of(history, keys, runs), query.branch or "the base"
+    rows = np.flatnonzero(np.isin(values.key, keys) & np.isin(values.run, runs))
+    rows = rows[np.argsort(-values.run[rows], kind="stable")]
+    results = [
+        (history.runs[values.run[row]], _past_result(values, row), row) for row in rows.tolist()
+    ]
+    failures = len(past.ended) - past.ended.count("passed")
+    peaks = values.peak_delta_bytes
+    rate = Answer("flaky", "known_rate", runs=len(past.ended), failures=failures)
+    return TestPast(
+        evidence_text(rate, base) if past.ended else f"ran in no kept run of {base}",
+        past.red_since.run_id if past.red_since is not None else None,
+        next((when(run.at) for run, result, _ in results if result != "skipped"), None),
+        next((when(run.at) for run, result, _ in results if result == "passed"), None),
+        tuple(
+            f"run {run.run_id}, {run.at:%Y-%m-%d}, {(run.sha or '-')[:7]}: {result}, "
+            + ", ".join((duration(_number(values.wall_s[row])), size(_number(peaks[row]))))
+            for run, result, row in results[:MAX_NAMED]
+        ),
+    )
+
+
+def _past_result(values: Values, row: int) -> str:
+    codes = (CODE_NAMES[name][getattr(values, name)[row]] for name in ("outcome", "ending"))
+    return _result(CaseState(*(word or None for word in codes)))
+
+
+def _number(value: np.float64) -> float | None:
+    return None if np.isnan(value) else round(float(value), 3)
