@@ -168,7 +168,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
-        *("console", "sources", "render.templates"),
+        *("console", "sources", "render.templates", "explain.explanation"),
         "plan.pool_shards.CLAIM_S",
     ),
     "serve.state": ("errors", "github.retry", "model", "serve.state"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
 from ciguard import console
 from ciguard.compare.compare_runs import compare_run
@@ -12,11 +15,19 @@ from ciguard.compare.history_match import find_in_history, newest_run_of_branch
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
-from ciguard.explain.explanation import explain_past_run, explain_report, explain_tests
+from ciguard.explain.explanation import (
+    Explanation,
+    explain_past_run,
+    explain_report,
+    explain_tests,
+)
 from ciguard.explain.view import fitting, json_text, plain_text
 from ciguard.github.repository_ref import token_of
 from ciguard.guard.evaluation import RunOptions, evaluation_options, past_runs_of
 from ciguard.guard.policy import context_of
+from ciguard.history.query import BaseQuery
+from ciguard.history.service_store import ServiceStore
+from ciguard.history.stores import load
 from ciguard.report.answer import base_of
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.sources.inputs import open_inputs
@@ -26,11 +37,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
-    from ciguard.explain.explanation import Explanation
     from ciguard.guard.evaluation import PastRuns
     from ciguard.history.file import History
     from ciguard.sources.references import Reference
 
+# The page of a run on a service: https://HOST/OWNER/NAME/runs/ID/ATTEMPT
+_SERVED: Final = re.compile(
+    r"(https?://[^/]+)/([\w.-]+/[\w.-]+)(/runs/(\d+)/\d+)(?:/comparison)?/?"
+)
+WAIT: Final = "a run is judged when it has ended; one that an older ciguard judged has none"
 NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set GITHUB_TOKEN"
 
 
@@ -65,6 +80,10 @@ def command(
 
     The command ends with 0, whatever the verdict of the run is.
     """
+    show = json_text if format_ == "json" else plain_text
+    if served := _SERVED.fullmatch(run):
+        console.out(fitting(_served(invocation, served, test), show))
+        return ExitCode.OK
     past_runs = past_runs_of(invocation, history)
     reference = parse(run, "RUN", lambda text: (invocation.folder / text).exists())
     if isinstance(reference, PathReference) and plan is None:
@@ -83,7 +102,7 @@ def command(
             history=history,
         )
         explanation = _judged(invocation, options, test, past_runs)
-    console.out(fitting(explanation, json_text if format_ == "json" else plain_text))
+    console.out(fitting(explanation, show))
     return ExitCode.OK
 
 
@@ -109,8 +128,8 @@ def _judged(
     runs = runs_from_records(records_of_plan(data.plan, data.records), "this run")
     if not runs:
         raise InputError("no shard left a record", where=f"TEST: {test}", fix="leave TEST out")
-    base = base_of(data.comparison)
-    return explain_tests(explanation, runs[-1], test, past_runs.loaded.history, base)
+    query = BaseQuery(base_of(data.comparison), run_id=runs[-1].run_id)
+    return explain_tests(explanation, runs[-1], test, past_runs.loaded.history, query)
 
 
 def _past(reference: Reference, name: str, test: str, history: History | None) -> Explanation:
@@ -132,4 +151,26 @@ def _past(reference: Reference, name: str, test: str, history: History | None) -
     explanation = explain_past_run(comparison)
     if not test:
         return explanation
-    return explain_tests(explanation, run, test, history, base_of(comparison))
+    query = BaseQuery(base_of(comparison), run_id=run.run_id)
+    return explain_tests(explanation, run, test, history, query)
+
+
+def _served(invocation: Invocation, page: re.Match[str], test: str) -> Explanation:
+    """Explain a run that a service judged; the past of a test is in the service's history."""
+    origin, repository, path, run_id = page.groups()
+    api = f"{origin}/api/v1/repos/{repository}"
+    content = ServiceStore(f"{api}{path}/explanation", invocation.environ).read().content
+    where = f"RUN: {page[0]}"
+    if content is None:
+        raise InputError("the service has no answer for this run", where=where, fix=WAIT)
+    try:
+        explanation = TypeAdapter(Explanation).validate_json(content)
+    except ValidationError as error:
+        what = f"no explanation: {error.errors()[0]['msg']}"
+        raise InputError(what, where=where, fix="update ciguard") from None
+    explanation = replace(explanation, source="service")
+    if not test:
+        return explanation
+    history = load(ServiceStore(f"{api}/history", invocation.environ)).history
+    run = find_in_history(history, RunId(int(run_id)), page[0], where, strict=False)
+    return explain_tests(explanation, run, test, history, BaseQuery(run_id=int(run_id)))

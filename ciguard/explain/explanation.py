@@ -177,21 +177,29 @@ def explain_past_run(comparison: Comparison) -> Explanation:
 
 
 def explain_tests(
-    explanation: Explanation, run: Run, wanted: str, history: History | None, base: str
+    explanation: Explanation,
+    run: Run | None,
+    wanted: str,
+    history: History | None,
+    query: BaseQuery,
 ) -> Explanation:
     """Explain the tests of a run that are called so: by name, by unit, or by a part of both.
+
+    Args:
+        run: None if only its explanation is known, so the tests that failed or have no result.
+        query: runs of the past.
 
     Raises:
         InputError: no test is called so.
     """
     known = {test.test.untrusted: test for test in explanation.tests}
-    positions = {case_name(key): position for position, key in enumerate(run.keys)}
+    positions = {case_name(key): position for position, key in enumerate(run.keys if run else ())}
     names = _matching((*positions, *(name for name in known if name not in positions)), wanted)
     if not names:
         some = name_some([*known] or [*positions], lambda name: one_line(name, 120), MAX_NAMED)
         fix = f"name one, or a part of its name: {some}"
         raise InputError("the run has no such test", where=f"TEST: {one_line(wanted)}", fix=fix)
-    pasts = _pasts(history, names[:MAX_TESTS], BaseQuery(base, run_id=run.run_id))
+    pasts = _pasts(history, names[:MAX_TESTS], query)
     tests = [
         replace(
             _with_numbers(known.get(name) or ExplainedTest(Untrusted(name), "", ""), run, position),
@@ -276,8 +284,8 @@ def _result(state: CaseState | None) -> str:
     return failure_kind(Result("", state.outcome or "passed", ending=state.ending or "completed"))
 
 
-def _with_numbers(test: ExplainedTest, run: Run, position: int | None) -> ExplainedTest:
-    if position is None:
+def _with_numbers(test: ExplainedTest, run: Run | None, position: int | None) -> ExplainedTest:
+    if run is None or position is None:
         return test
     return replace(
         test,

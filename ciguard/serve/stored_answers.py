@@ -1,4 +1,4 @@
-"""The answer of a judged run: the JSON of guard and compare, stored as one immutable object.
+"""The answer of a judged run: the JSON of guard, compare and explain, stored as one object.
 
 The pages show it. A run that is judged again gets another object: the row of the run names the
 current one.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.compare.json import answers_json
 from ciguard.compare.json import as_json as comparison_json
 from ciguard.errors import InputError
+from ciguard.explain.explanation import explain_report
 from ciguard.guard.json import as_json as verdict_json
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class StoredAnswer:
     Attributes:
         verdict: JSON of `ciguard guard`; None where the run could not be judged.
         comparison: JSON of `ciguard compare`; None without a comparison.
+        explanation: values of `ciguard explain`; None also of a run that was judged before it.
     """
 
     verdict: dict[str, Any] | None
     comparison: dict[str, Any] | None
+    explanation: dict[str, Any] | None = None
 
 
 def answer_of(report: Report) -> StoredAnswer:
@@ -45,16 +48,13 @@ def answer_of(report: Report) -> StoredAnswer:
     return StoredAnswer(
         verdict_json(contents.verdict, answers) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
+        asdict(explain_report(contents)) if contents is not None else None,
     )
 
 
 def encode(answer: StoredAnswer) -> bytes:
     """Encode an answer as JSON in gzip; equal answers give equal bytes."""
-    value = {
-        "schema": SCHEMA,
-        "verdict": answer.verdict,
-        "comparison": answer.comparison,
-    }
+    value = {"schema": SCHEMA, **{part.name: getattr(answer, part.name) for part in fields(answer)}}
     return gzip.compress(json.dumps(value).encode("utf-8", "backslashreplace"), mtime=0)
 
 
@@ -72,7 +72,7 @@ def decode(content: bytes, name: str) -> StoredAnswer:
     if value.get("schema") != SCHEMA:
         what = f"expected schema {SCHEMA}, found {value.get('schema')}"
         raise InputError(what, where=name, fix="run a newer ciguard")
-    return StoredAnswer(value["verdict"], value["comparison"])
+    return StoredAnswer(value["verdict"], value["comparison"], value.get("explanation"))
 
 
 def object_name(key: RunKey, content: bytes) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,21 +32,28 @@ from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, iss
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
 from ciguard.serve.object_cache import DamagedObject, read_checked
-from ciguard.serve.state import histories, repositories
+from ciguard.serve.pages.run_page import read_answer
+from ciguard.serve.state import histories, repositories, run_rows
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
+    from ciguard.serve.state.histories import HistoryRow
+    from ciguard.serve.state.run_rows import RunRow
 
 LOG: Final = logging.getLogger(__name__)
+NUMBER: Final = re.compile("[0-9]{1,16}")  # of GitHub
 MEDIA_TYPE: Final = "application/octet-stream"  # of a history file
 HISTORY_PATH: Final = "/api/v1/repos/{owner}/{name}/history"
 OPENAPI_PATH: Final = "/api/v1/openapi.json"
 _RUN_PATH: Final = "/api/v1/repos/{owner}/{name}/runs/{run_id}/{run_attempt}"
+EXPLANATION_PATH: Final = f"{_RUN_PATH}/explanation"
 BLOCKS_PATH: Final = f"{_RUN_PATH}/blocks"
 CLAIMS_PATH: Final = f"{_RUN_PATH}/claims"
 CLAIM_PATH: Final = f"{CLAIMS_PATH}/{{block}}"
@@ -72,7 +80,26 @@ def routes(service: Service) -> tuple[Route, ...]:
     document = openapi_document(settings.public_url, __version__)
 
     def history(request: Request) -> Response:
-        return history_response(request, service, jobs)
+        def load(row: HistoryRow) -> bytes:
+            return read_checked(service.objects, row.object, row.sha256, "history")
+
+        return stored_response(request, service, jobs, histories.current, load)
+
+    def explanation(request: Request) -> Response:
+        def find(connection: Connection, repository_id: int) -> RunRow | None:
+            texts = [request.path_params[name] for name in ("run_id", "run_attempt")]
+            if not all(map(NUMBER.fullmatch, texts)):
+                return None
+            return run_rows.get(connection, RunKey(repository_id, *map(int, texts)))
+
+        def load(run: RunRow) -> bytes | None:
+            answer, problem = read_answer(service, run.answer)
+            if problem:
+                raise DamagedObject(run.answer, problem)
+            explained = answer.explanation if answer is not None else None
+            return json.dumps(explained).encode() if explained is not None else None
+
+        return stored_response(request, service, jobs, find, load, media_type="application/json")
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
@@ -86,6 +113,7 @@ def routes(service: Service) -> tuple[Route, ...]:
 
     return (
         Route(HISTORY_PATH, history),
+        Route(EXPLANATION_PATH, explanation),
         Route(OPENAPI_PATH, openapi),
         Route(BLOCKS_PATH, run_endpoint(claim_requests.register_blocks), methods=["PUT"]),
         Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
@@ -93,8 +121,21 @@ def routes(service: Service) -> tuple[Route, ...]:
     )
 
 
-def history_response(request: Request, service: Service, jobs: JobTokens) -> Response:
-    """Answer with a history file or a problem; check the caller first, to reveal no repository."""
+def stored_response(
+    request: Request,
+    service: Service,
+    jobs: JobTokens,
+    find: Callable[[Connection, int], Any],
+    load: Callable[[Any], bytes | None],
+    *,
+    media_type: str = MEDIA_TYPE,
+) -> Response:
+    """Answer with an object or a problem; check the caller first, to reveal no repository.
+
+    Args:
+        find: finds the row that names the object, by the id of the repository; None for no row.
+        load: reads the object of a row; None for no object.
+    """
     full_name = "{owner}/{name}".format(**request.path_params)
     try:
         caller = caller_repository(request.headers.get("Authorization"), service.database, jobs)
@@ -102,23 +143,17 @@ def history_response(request: Request, service: Service, jobs: JobTokens) -> Res
             repository = repositories.find(connection, full_name)
             if repository is None or (repository.is_private and repository.id != caller):
                 return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
-            row = histories.current(connection, repository.id)
-        if row is None:
-            return _response(HTTPStatus.NO_CONTENT)
-        content = read_checked(service.objects, row.object, row.sha256, "history")
-        return _response(HTTPStatus.OK, content)
+            row = find(connection, repository.id)
+        content = load(row) if row is not None else None
+        status = HTTPStatus.NO_CONTENT if content is None else HTTPStatus.OK
+        headers = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+        return Response(content, status, headers, None if content is None else media_type)
     except TokenRefused as error:
         return refusal(error)
     except (DamagedObject, KeysUnavailable) as error:
-        LOG.warning("the history of %s: %s", full_name, error)
+        LOG.warning("%s: %s", request.url.path, error)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)
     except RemoteError as error:
-        LOG.warning("the history of %s: %s", full_name, error)
+        LOG.warning("%s: %s", request.url.path, error)
         detail = "the database or the store of objects cannot be reached"
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
-
-
-def _response(status: HTTPStatus, content: bytes | None = None) -> Response:
-    headers = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
-    media_type = MEDIA_TYPE if status is HTTPStatus.OK else None
-    return Response(content, status, headers, media_type)

@@ -21,7 +21,12 @@ from ciguard.history import service_credentials, service_store
 from ciguard.history.file import StoredBytes
 from ciguard.history.stores import open_store
 from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import HISTORY_PATH, OPENAPI_PATH, openapi_document
+from ciguard.serve.api.routes import (
+    EXPLANATION_PATH,
+    HISTORY_PATH,
+    OPENAPI_PATH,
+    openapi_document,
+)
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
@@ -166,6 +171,7 @@ def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
 
 
 @given(
+    form=st.sampled_from([HISTORY_PATH, EXPLANATION_PATH]),
     place=st.tuples(st.text(min_size=1), st.text(min_size=1))
     | st.sampled_from(REPOSITORIES).map(lambda one: tuple(one.full_name.split("/"))),
     authorization=st.binary(max_size=40)
@@ -178,10 +184,11 @@ def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_request_gets_an_answer_of_the_document(
-    api: Api, place: tuple[str, str], authorization: bytes | str
+    api: Api, form: str, place: tuple[str, str], authorization: bytes | str
 ) -> None:
     owner, name = (quote(part, safe="") for part in place)
-    path = HISTORY_PATH.format(owner=owner, name=name)
+    numbers = {"run_id": "7", "run_attempt": name}
+    path = form.format(owner=owner, name=name, **numbers)
     if isinstance(authorization, str):
         authorization = f"Bearer {api.token_of(authorization, 11)}".encode()
     shown = bytes(byte for byte in authorization if byte >= 32).strip()
@@ -190,7 +197,7 @@ def test_any_request_gets_an_answer_of_the_document(
     assert response.status_code in ({200, 204, 401, 404} if is_known else {401, 404})
     # A slash in a part of the path makes it another's.
     if is_known or response.headers["Content-Type"] == MEDIA_TYPE:
-        check("GET", HISTORY_PATH.format(owner="o", name="n"), response)
+        check("GET", form.format(owner="o", name="n", run_id="1", run_attempt="1"), response)
 
 
 def test_document_is_served_as_it_is_tested(api: Api) -> None:

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
-from serve.fake_runs import BASE, HEAD, of_pull_request, upload
+from loopback import serving
+from serve.fake_runs import BASE, HEAD, REPOSITORY, of_pull_request, upload
 from serve.work.judging import judge, judge_job, server, service
 
 from ciguard.codec import plan_file as plan_codec
@@ -21,11 +22,13 @@ from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import UnitKey
 from ciguard.serve import stored_answers
+from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.state import raw_artifacts, run_rows, work_list
+from ciguard.serve.state import raw_artifacts, repositories, run_rows, tokens, work_list
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work import judge_job as judging_module
@@ -34,9 +37,41 @@ from ciguard.serve.work.worker import Worker
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Ciguard
+
     from ciguard.serve.service import Service
 
 __all__ = ["server", "service"]
+
+
+def test_judged_run_is_explained_to_those_who_may_read_it(
+    service: Service, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard
+) -> None:
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    upload(server, world, 7, event="push", head_branch="main")
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    with service.database.write() as connection:
+        repositories.upsert(connection, [Repository(1, REPOSITORY, True, "main")])
+        secret = tokens.create(connection, row.key.repository_id).secret
+    with serving(build_application(service)) as address:
+        page = f"{address}/{REPOSITORY}/runs"
+        token = {"CIGUARD_HISTORY_TOKEN": secret}
+
+        def explain(*words: str, expect: int = 0) -> str:
+            done = ciguard("explain", *words, cwd=tmp_path, expect=expect, **token)
+            return done.stdout + done.stderr
+
+        text = explain(f"{page}/7/1")
+        assert text.startswith("1 of 8 tests failed")
+        assert "message: | assert 1 == 2" in text
+        assert text.endswith("source: service\n")
+        text = explain(f"{page}/7/1/comparison", "two")
+        assert "whose: unknown" in text
+        assert "no answer for this run" in explain(f"{page}/8/1", expect=3)
+        token.clear()
+        assert "may not read it" in explain(f"{page}/7/1", expect=4)
 
 
 def test_run_planned_without_timings_has_no_bound(
