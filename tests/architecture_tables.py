@@ -147,7 +147,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     # Composes: the answer of guard and compare in few words.
-    "explain": (*SHARED, "compare", "guard", "history.view", "render.plaintext", "report"),
+    "explain": (*SHARED, "compare", "guard", "render.plaintext", "report"),
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.

@@ -7,12 +7,13 @@ what it reads, does not take it for words of ciguard.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ciguard.compare.transitions import CaseState, case_state, past_of
-from ciguard.compare.whose import Answer, advice_text, evidence_text
+from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text
 from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
@@ -20,7 +21,7 @@ from ciguard.guard.view import failure_kind, reproduce_command
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import BaseQuery, base_runs
-from ciguard.history.view import when
+from ciguard.history.runs import UNDATED
 from ciguard.model import Result
 from ciguard.report.answer import answers_of, base_of, change_lines, status_line, whose_text
 from ciguard.report.view import first_line
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
     from ciguard.guard.verdict import Failure, Finding
     from ciguard.history.file import History, Values
+    from ciguard.history.runs import HistoryRun
+    from ciguard.model import CaseKey
     from ciguard.report.view import ReportData
 
 MAX_TESTS: Final = 20
 MAX_NAMED: Final = 10  # tests of an error, runs of a test
+NEVER: Final = "none of the kept runs"
 NO_MESSAGES: Final = "the history has no messages; the records of the run have them"
 Source = Literal["records", "history", "service"]
 
@@ -66,14 +70,14 @@ class TestPast:
     Attributes:
         rate: as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
         red_since: the oldest run of the newest consecutive failures; None if it passed last.
-        last_run, last_passed: times of the newest kept run that executed it, and that it passed.
+        last_run, last_passed: the newest kept run that executed it, and in which it passed.
         newest: as "run 4711, 2026-11-29, 3f2a91c: passed, 0.31 s, 60.0 MiB"; the newest first.
     """
 
     rate: str
-    red_since: int | None
-    last_run: str | None
-    last_passed: str | None
+    red_since: str | None
+    last_run: str
+    last_passed: str
     newest: tuple[str, ...]
 
 
@@ -111,6 +115,7 @@ class Explanation:
     """The answer for a run, or for tests of it.
 
     Attributes:
+        state: "incomplete", "failed" or "passed", of the run.
         problems: findings, those first that make the run incomplete.
         tests: failures and then tests without a result, or the tests that were asked for.
         more_tests: number of tests that are left out.
@@ -121,6 +126,7 @@ class Explanation:
     """
 
     headline: str
+    state: str
     problems: tuple[Problem, ...] = ()
     tests: tuple[ExplainedTest, ...] = ()
     more_tests: int = 0
@@ -135,16 +141,25 @@ def explain_report(data: ReportData) -> Explanation:
     """Explain a judged run, with all of its failures."""
     verdict, comparison = data.verdict, data.comparison
     excused = (*verdict.quarantined, *verdict.failing_on_base)
+    answers = answers_of(verdict, comparison)
     missing = (
-        ExplainedTest(Untrusted(unit_name(unit.key)), "no result", unit.shard, evidence=why)
-        for unit, why in ((unit, note_text(unit.reason)) for unit in verdict.missing)
+        ExplainedTest(
+            Untrusted(unit_name(unit.key)),
+            "no result",
+            unit.shard,
+            url=data.links.job(unit.shard),
+            evidence=note_text(unit.reason),
+            do="see the problem of its shard",
+        )
+        for unit in verdict.missing
     )
     return Explanation(
         first_line(data),
+        verdict.state,
         tuple(map(_problem, verdict.findings)),
         (
-            *(_failed(data, failure) for failure in verdict.failures),
-            *(replace(_failed(data, one), excused=note_text(one.reason)) for one in excused),
+            *(_failed(data, failure, answers) for failure in verdict.failures),
+            *(replace(_failed(data, one, {}), excused=note_text(one.reason)) for one in excused),
             *missing,
         ),
         changes=_changes(comparison),
@@ -169,6 +184,7 @@ def explain_past_run(comparison: Comparison) -> Explanation:
     whose = whose_text(answers, base_of(comparison))
     return Explanation(
         f"{count_of(len(answers), 'test')} failed{whose and f': {whose}'}; {headline(comparison)}",
+        "incomplete" if comparison.is_incomplete else "failed" if answers else "passed",
         tests=tests,
         changes=_changes(comparison),
         notes=(NO_MESSAGES,),
@@ -196,8 +212,10 @@ def explain_tests(
     positions = {case_name(key): position for position, key in enumerate(run.keys if run else ())}
     names = _matching((*positions, *(name for name in known if name not in positions)), wanted)
     if not names:
-        some = name_some([*known] or [*positions], lambda name: one_line(name, 120), MAX_NAMED)
-        fix = f"name one, or a part of its name: {some}"
+        all_names = (*known, *(name for name in positions if name not in known))
+        similar = get_close_matches(wanted, all_names, MAX_NAMED, cutoff=0.5) or all_names
+        some = name_some(similar, lambda name: one_line(name, 120), MAX_NAMED)
+        fix = f"name one of its {count_of(len(all_names), 'test')}, or a part, such as {some}"
         raise InputError("the run has no such test", where=f"TEST: {one_line(wanted)}", fix=fix)
     pasts = _pasts(history, names[:MAX_TESTS], query)
     tests = [
@@ -218,7 +236,7 @@ def explain_tests(
         problems=(),
         tests=tuple(tests),
         more_tests=len(names) - len(tests),
-        changes=(),
+        changes=tuple(text for text in explanation.changes if any(name in text for name in names)),
         status="",
         notes=(f"its run: {explanation.headline}", *explanation.notes),
     )
@@ -236,7 +254,7 @@ def _matching(names: Sequence[str], wanted: str) -> list[str]:
     return []
 
 
-def _failed(data: ReportData, failure: Failure) -> ExplainedTest:
+def _failed(data: ReportData, failure: Failure, answers: Mapping[CaseKey, Answer]) -> ExplainedTest:
     result = failure.result
     test = ExplainedTest(
         Untrusted(case_name(result.key)),
@@ -247,8 +265,7 @@ def _failed(data: ReportData, failure: Failure) -> ExplainedTest:
         data.links.line(result) or data.links.job(failure.shard),
         reproduce=reproduce_command(data.verdict, failure),
     )
-    answer = answers_of(data.verdict, data.comparison).get(result.key)
-    return _with_answer(test, answer, data.comparison)
+    return _with_answer(test, answers.get(result.key), data.comparison)
 
 
 def _with_answer(
@@ -318,19 +335,28 @@ def _past(history: History, keys: Sequence[int], query: BaseQuery) -> TestPast:
         (history.runs[values.run[row]], _past_result(values, row), row) for row in rows.tolist()
     ]
     failures = len(past.ended) - past.ended.count("passed")
-    peaks = values.peak_delta_bytes
     rate = Answer("flaky", "known_rate", runs=len(past.ended), failures=failures)
+    more = len(results) - MAX_NAMED
     return TestPast(
         evidence_text(rate, base) if past.ended else f"ran in no kept run of {base}",
-        past.red_since.run_id if past.red_since is not None else None,
-        next((when(run.at) for run, result, _ in results if result != "skipped"), None),
-        next((when(run.at) for run, result, _ in results if result == "passed"), None),
-        tuple(
-            f"run {run.run_id}, {run.at:%Y-%m-%d}, {(run.sha or '-')[:7]}: {result}, "
-            + ", ".join((duration(_number(values.wall_s[row])), size(_number(peaks[row]))))
-            for run, result, row in results[:MAX_NAMED]
+        _dated(past.red_since) if past.red_since is not None else None,
+        next((_dated(run) for run, result, _ in results if result != "skipped"), NEVER),
+        next((_dated(run) for run, result, _ in results if result == "passed"), NEVER),
+        (
+            *(
+                f"{_dated(run)}: {result}, {duration(_number(values.wall_s[row]))}, "
+                f"{size(_number(values.peak_delta_bytes[row]))}"
+                for run, result, row in results[:MAX_NAMED]
+            ),
+            *([f"and {more} earlier results"] if more > 0 else []),
         ),
     )
+
+
+def _dated(run: HistoryRun | PastRun) -> str:
+    """Return "run 4711, 2026-11-29, 3f2a91c"."""
+    at = "-" if run.at in {None, UNDATED} else f"{run.at:%Y-%m-%d}"
+    return f"run {run.run_id}, {at}, {(run.sha or '-')[:7]}"
 
 
 def _past_result(values: Values, row: int) -> str:
@@ -339,4 +365,4 @@ def _past_result(values: Values, row: int) -> str:
 
 
 def _number(value: np.float64) -> float | None:
-    return None if np.isnan(value) else round(float(value), 3)
+    return None if np.isnan(value) else int(value) if value.is_integer() else round(value.item(), 3)

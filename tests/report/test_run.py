@@ -97,7 +97,7 @@ def test_repository_is_read_from_the_checkout(tmp_path: Path, call: Call, world:
 
 
 def test_leg_without_a_record_is_dead_and_explained_by_github(
-    call: Call, server: FakeGitHub
+    call: Call, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]
 ) -> None:
     world = World()
     del world.legs["02"]
@@ -107,6 +107,11 @@ def test_leg_without_a_record_is_dead_and_explained_by_github(
     text = call("guard", expect=13).stdout
     assert "shard 02 of 3 has no record (timeout)" in text
     assert limit in " ".join(text.split())
+    words = ("explain", "7", "--repo", REPOSITORY)
+    text = ciguard(*words, cwd=tmp_path, **cast("Any", environ)).stdout
+    assert text.startswith("INCOMPLETE: shard 02 of 3 has no record (timeout)")
+    assert f"| {limit}" in text
+    assert f"run: https://github.com/{REPOSITORY}/actions/runs/7" in text
 
 
 def test_earlier_attempt_is_judged_without_later_ones(
