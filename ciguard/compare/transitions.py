@@ -547,9 +547,7 @@ def with_answers(
         key = case.renamed_from or case.key
         # A unit that died has one result, those before one for each case.
         rows = positions.get(key) or of_units.get(key.unit_key, [])
-        past = (
-            past_of(history, rows, used) if history is not None and used else _past_of_base(case)
-        )
+        past = past_of(history, rows, used) if history is not None and used else _past_of_base(case)
         if case.kind not in EXCUSABLE:
             return replace(case, past=past)
         tries, message = run.tries.get(case.key, ONE_TRY), case.message or ""

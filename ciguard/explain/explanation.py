@@ -17,7 +17,7 @@ from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text
 from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
-from ciguard.guard.view import failure_kind, reproduce_command
+from ciguard.guard.view import failure_kind, reproduce_commands
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import BaseQuery, base_runs
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
-    from ciguard.guard.verdict import Failure, Finding
+    from ciguard.guard.verdict import Failure, Finding, Missing
     from ciguard.history.file import History, Values
     from ciguard.history.runs import HistoryRun
-    from ciguard.model import CaseKey
+    from ciguard.render.links import Links
     from ciguard.report.view import ReportData
 
 MAX_TESTS: Final = 20
@@ -140,32 +140,42 @@ class Explanation:
 def explain_report(data: ReportData) -> Explanation:
     """Explain a judged run, with all of its failures."""
     verdict, comparison = data.verdict, data.comparison
-    excused = (*verdict.quarantined, *verdict.failing_on_base)
-    answers = answers_of(verdict, comparison)
-    missing = (
-        ExplainedTest(
-            Untrusted(unit_name(unit.key)),
-            "no result",
-            unit.shard,
-            url=data.links.job(unit.shard),
-            evidence=note_text(unit.reason),
-            do="see the problem of its shard",
-        )
-        for unit in verdict.missing
-    )
+    answers, commands = answers_of(verdict, comparison), reproduce_commands(verdict)
+    tests = [
+        *(
+            (one.result.key.unit_key, _failed(data, one, answers[one.result.key]))
+            for one in verdict.failures
+        ),
+        *(
+            (one.result.key.unit_key, replace(_failed(data, one), excused=note_text(one.reason)))
+            for one in (*verdict.quarantined, *verdict.failing_on_base)
+        ),
+        *((one.key, _missing(one, data.links)) for one in verdict.missing),
+    ]
+    shown = []
+    for unit, test in tests:
+        _, command = commands.get(unit._replace(variant=""), ("", ""))
+        shown.append(replace(test, reproduce=command))
     return Explanation(
         first_line(data),
         verdict.state,
         tuple(map(_problem, verdict.findings)),
-        (
-            *(_failed(data, failure, answers) for failure in verdict.failures),
-            *(replace(_failed(data, one, {}), excused=note_text(one.reason)) for one in excused),
-            *missing,
-        ),
+        tuple(shown),
         changes=_changes(comparison),
-        status=plain(status_line(verdict, comparison, data.links).content),
+        status=plain(status_line(verdict, comparison, data.links, data.records).content),
         notes=(f"not compared: {data.why}",) if comparison is None and data.why else (),
         run=data.links.run,
+    )
+
+
+def _missing(unit: Missing, links: Links) -> ExplainedTest:
+    return ExplainedTest(
+        Untrusted(unit_name(unit.key)),
+        "no result",
+        unit.shard,
+        url=links.job(unit.shard),
+        evidence=note_text(unit.reason),
+        do="see the problem of its shard",
     )
 
 
@@ -254,7 +264,7 @@ def _matching(names: Sequence[str], wanted: str) -> list[str]:
     return []
 
 
-def _failed(data: ReportData, failure: Failure, answers: Mapping[CaseKey, Answer]) -> ExplainedTest:
+def _failed(data: ReportData, failure: Failure, answer: Answer | None = None) -> ExplainedTest:
     result = failure.result
     test = ExplainedTest(
         Untrusted(case_name(result.key)),
@@ -263,9 +273,8 @@ def _failed(data: ReportData, failure: Failure, answers: Mapping[CaseKey, Answer
         Untrusted(result.message) if result.message else None,
         f"{result.file}:{result.line}" if result.file and result.line else result.file or "",
         data.links.line(result) or data.links.job(failure.shard),
-        reproduce=reproduce_command(data.verdict, failure),
     )
-    return _with_answer(test, answers.get(result.key), data.comparison)
+    return _with_answer(test, answer, data.comparison)
 
 
 def _with_answer(

@@ -362,11 +362,9 @@ def describe_result(result: Result, width: int) -> str:
 
 def _commands(verdict: Verdict, links: Links, listed: Sequence[Failure]) -> Section:
     """Return the commands that run a shard up to a failure."""
-    failed = _failed_units(verdict, listed)
+    failed = list(reproduce_commands(verdict, listed).values())[:MAX_COMMANDS]
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
-    scripts = {leg.shard for leg in verdict.legs if leg.has_script} & {
-        shard for shard, *_ in failed
-    }
+    scripts = _with_script(verdict) & {shard for shard, _ in failed}
     text = (
         "In a checkout of the tested commit, with the artifact ",
         artifact,
@@ -376,23 +374,21 @@ def _commands(verdict: Verdict, links: Links, listed: Sequence[Failure]) -> Sect
         ":",
     )
     items = tuple(
-        Item(
-            (
-                *("shard ", Link(shard, links.job(shard)), ": "),
-                identifier(_command(shard, unit, seed, has_script=shard in scripts)),
-            )
-        )
-        for shard, unit, seed in failed
+        Item(("shard ", Link(shard, links.job(shard)), ": ", identifier(command)))
+        for shard, command in failed
     )
     blocks = (Bullets((Item(text, items),) if items else ()),)
     title = "Reproduce: run a shard up to a failure"
     return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
 
 
-def _failed_units(verdict: Verdict, listed: Sequence[Failure]) -> list[tuple[str, str, str]]:
-    """Return shard, unit and seed of its process ("": none) of failures, the earliest first.
+def reproduce_commands(
+    verdict: Verdict, listed: Sequence[Failure] = ()
+) -> Mapping[UnitKey, tuple[str, str]]:
+    """Return shard and command of each failed unit without its variant, listed failures first.
 
-    Listed failures come first. Of a test that fails in several combinations one shard is listed.
+    Then come tests that died with their shard, then other failures, the earliest first. Of a test
+    that fails in several combinations one shard is chosen.
     """
     by_time = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
     died = [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
@@ -405,28 +401,21 @@ def _failed_units(verdict: Verdict, listed: Sequence[Failure]) -> list[tuple[str
     # The command runs the units of the plan: a test that moved is repeated in its planned shard.
     movable = [shard for shard in verdict.plan.shards if shard.blocks and bad]
     home = {unit.key: shard.key for shard in movable for unit in shard.units[shard.own_count :]}
-    by_test: dict[UnitKey, tuple[str, str, str]] = {}
+    scripts = _with_script(verdict)
+    by_test: dict[UnitKey, tuple[str, str]] = {}
     for key, unit, process in bad:
         if key:
             # A unit that died with its leg ran in the last process.
             of_leg = seeds.get(key, {})
             seed = of_leg.get(process or max(of_leg, default=0), "")
-            command = home.get(unit, key), unit.unit, seed
-            by_test.setdefault(unit._replace(variant=""), command)
-    return list(by_test.values())[:MAX_COMMANDS]
+            shard = home.get(unit, key)
+            command = _command(shard, unit.unit, seed, has_script=shard in scripts)
+            by_test.setdefault(unit._replace(variant=""), (shard, command))
+    return by_test
 
 
-def reproduce_command(verdict: Verdict, failure: Failure) -> str:
-    """Return the command that runs the planned shard of a failed test up to this test."""
-    unit = failure.result.key.unit_key
-    leg = next((leg for leg in verdict.legs if leg.shard == failure.shard), None)
-    if leg is None:
-        return ""
-    # The command runs the units of the plan: a test that moved is repeated in its planned shard.
-    movable = ((shard, shard.units[shard.own_count :]) for shard in verdict.plan.shards)
-    homes = (shard.key for shard, units in movable if any(one.key == unit for one in units))
-    seed = leg.seeds.get(failure.result.process or max(leg.seeds, default=0), "")
-    return _command(next(homes, leg.shard), unit.unit, seed, has_script=leg.has_script)
+def _with_script(verdict: Verdict) -> set[str]:
+    return {leg.shard for leg in verdict.legs if leg.has_script}
 
 
 def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:
