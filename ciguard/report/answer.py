@@ -265,9 +265,13 @@ def status_line(
     parts += _totals(comparison, base)
     if links.run:
         parts.append(Link("run", links.run))
-    runs = len(comparison.baseline.runs) if comparison is not None else 0
+    past = comparison.baseline.runs if comparison is not None else ()
+    runs = sum(bool(run.values) for run in past)
     if runs < MIN_BASELINE_RUNS:
-        parts.append(f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far")
+        begins = f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far"
+        stopped = sum(not run.complete for run in past)
+        why = f" ({stopped} did not end: check cancel-in-progress on its pushes)" if stopped else ""
+        parts.append(begins + why)
     return Paragraph(join(parts, separator=" · "))
 
 

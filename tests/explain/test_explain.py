@@ -92,7 +92,7 @@ ANSWERS = {
     "What failed?": ("run", r"3 of 6 tests failed.*test_broken.*12 == 13.*test_red"),
     "Whose is each failure?": (
         "run",
-        r"broken.*this change.*failed in 2 of 2.*flaky.*failed in 1 of 3.*red.*main.*red for",
+        r"broken.*this change.*failed in 2 of 2.*flaky.*failed in 1 of 3.*red.*main.*red since",
     ),
     "What is to be done?": ("run", r"fix.*re-run.*rebase when main is fixed"),
     "Did every planned test run?": (

@@ -136,6 +136,12 @@ def test_first_comment_has_one_heading_and_one_data_note() -> None:
     ]
     assert text.count("3 runs of main") == 1
     assert "\n\n\n" not in text
+    found = comparison_of(world, base)
+    cancelled = replace(found.baseline.runs[0], complete=False, values=0)
+    runs = (*found.baseline.runs, cancelled, cancelled)
+    found = replace(found, baseline=replace(found.baseline, runs=runs))
+    text = comment(world.plan, world.prove(), comparison=found)
+    assert "; 1 so far (2 did not end: check cancel-in-progress on its pushes)" in text
 
 
 @pytest.mark.parametrize("slow", [1, 6])
