@@ -166,7 +166,7 @@ def _is_unused_plugin(path: str, frameworks: Collection[str]) -> bool:
     users = {
         name
         for name, row in FRAMEWORKS.items()
-        if file in row.plugin_files or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
+        if file in row.plugin_files or file.startswith(f"ciguard_{name}.")
     }
     return folder == "run/plugins" and bool(users) and users.isdisjoint(frameworks)
 

@@ -74,7 +74,7 @@ def test_pyz_has_the_plugins_of_its_own_suites(framework: str, tmp_path: Path) -
     contents = members(PACKAGE, {framework})
     plugins = {name.rpartition("/")[2] for name in contents if "/run/plugins/" in name}
     assert plugins >= set(FRAMEWORKS[framework].plugin_files)
-    assert ("ciguard_go_stream.py" in plugins) == (framework == "go")
+    assert ("ciguard_go.py" in plugins) == (framework == "go")
     assert ("ciguard_ruby.rb" in plugins) == (framework in ("rspec", "minitest"))
     assert len(zipped(contents)) < LARGEST_BYTES
     program = tmp_path / PROGRAM

@@ -44,7 +44,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
         raise UsageError(f"no `go test`: {' '.join(words)!r:.200}", where=where, fix=fix)
     flags = words[words.index("test", 1) :]
     refuse_flags(flags[: flags.index("-args") if "-args" in flags else len(flags)], REFUSED, "go")
-    return ("run", *words)
+    return words
 
 
 def junit_name(unit: str) -> tuple[str, str]:
@@ -59,7 +59,7 @@ def ancestors(unit: str) -> tuple[str, ...]:
 
 
 GO: Final = replace(
-    launcher_row("go", "go test", _words, "ciguard_go.py"),
+    launcher_row("go", "go test", _words),
     unit="test function of a package",
     # The tests of each package in the order of the source; `file` is the package's folder.
     default_command=("go", "test"),

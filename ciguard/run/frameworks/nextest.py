@@ -43,12 +43,6 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     return words
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """Return the names as nextest writes them: the binary is the class."""
-    binary, _, test = unit.partition(" ")
-    return binary, test
-
-
 def ancestors(unit: str) -> tuple[str, ...]:
     """Return the modules of the test, from the inside out, its binary, and "" for all."""
     binary, space, test = unit.partition(" ")
@@ -58,8 +52,14 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*inner, *((f"{binary} ",) if space else ()), "")
 
 
+def junit_name(unit: str) -> tuple[str, str]:
+    """Return the names as nextest writes them: the binary is the class."""
+    binary, _, test = unit.partition(" ")
+    return binary, test
+
+
 NEXTEST: Final = replace(
-    launcher_row("nextest", "nextest", _words, "ciguard_nextest.py"),
+    launcher_row("nextest", "nextest", _words),
     unit="test of a binary",
     # The tests that options and default filter select; `file` is the folder of the package.
     default_command=("cargo", "nextest", "run"),

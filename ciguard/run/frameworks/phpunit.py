@@ -37,7 +37,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
 
 
 PHPUNIT: Final = replace(
-    launcher_row("phpunit", "PHPUnit", _words, "ciguard_phpunit.py"),
+    launcher_row("phpunit", "PHPUnit", _words),
     # Paths from the suite's folder, in PHPUnit's order.
     default_command=("vendor/bin/phpunit",),
     file_patterns=("*Test.php", "*.phpt"),

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
 
-    # By suite, variant, variables of the plugin or launcher, and the folder of `run/plugins/`.
-    Launch = Callable[[Suite, str, Mapping[str, str], str], Invocation]
-
 LAST_LINES: Final = 10
 
 # By a launcher whose tool is no program.
@@ -118,9 +115,10 @@ def plugin_row(
 
     Args:
         program: name of the framework in errors.
-        launch_with: takes the name of the first of `plugin_files`, then those of a `Launch`.
+        launch_with: takes the name of the first of `plugin_files`, suite, variant, variables of the
+            plugin or launcher, and the folder of `run/plugins/`.
     """
-    launch: Launch = partial(launch_with, plugin_files[0])
+    launch = partial(launch_with, plugin_files[0])
     return Framework(
         name,
         unit="file",
@@ -139,14 +137,11 @@ def launcher_row(
     name: str,
     program: str,
     words_of: Callable[[Suite, str], Tuple[str, ...]],
-    *plugin_files: str,
 ) -> Framework:
-    """Return the row of a framework that a launcher starts, as it has no plugins.
+    """Return the row of a framework without plugins: the leg's own Python runs a launcher.
 
     Args:
         words_of: returns the arguments of the launcher for a suite and variant.
-        plugin_files: the launcher, which the leg's own Python runs, and files of other frameworks
-            that it needs.
     """
 
     def launch(
@@ -155,7 +150,7 @@ def launcher_row(
         python = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
         return Invocation((*python, *words_of(suite, variant)), env)
 
-    return plugin_row(name, program, launch, *plugin_files)
+    return plugin_row(name, program, launch, f"ciguard_{name}.py")
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:

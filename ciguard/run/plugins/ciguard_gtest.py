@@ -2,6 +2,7 @@
 
 Programs run one after the other, each with a file that names its tests. If a test ends its program,
 the tests that have not begun run in another start of the program.
+https://google.github.io/googletest/
 """
 
 from __future__ import annotations
@@ -12,29 +13,141 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-if TYPE_CHECKING:  # the same files by the names that a checker finds them under
-    from ciguard.run.plugins.ciguard_gtest_stream import GTestStream
-    from ciguard.run.plugins.ciguard_launcher import Leg, Line, follow, launch, not_collected
+if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+    from ciguard.run.plugins import ciguard_launcher as launcher
+    from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_gtest_stream import GTestStream
-    from ciguard_launcher import Leg, Line, follow, launch, not_collected
+    import ciguard_launcher as launcher
 
 PASSED, FAILED = 0, 1
 # Variables that exclude or repeat tests, or change their output.
-CHANGES_RUN = re.compile(r"GTEST_(?:BRIEF|COLOR|FAIL_FAST|FILTER|PRINT_TIME|REPEAT|TOTAL|SHARD).*")
+HIDDEN = (
+    *("GTEST_BRIEF", "GTEST_COLOR", "GTEST_FAIL_FAST", "GTEST_FILTER", "GTEST_PRINT_TIME"),
+    *("GTEST_REPEAT", "GTEST_TOTAL", "GTEST_SHARD"),
+)
 SHUFFLED = re.compile(r"Note: Randomizing tests' orders with a seed of (\d+) \.")
 DISABLED = re.compile(r"(?:^|[./])DISABLED_")
 ALSO_DISABLED = "gtest_also_run_disabled_tests"
 # Characters with a meaning in a filter, and white space, which ends a line of a flag file.
 SPECIAL = re.compile(r"[*?:\-\s]")
+SUITE = re.compile(r"\[-{10}\] \d+ tests? from (.+?)(?:, where TypeParam = .*)?$")
+SUITE_END = re.compile(r" \(\d+ ms total\)$")
+RUN = re.compile(r"\[ RUN      \] (.+)$")
+ENDS = {"[       OK ] ": "passed", "[  FAILED  ] ": "failed", "[  SKIPPED ] ": "skipped"}
 
 
-def environment(leg: Leg) -> Dict[str, str]:
-    """Return the environment of the programs."""
-    return {name: text for name, text in leg.environ.items() if not CHANGES_RUN.match(name)}
+class GTestStream:
+    """Parser of the output of one program, which may be started several times.
+
+    Only the running test can end, by its full name; output of the test without a line feed may
+    precede that.
+
+    The time of a suite's set-up counts for its first test: so does a set-up that hangs or dies.
+
+    Args:
+        units: name -> id of the tests to run, in the program's order.
+        here: the working folder.
+
+    Attributes:
+        pending: the tests that have not begun.
+        has_died: the last start of the program ended in a test.
+    """
+
+    def __init__(self, units: Dict[str, str], here: str) -> None:
+        self._units = units
+        self._here = here
+        self.pending = dict(units)
+        self.has_died = self._is_in_test = False
+        self._open: Optional[str] = None
+        self._log = self._suite_log = self._program_log = ""
+
+    def begin(self) -> None:
+        """Begin a start of the program."""
+        self._open, self._is_in_test, self.has_died = None, False, False
+        self._log = self._suite_log = self._program_log = ""
+        self._suite = ""
+
+    @property
+    def has_open_test(self) -> bool:
+        """Whether a test, or the set-up of its suite, is running."""
+        return self._open is not None
+
+    def read(self, line: bytes) -> List[Line]:
+        """Parse a line of output."""
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        if self._is_in_test:
+            return self._read_in_test(text)
+        run, suite = RUN.search(text), SUITE.search(text)
+        if run:
+            self._add_outside(text[: run.start()])
+            return self._run(run[1])
+        if suite and not SUITE_END.search(text):
+            self._suite, self._suite_log = suite[1], ""
+            first = next((name for name in self.pending if name.startswith(f"{suite[1]}.")), None)
+            return self._start(first) if first else []
+        self._add_outside(text + "\n")
+        return []
+
+    def _add_outside(self, text: str) -> None:
+        if self._suite:
+            self._suite_log = (self._suite_log + text)[-launcher.LOG_CHARACTERS :]
+        else:
+            self._program_log = (self._program_log + text)[-launcher.LOG_CHARACTERS :]
+
+    def _start(self, name: str) -> List[Line]:
+        del self.pending[name]
+        self._open = name
+        return [{"type": "start", "unit": self._units[name]}]
+
+    def _run(self, name: str) -> List[Line]:
+        self._log = ""
+        self._is_in_test = True
+        if name == self._open:
+            return []
+        lines: List[Line] = []
+        if self._open is not None:  # the tests are shuffled
+            unit = self._units[self._open]
+            lines.append({"type": "event", "kind": "unit_paused", "unit": unit})
+            self.pending[self._open] = unit
+        self._open = name
+        return lines + (self._start(name) if name in self.pending else [])
+
+    def _read_in_test(self, text: str) -> List[Line]:
+        for word, outcome in ENDS.items():
+            before, match, after = text.partition(f"{word}{self._open}")
+            if match and (not after or after.startswith((" (", ", where "))):
+                self._log += before
+                return self._end(outcome)
+        self._log = (self._log + text + "\n")[-launcher.LOG_CHARACTERS :]
+        return []
+
+    def _end(self, outcome: str) -> List[Line]:
+        name, self._open, self._is_in_test = self._open, None, False
+        if name is None or name not in self._units:
+            return []
+        line: Line = {"type": "result", "unit": self._units[name], "outcome": outcome}
+        # After a failed set-up, GoogleTest reports the tests as skipped.
+        set_up = next(filter(launcher.FAILURE.search, (self._suite_log, self._program_log)), "")
+        if outcome == "skipped" and set_up:
+            line.update(outcome="errored", **launcher.describe_failure(set_up, self._here))
+        elif outcome != "passed":
+            line.update(launcher.describe_failure(self._log, self._here))
+        return [line, launcher.closed(self._units[name])]
+
+    def end(self, how: str) -> Iterable[Line]:
+        """End a start of the program: an open test has ended it.
+
+        Args:
+            how: how the program ended, in words.
+        """
+        name, self._open, self._is_in_test = self._open, None, False
+        if name is not None and name in self._units:
+            self.has_died = True
+            log = self._log or self._suite_log
+            yield launcher.death(self._units[name], f"its program ended with {how}", log)
 
 
 def divided(words: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
@@ -55,7 +168,7 @@ def read_tests(program: str, flags: Sequence[str], folder: str, leg: Leg) -> Lis
     path = os.path.join(folder, "tests.json")
     argv = [program, *flags, "--gtest_list_tests", f"--gtest_output=json:{path}"]
     done = subprocess.run(
-        argv, env=environment(leg), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        argv, env=leg.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -124,7 +237,9 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
             codes.append(FAILED)
             continue
         names = [test["name"] for test in tests if test["name"] in asked]
-        leg.append(not_collected(unit for name, unit in asked.items() if name not in set(names)))
+        leg.append(
+            launcher.not_collected(unit for name, unit in asked.items() if name not in set(names))
+        )
         stream = GTestStream({name: asked[name] for name in names}, os.getcwd())
         codes.extend(run_program([program, *flags], stream, leg))
     return next((code for code in codes if code not in (PASSED, FAILED)), max(codes))
@@ -156,7 +271,7 @@ def run_program(argv: Sequence[str], stream: GTestStream, leg: Leg) -> Iterator[
             return not stream.has_open_test and leg.must_stop()
 
         stream.begin()
-        code = follow([*argv, *more], environment(leg), take, must_end)
+        code = launcher.follow([*argv, *more], leg.environ, take, must_end)
         if must_end():
             return
         if not leg.is_interrupted:
@@ -173,4 +288,4 @@ def how_ended(code: int) -> str:
 
 
 if __name__ == "__main__":
-    launch(sys.argv[1:], list_tests, run_tests)
+    launcher.launch(sys.argv[1:], list_tests, run_tests, hidden=HIDDEN)

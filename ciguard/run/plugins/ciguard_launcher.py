@@ -32,6 +32,15 @@ LEFT_OPEN_S = 2.0  # longest wait for the last lines of a tool that has ended
 _KEPT = ("CIGUARD_PEAK_RESET_BY",)
 # Output of C++ and sanitizers before they end a program for lack of memory.
 _NO_MEMORY = re.compile(r"what\(\):  std::bad_alloc|Sanitizer: (?:allocator is )?out of memory")
+# Failures of GoogleTest, which CTest runs, too.
+WHERE = re.compile(r"^(?P<file>.+?)[:(](?P<line>\d+)\)?: (?:Failure$|error: )", re.M)
+FAILURE = re.compile(r"^(?:unknown file|.+?[:(]\d+\)?): (?:Failure$|error: )", re.M)
+# Lines of GoogleTest around tests.
+FRAME = re.compile(
+    r"^(?:Running main\(\) from .*|Note: Google Test filter = .*| *\d+ FAILED TESTS?"
+    r"|\[(?:=+|-+| RUN     | {6} OK|  FAILED |  PASSED |  SKIPPED) ?\].*)\n?",
+    re.M,
+)
 
 
 def truncated(text: str) -> str:
@@ -58,6 +67,24 @@ def death(unit: str, what: str, log: str) -> Line:
     }  # fmt: skip
 
 
+def describe_failure(log: str, here: str) -> Line:
+    """Return the message, and the position of the first failure if known, for a test's output.
+
+    Args:
+        here: the working folder: a file outside of it does not belong to the project.
+    """
+    text = FRAME.sub("", log).strip("\n")
+    failure, position = FAILURE.search(text), WHERE.search(text)
+    fields: Line = {"message": last_part(text)}
+    if failure and text.startswith(failure[0]):
+        fields["message"] = last_part(text[failure.end() :])
+    if position:
+        path = os.path.relpath(position["file"], here) if os.path.isabs(position["file"]) else ""
+        if path and not path.startswith(".."):
+            fields.update(file=path.replace(os.sep, "/"), line=int(position["line"]))
+    return fields
+
+
 def closed(unit: str) -> Line:
     """Return the event that a unit is over."""
     return {"type": "event", "kind": "closed", "unit": unit}
@@ -72,12 +99,15 @@ def not_collected(units: Iterable[str], detail: str = "") -> Iterator[Line]:
 class Leg:
     """The batch of a leg for this process, and the record that the leg reads.
 
+    Args:
+        hidden: prefixes of further variables that the tool must not inherit.
+
     Attributes:
         units: ids, in the order in which they are to run; empty for a listing.
         environ: environment of the tool, without the leg's variables for this process.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], hidden: Sequence[str] = ()) -> None:
         self.units: List[str] = []
         self.collect_file = environ.get("CIGUARD_COLLECT_FILE", "")
         if not self.collect_file:
@@ -93,13 +123,17 @@ class Leg:
         self.environ = {
             name: value
             for name, value in environ.items()
-            if name in _KEPT or not name.startswith("CIGUARD_")
+            if name in _KEPT or not name.startswith(("CIGUARD_", *hidden))
         }
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Write lines of a record, with the present moment."""
+        """Write lines of a record, with the present moment.
+
+        A test that dies after a signal died of the leg, which records the reason itself.
+        """
         now_s = round(time.monotonic() - self._origin_s, 6)
-        self._write({**line, "at_s": now_s} for line in lines)
+        own = (line for line in lines if not self.is_interrupted or line.get("outcome") != "died")
+        self._write({**line, "at_s": now_s} for line in own)
 
     def append_timed(self, lines: Iterable[Line]) -> None:
         """Write lines; a result gets the time since the start of its unit."""
@@ -132,10 +166,7 @@ class Leg:
         self.append({**event, "reason": reason, "detail": detail} for reason, detail in reasons)
 
     def leave_signals_to_the_tool(self) -> None:
-        """Only note a signal: the tool receives it, too, and its last output is still read.
-
-        A test that dies then died of the leg, which records the reason itself.
-        """
+        """Only note a signal: the tool receives it, too, and its last output is still read."""
 
         def interrupted(number: int, frame: object) -> None:  # noqa: ARG001
             self.is_interrupted = True
@@ -222,16 +253,19 @@ def launch(
     words: Sequence[str],
     list_tests: Work,
     run_tests: Work,
+    *,
     errors: "tuple[type[Exception], ...]" = (OSError,),
     settings: Callable[[Sequence[str], Leg], Sequence[Setting]] = lambda words, leg: (),  # noqa: ARG005
+    hidden: Sequence[str] = (),
 ) -> None:
     """List or run the tests with the command of the suite, then exit.
 
     Args:
         errors: exceptions of a tool that cannot be started.
         settings: returns the settings of a command that keep tests or cases from running.
+        hidden: as in `Leg`.
     """
-    leg = Leg(os.environ)
+    leg = Leg(os.environ, hidden)
     leg.leave_signals_to_the_tool()
     try:
         leg.report_execution(settings(words, leg))

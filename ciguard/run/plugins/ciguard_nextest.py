@@ -16,18 +16,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from ciguard.run.plugins.ciguard_launcher import (
-        Leg,
-        Line,
-        closed,
-        follow,
-        launch,
-        not_collected,
-        truncated,
-    )
+    from ciguard.run.plugins import ciguard_launcher as launcher
+    from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_launcher import Leg, Line, closed, follow, launch, not_collected, truncated
+    import ciguard_launcher as launcher
 
 PASSED, NO_TESTS, FAILED = 0, 4, 100  # exit codes of nextest after a complete run
 # Linux takes 128 KiB of one argument, and 2 MiB of all with the environment; macOS 1 MiB, Windows
@@ -119,7 +112,7 @@ class NextestStream:
             # nextest reports the start of an `#[ignore]`d test, and no end.
             unit, self.running = self.running, ""
             result = {"type": "result", "unit": unit, "outcome": "skipped"}
-            return [{**result, "message": "#[ignore]"}, closed(unit)], b""
+            return [{**result, "message": "#[ignore]"}, launcher.closed(unit)], b""
         event = TEST.match(text)
         if event is None:
             (self._log if self.running else self.printed).append(text)
@@ -154,12 +147,12 @@ class NextestStream:
             outcome, message = "died", f"its process ended with {why}\n{output}".strip()
         line["outcome"] = outcome
         if outcome != "passed":
-            line["message"] = truncated(message.strip("\n"))
+            line["message"] = launcher.truncated(message.strip("\n"))
             place = PLACE.search(message)
             line.update({"file": place[1], "line": int(place[2])} if place else {})
         if reruns > 0:
             line["reruns"] = reruns
-        return [line, closed(unit)]
+        return [line, launcher.closed(unit)]
 
     def _shown(self, *, is_pass: bool) -> bytes:
         lines = [text.encode("utf-8") for text in self._log]
@@ -167,7 +160,7 @@ class NextestStream:
 
     def missing(self) -> Iterator[Line]:
         """Yield the events for units that nextest does not have."""
-        return not_collected(sorted(self._units.difference(self.begun)))
+        return launcher.not_collected(sorted(self._units.difference(self.begun)))
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str]]:
@@ -236,7 +229,7 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
         printed.append(line)
         return b"" if line.startswith(LISTED) else line
 
-    code = follow([*command, "list", "--message-format=json", *options], leg.environ, take)
+    code = launcher.follow([*command, "list", "--message-format=json", *options], leg.environ, take)
     suites: Mapping[str, Any] = {}
     for line in printed:
         if line.startswith(LISTED):
@@ -268,21 +261,18 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         is_over = is_over or (any(line["type"] == "start" for line in lines) and leg.must_stop())
         if is_over:
             return b""
-        leg.append(line for line in lines if not is_killed(line))
+        leg.append(lines)
         return shown
-
-    def is_killed(line: Line) -> bool:
-        return leg.is_interrupted and line.get("outcome") == "died"
 
     for expressions in selections(leg.units):
         if leg.must_stop():
             break
         begun, stream.printed = len(stream.begun), []
         argv = [*command, "run", *RUN_OPTIONS, *(f"-E={one}" for one in expressions), *options]
-        ended = follow(argv, {**leg.environ, **EXPERIMENTAL}, take, lambda: is_over)
+        ended = launcher.follow(argv, {**leg.environ, **EXPERIMENTAL}, take, lambda: is_over)
         if ended not in (PASSED, NO_TESTS, FAILED):
             if len(stream.begun) == begun and not leg.must_stop():
-                detail = truncated("".join(stream.printed[-ERROR_LINES:]).strip())
+                detail = launcher.truncated("".join(stream.printed[-ERROR_LINES:]).strip())
                 event = {"type": "event", "kind": "collection_error", "unit": "", "detail": detail}
                 leg.append([event])
             return ended
@@ -293,4 +283,4 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
 
 
 if __name__ == "__main__":
-    launch(sys.argv[1:], list_tests, run_tests)
+    launcher.launch(sys.argv[1:], list_tests, run_tests)

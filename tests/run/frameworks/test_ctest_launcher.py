@@ -10,9 +10,16 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks.ctest import CTEST
-from ciguard.run.plugins.ciguard_ctest import connected, fixture_tests, locks, named, numbers
-from ciguard.run.plugins.ciguard_ctest_stream import BuildTest, CTestStream
+from ciguard.run.frameworks.cpp import CTEST
+from ciguard.run.plugins.ciguard_ctest import (
+    BuildTest,
+    CTestStream,
+    connected,
+    fixture_tests,
+    locks,
+    named,
+    numbers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,12 +16,12 @@ from ciguard.run.frameworks.go import GO
 from ciguard.run.plugins import ciguard_go
 from ciguard.run.plugins.ciguard_go import (
     PATTERN_BYTES,
+    GoStream,
     by_package,
     divided,
     flag_value,
     patterns,
 )
-from ciguard.run.plugins.ciguard_go_stream import GoStream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,7 +212,7 @@ def test_setting_of_goflags_is_one_event(
     go.chmod(0o755)
     units.write_text("[]")
     files = {"CIGUARD_UNITS_FILE": str(units), "CIGUARD_RECORD_FILE": str(record)}
-    argv = [sys.executable, ciguard_go.__file__, "run", str(go), "test"]
+    argv = [sys.executable, ciguard_go.__file__, str(go), "test"]
     subprocess.run(argv, env={**files, "GOFLAGS": flags}, check=True)
     line = json.loads(record.read_text())
     assert (line["reason"], line["detail"]) == expected

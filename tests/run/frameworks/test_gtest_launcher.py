@@ -9,9 +9,9 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks.gtest import GTEST
-from ciguard.run.plugins.ciguard_gtest import SPECIAL, divided, how_ended, unescaped
-from ciguard.run.plugins.ciguard_gtest_stream import GTestStream, describe_failure
+from ciguard.run.frameworks.cpp import GTEST
+from ciguard.run.plugins.ciguard_gtest import SPECIAL, GTestStream, divided, how_ended, unescaped
+from ciguard.run.plugins.ciguard_launcher import describe_failure
 
 PATH = "/here/sums.cpp"
 

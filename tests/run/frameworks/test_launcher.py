@@ -8,10 +8,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ciguard.run.plugins.ciguard_launcher import follow
+from ciguard.run.plugins.ciguard_launcher import Leg, death, follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 LEAVES_A_SERVER = """
 import subprocess, sys
@@ -33,6 +34,21 @@ def test_server_that_a_test_left_running_keeps_nobody_waiting() -> None:
         os.kill(int(lines[0]), signal.SIGTERM)
     assert code == 3
     assert took_s < 45, "the server runs for 60 s"
+
+
+def test_death_after_a_signal_is_no_result_and_variables_are_hidden(tmp_path: Path) -> None:
+    (tmp_path / "units").write_text("[]")
+    files = {
+        "CIGUARD_UNITS_FILE": str(tmp_path / "units"),
+        "CIGUARD_RECORD_FILE": str(tmp_path / "r"),
+    }
+    leg = Leg({**files, "A": "1", "GTEST_FILTER": "x"}, hidden=("GTEST_",))
+    leg.append([death("before", "it ended", "")])
+    leg.is_interrupted = True
+    leg.append([death("after", "it ended", ""), {"type": "start", "unit": "b"}])
+    text = (tmp_path / "r").read_text()
+    assert ('"before"' in text, '"after"' in text, '"start"' in text) == (True, False, True)
+    assert leg.environ == {"A": "1"}
 
 
 def test_every_line_is_taken_in_its_order() -> None:

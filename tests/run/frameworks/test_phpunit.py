@@ -16,13 +16,13 @@ from ciguard.model import Suite, Variant
 from ciguard.run.frameworks.phpunit import PHPUNIT
 from ciguard.run.plugins.ciguard_phpunit import (
     Options,
+    TeamCityStream,
     find_configuration,
     listed_files,
     parse_options,
     read_configuration,
     select_files,
 )
-from ciguard.run.plugins.ciguard_teamcity import TeamCityStream
 
 UNITS = {"/p/ATest.php": "ATest.php", "/p/b.phpt": "b.phpt"}
 SUITE = "##teamcity[testSuiteStarted name='all']"
