@@ -68,19 +68,14 @@ def _gtest_words(suite: Suite, variant: str) -> tuple[str, ...]:
     return words
 
 
-def _gtest_name(unit: str) -> tuple[str, str]:
-    """Return the names as GoogleTest writes them: the suite is the class."""
-    suite, _, test = unit.rpartition("] ")[2].partition(".")
-    return suite, test
-
-
 GTEST: Final = replace(
     launcher_row("gtest", "GoogleTest", _gtest_words),
     unit="test of a program",
     # The tests of each program in its order, without the disabled ones.
     file_patterns=(),  # only the build knows which sources are tests
     hints=((NOT_STARTED, "build the tests first, and name their programs in the suite's command"),),
-    junit_name=_gtest_name,
+    # As GoogleTest writes them: the suite is the class.
+    junit_name=lambda unit: unit.rpartition("] ")[2].partition(".")[::2],
     ancestors=command.ancestors,
 )
 

@@ -47,17 +47,6 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     return words
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """Return the names as go-junit-report and gotestsum write them: the package is the class."""
-    package, _, test = unit.rpartition(".")
-    return package, test
-
-
-def ancestors(unit: str) -> tuple[str, ...]:
-    """Return the package, the folders above it, and "" for all."""
-    return enclosing(unit.rpartition(".")[0])
-
-
 GO: Final = replace(
     launcher_row("go", "go test", _words),
     unit="test function of a package",
@@ -66,6 +55,7 @@ GO: Final = replace(
     file_patterns=("*_test.go",),
     failed_codes=(1, 2),  # 2 where a package could not be built, before Go 1.24
     hints=((NOT_STARTED, "install Go in the job (actions/setup-go), or set the suite's command"),),
-    junit_name=junit_name,
-    ancestors=ancestors,
+    # As go-junit-report and gotestsum write them: the package is the class.
+    junit_name=lambda unit: unit.rpartition(".")[::2],
+    ancestors=lambda unit: enclosing(unit.rpartition(".")[0]),  # the package and its folders
 )

@@ -88,11 +88,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     )
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """Return the class; the names of its methods are not known."""
-    return unit, ""
-
-
 def ancestors(unit: str) -> tuple[str, ...]:
     """Return the class and its packages."""
     parts = unit.split(".")
@@ -128,6 +123,6 @@ MAVEN: Final = Framework(
             "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler",
         ),
     ),
-    junit_name=junit_name,
+    junit_name=lambda unit: (unit, ""),  # the names of its methods are not known
     ancestors=ancestors,
 )

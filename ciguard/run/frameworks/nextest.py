@@ -52,12 +52,6 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*inner, *((f"{binary} ",) if space else ()), "")
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """Return the names as nextest writes them: the binary is the class."""
-    binary, _, test = unit.partition(" ")
-    return binary, test
-
-
 NEXTEST: Final = replace(
     launcher_row("nextest", "nextest", _words),
     unit="test of a binary",
@@ -72,6 +66,6 @@ NEXTEST: Final = replace(
             "install cargo-nextest in the job (https://nexte.st/docs/installation)",
         ),
     ),
-    junit_name=junit_name,
+    junit_name=lambda unit: unit.partition(" ")[::2],  # as nextest's: the binary is the class
     ancestors=ancestors,
 )

@@ -74,11 +74,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     return _invocation(suite, words, env, batch.inside_folder)
 
 
-def file_of(unit: str) -> str:
-    """Return the file: all files of a process are imported before its first test."""
-    return unit.partition("::")[0]
-
-
 def hit_own_timeout(exit_code: int, output: str) -> bool:
     """Return whether pytest-timeout ended the process (method "thread", by os._exit)."""
     last = output.rstrip().rpartition("\n")[2]
@@ -127,7 +122,8 @@ PYTEST: Final = Framework(
             "pass it on",
         ),
     ),
-    file_of=file_of,
+    # All files of a process are imported before its first test.
+    file_of=lambda unit: unit.partition("::")[0],
     hit_own_timeout=hit_own_timeout,
     junit_name=junit_name,
     ancestors=ancestors,
