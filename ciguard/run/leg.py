@@ -45,7 +45,7 @@ from ciguard.run.selection import (
 from ciguard.run.supervisor import LegSpec, Supervisor
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, ShardLine
+    from ciguard.model import Plan, Runner, ShardLine
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
@@ -170,15 +170,7 @@ def run_shard(
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
     runner = describe_runner(platform, guardrail, shard.pool)
-    head = header(
-        environ,
-        plan_id=plan.id,
-        shard=shard.key,
-        shards=len(plan.shards),
-        runner=runner,
-        script=script,
-        conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
-    )
+    head = _shard_line(plan, shard, environ, runner, script=script)
     check_commit(plan, head)
     # Without history the plan assumes equal times, which predict nothing.
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
@@ -226,6 +218,20 @@ def run_shard(
             claim_client=client,
         )
         return _supervise(job, guardrail)
+
+
+def _shard_line(
+    plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner, *, script: str
+) -> ShardLine:
+    return header(
+        environ,
+        plan_id=plan.id,
+        shard=shard.key,
+        shards=len(plan.shards),
+        runner=runner,
+        script=script,
+        conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
+    )
 
 
 def _select_units(

@@ -15,7 +15,7 @@ from ciguard.run.frameworks.base import ProcessFiles
 if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, ShardLine
 
-# Stacks of a hanging test: a process that `plugins/ciguard_pytest.py` has prepared has a file
+# Stacks of a hanging test: a process that a plugin has prepared has a file
 # NAME-PID and writes its stacks there on the signal, which would end any other. Linux only.
 STACK_BYTES: Final = 16384  # of one process: some thousand frames
 DUMP_SIGNAL: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
