@@ -24,23 +24,32 @@ NEXTEST_VERSION := 0.9.148
 NEXTEST := .tools/nextest/.installed
 
 .DEFAULT_GOAL := test
-.PHONY: test check coverage demo pictures soak bench tools listener dist format clean
+.PHONY: test check lint types coverage demo pictures soak bench tools listener dist format clean
 
 # Two tests a core: a third of their time they wait, for a deadline or a process that ends.
-SUITE := $(BIN)/pytest -q -m "not soak" -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal --durations=15
+# Bytecode is written, whatever the environment says: else each pytest rewrites its plug-ins' asserts again.
+SUITE := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -m "not soak" \
+	-n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal --durations=15
 
-# pytest comes last: its closing line is the closing line of the whole run.
-test: check
-	@$(SUITE)
+# mypy needs one core for a minute: it runs beside the tests and gives way to them. Unless it finds something,
+# the closing line of pytest is the closing line of the whole run. Not $(MAKE): `make -n` would run the line.
+SELF := $(MAKE)
+test: lint
+	@nice $(SELF) --no-print-directory types >.venv/types.log 2>&1 & types=$$!; \
+		$(SUITE); status=$$?; wait $$types || { cat .venv/types.log >&2; exit 1; }; exit $$status
 
-check: $(INSTALLED)
+check: lint types
+
+lint: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/vermin -q --no-tips --violations -t=3.8- $(LEG)
+
+types: $(INSTALLED)
 	@# A cache each: with another platform mypy believes nothing of what it knew.
 	@for platform in win32 darwin; do $(BIN)/mypy --no-error-summary --platform $$platform \
 		--cache-dir .mypy_cache/$$platform ciguard/run || exit 1; done & \
 		$(BIN)/mypy && wait $$!
-	@$(BIN)/vermin -q --no-tips --violations -t=3.8- $(LEG)
 
 # A target of its own: tracing costs 1.6 to 1.9 times the processor time of the tests.
 coverage: $(INSTALLED)
