@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ code { font: 12px monospace; padding: 2.4px 4.8px }
 """
 
 
+@cache
 def comment(name: str) -> str:
     return Report(SITUATIONS[name]().report(), 0).text(SizeLimit(MAX_CHARS, utf16_units))
 
