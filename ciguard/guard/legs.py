@@ -342,8 +342,9 @@ def contradictions(record: Record, tries: int) -> Iterator[Note]:
 
 
 def _processes(record: Record, step: _Step) -> Iterator[Note]:
-    """Check that each process with lines has exactly one start and one end."""
-    started, ended = _by_process(record.processes), _by_process(record.process_ends)
+    """Check that each process with lines has exactly one start, with its time, and one end."""
+    started = _by_process(line for line in record.processes if line.at_s is not None)
+    ended = _by_process(record.process_ends)
     active = {line.process for line in record.starts} | {line.process for line in record.results}
     own = {number for number in active if number is not None and number > step.process}
     for number in sorted(own | started.keys() | ended.keys()):

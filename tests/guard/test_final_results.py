@@ -51,7 +51,7 @@ def test_unit_that_died_and_passed_in_the_next_process_passes(
     world.drop("01", Result, unit="a.t::two")
     own = world.legs["01"].own
     own.insert(0, passed("a.t::two", outcome="died", ending=ending))
-    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
+    own[-1:-1] = [ProcessLine(2, 1, at_s=9.0), ProcessEndLine(2, "completed", 0)]
     own.insert(0, passed("a.t::two", process=2))
     world.end("01", counts={"passed": 3}, exit_code=0)
     verdict = world.prove()

@@ -55,10 +55,10 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
     own = world.legs["01"].own
     detail = "killed by SIGSEGV\nin the exit of a module"
     own[:0] = [
-        ProcessLine(7, 1),
+        ProcessLine(7, 1, at_s=0.0),
         EventLine("last_output", 0.5, 7, detail=detail),
         ProcessEndLine(7, "crash", -11, 0.5),
-        ProcessLine(8, 1),
+        ProcessLine(8, 1, at_s=0.0),
         EventLine("last_output", 0.6, 8, detail="exit code 2\n"),
         ProcessEndLine(8, "timeout", 2, 0.6),
     ]

@@ -71,7 +71,7 @@ def test_exit_code_without_a_reason_is_a_finding(
     code: int, event: EventKind | None, *, bad: bool
 ) -> None:
     lines: list[Line] = [
-        *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
+        *(ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", code, 1.0)),
         *([EventLine(event, 1.0, 1)] if event else []),
         passed("u", outcome="failed" if bad else "passed"),
     ]
