@@ -142,9 +142,11 @@ def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
 
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
     """Yield units that exceed the budget alone in a new process, with the memory they need."""
+    if shard.budget_bytes is None:
+        return
     for unit in shard.units:
         need_bytes = needed_bytes(unit, suites) or 0
-        if shard.budget_bytes is not None and need_bytes > shard.budget_bytes:
+        if need_bytes > shard.budget_bytes:
             yield unit.unit, need_bytes
 
 
