@@ -17,7 +17,6 @@ from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.measure_changes import memory_tier
 from ciguard.compare.run_columns import RunLeg, index_in, leg_from_history
 from ciguard.compare.transitions import INTERRUPTED, statuses
-from ciguard.history.query import STEADY_S
 from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
 from ciguard.model.record import largest_by_gpu
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 # a few tests, and another plan for even two shards moves half of them.
 MIN_OVERLAP: Final = 0.9
 _ABSENT: Final = RunLeg()
+MIN_SUM_S: Final = 0.5  # a shorter sum depends more on the machine's caches than on the tests
 DOUBLE: Final = 2.0  # times the sum before: runners never differ by so much
 
 TotalName = Literal[
@@ -82,7 +82,7 @@ class Total:
     def is_doubled(self) -> bool:
         """Return whether the total is a sum of times that has at least doubled."""
         is_sum = self.name in ("sum_s", "tests_s")
-        return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, STEADY_S)
+        return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, MIN_SUM_S)
 
 
 def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:

@@ -165,7 +165,10 @@ def test_quarantined_unit_excuses_only_crashes_it_caused(
     leg = world.legs["01"]
     more: list[Line] = []
     if where != "behind the last unit":  # the third unit runs in another process
-        more = [ProcessLine(2, 1, at_s=0.0, reason="restart"), ProcessEndLine(2, "completed", 0, 1.0)]
+        more = [
+            ProcessLine(2, 1, at_s=0.0, reason="restart"),
+            ProcessEndLine(2, "completed", 0, 1.0),
+        ]
         third = [
             replace(line, process=2)
             for line in leg.inner
