@@ -380,8 +380,10 @@ def _tries(
         failed_before: of each failed case, the failed tries before its last retry.
     """
     probes: dict[UnitKey, Sequence[Probe]] = {}
+    first: set[UnitKey] = set()  # of their processes
     for record in records:
         probes |= probes_of(record)
+        first |= set({line.process: line.unit_key for line in reversed(record.starts)}.values())
     tries = {}
     for key, failed in failed_before.items():
         ended = [(probe, probe.failed(key)) for probe in probes.get(key.unit_key, ())]
@@ -392,6 +394,8 @@ def _tries(
             failed=1 + failed + known.count(True),
             passed=known.count(False),
             alone=None if alone is None else "failed" if alone else "passed",
+            is_in_order=key.unit_key in first
+            or any(probe.kind != "alone" and has_failed is not None for probe, has_failed in ended),
             after=next((unit_name(unit) for unit in after if unit is not None), ""),
         )
     return {key: of_case for key, of_case in tries.items() if of_case != ONE_TRY}

@@ -560,8 +560,10 @@ def with_answers(
 def _past_of_base(case: Transition) -> Past | None:
     """Return the past of a failure where only the base is known."""
     outcome = case.before.outcome if case.before is not None else None
-    if case.kind not in EXCUSABLE or outcome == "skipped":
+    if case.kind not in EXCUSABLE:
         return None
+    if outcome == "skipped":
+        return Past(was_skipped=True)
     ended: dict[Outcome | None, tuple[PastEnding, ...]] = {"passed": ("passed",), None: ()}
     return Past(ended.get(outcome, ("failed",)))
 
@@ -571,9 +573,11 @@ def past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
     values, edges = history.values, group_bounds(history.values.key, len(history.keys))
     worst: dict[int, int] = {}
     retried: set[int] = set()
+    seen: set[int] = set()
     for key in keys:
         rows = slice(int(edges[key]), int(edges[key + 1]))
         found = statuses_of(values.outcome[rows], values.ending[rows]).tolist()
+        seen |= set(values.run[rows].tolist())
         for run, status, number in zip(
             values.run[rows].tolist(), found, values.try_number[rows].tolist(), strict=True
         ):
@@ -586,5 +590,5 @@ def past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
         "failed" if worst[run] in BAD else "retried" if run in retried else "passed" for run in runs
     ]
     named = [PastRun(run.run_id, run.sha, run.at) for run in map(history.runs.__getitem__, runs)]
-    past = Past(tuple(ended))
+    past = Past(tuple(ended), was_skipped=not ended and not seen.isdisjoint(used))
     return replace(past, red_since=named[past.red_runs - 1]) if past.red_runs else past

@@ -14,6 +14,7 @@ from itertools import takewhile
 from math import exp, lgamma, sqrt
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ciguard.document import first_line
 from ciguard.render.notes import Words, fill
 from ciguard.text import duration
 
@@ -40,6 +41,8 @@ Why = Literal[
     "new",
     "after",  # passes alone, fails after another test
     "order",  # passes alone, fails with the tests before it
+    "alone_only",  # passes alone, and was not tried with the tests before it
+    "skipped",
     "no_past",
     "few_runs",
     "no_space",
@@ -68,12 +71,18 @@ WORDS: Final[Mapping[Why, Words]] = {
     "order": Words(
         "passes alone, fails after the tests before it[; {past}]", "reproduce with its shard"
     ),
-    "no_past": Words("no run of {base} to compare with", "fix, or compare once {base} has runs"),
+    "alone_only": Words(
+        "passes alone, not tried again after the tests before it", "reproduce with its shard"
+    ),
+    "skipped": Words("executed in no run of {base}, where it was skipped", "fix, or skip it again"),
+    "no_past": Words("no run of {base} to compare with", "compare once {base} has runs"),
     "few_runs": Words("passed in only {runs:run} of {base}, failed here", "re-run"),
-    "no_space": Words("the disk of its runner was full", "free disk space, then re-run"),
+    "no_space": Words(
+        "its message says that the disk was full", "free disk space of the runner, then re-run"
+    ),
     "red": Words(
         "red[ since {since}] ([{commits:commit}, ]{red_runs:run}[, {age}][; first bad run {run}])",
-        "rebase when {base} is fixed",
+        "[rebase when {other} is fixed][fix it on {own}]",
     ),
     "known_rate": Words(f"{_RATE}[ (95 % CI {{interval}})]", _AGAIN),
     "passed_again": Words(f"{_HERE}[; {{past}}]", _AGAIN),
@@ -82,7 +91,9 @@ WORDS: Final[Mapping[Why, Words]] = {
         "re-run; if it fails again, look for the cause in this change",
     ),
 }
-_NO_SPACE: Final = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.I)
+_NO_SPACE: Final = re.compile(
+    r"(?!.*\b(assert|expect)).*(No space left on device|not enough space on the disk)", re.I
+)
 
 
 PastEnding = Literal["passed", "retried", "failed"]  # the second: passed when tried again
@@ -103,11 +114,13 @@ class Past:
 
     Attributes:
         ended: the newest first.
+        was_skipped: a run has it, and none executed it.
         red_since: the oldest run of the newest consecutive failures; None if there are none.
     """
 
     ended: tuple[PastEnding, ...] = ()
     red_since: PastRun | None = None
+    was_skipped: bool = False
 
     @property
     def red_runs(self) -> int:
@@ -122,12 +135,14 @@ class Tries:
     Attributes:
         alone: how it ended as the only test of a process; None if it was not tried alone.
         after: a test after which it fails, found by halving those before it; "" if unknown.
+        is_in_order: it was also tried after the tests before it, or began its process.
     """
 
     failed: int = 1
     passed: int = 0
     alone: Literal["passed", "failed"] | None = None
     after: str = ""
+    is_in_order: bool = False
 
     @property
     def total(self) -> int:
@@ -159,6 +174,11 @@ class Answer:
     commits: int | None = None
 
 
+def rate_text(failures: int, runs: int, base: str) -> str:
+    """Word a rate, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)"; `runs` is not 0."""
+    return evidence_text(Answer("flaky", "known_rate", runs=runs, failures=failures), base)
+
+
 def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str:
     """Word the evidence, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
 
@@ -169,9 +189,10 @@ def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str
     return fill(WORDS[answer.why].message, _facts(answer, base, now))
 
 
-def advice_text(answer: Answer, base: str) -> str:
-    """Word what to do."""
-    return fill(WORDS[answer.why].fix, {"base": base})
+def advice_text(answer: Answer, base: str, *, is_of_base: bool = False) -> str:
+    """Word what to do, for a run of the base itself or of another branch."""
+    facts = {"base": base, ("own" if is_of_base else "other"): base}
+    return fill(WORDS[answer.why].fix, facts)
 
 
 def _facts(answer: Answer, base: str, now: datetime | None) -> dict[str, Any]:
@@ -222,18 +243,22 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
         red_since = past.red_since if past is not None else None
         return Answer(whose, why, tries, len(ended), failures, ratio, red_runs, red_since)
 
-    if _NO_SPACE.search(message):
+    if _NO_SPACE.match(first_line(message)):
         return answer("infrastructure", "no_space")
     was_stable = failures == red_runs
     # A test that fails by chance as well may pass alone and fail after any other test.
     if tries.alone == "passed" and tries.failed > 1 and not failures:
         return answer("order", "after" if tries.after else "order")
+    if tries.alone == "passed" and not failures and not tries.is_in_order:
+        return answer("unknown", "alone_only")
     if tries.passed:
         return answer("flaky", "passed_again" if failures or not ended else "first_flake")
     if red_runs and (was_stable or red_runs >= RED_RUNS):
         return answer("main", "red")
     if not base_runs or past is None:
         return answer("unknown", "no_past")
+    if past.was_skipped:
+        return answer("unknown", "skipped")
     if not ended:
         return answer("new test", "new")
     ratio = bayes_factor(tries.failed, tries.total, failures, len(ended))
