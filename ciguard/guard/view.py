@@ -39,6 +39,7 @@ from ciguard.render.variant_groups import (
     name_combinations,
 )
 from ciguard.text import (
+    ID_WIDTH,
     MAX_NAMED,
     case_name,
     count_of,
@@ -67,6 +68,7 @@ ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
     "timeouts": ("timeout",),
     "out of memory": MEMORY_ENDINGS,
 }
+_SEED: Final = re.compile(r"[\w.=:/@ -]{1,200}")  # a record says it: nothing that a shell reads
 _FRAME: Final = re.compile(r'^\s*File "([^"\n]+)", line (\d+),? in (.+)$', re.MULTILINE)
 
 
@@ -362,15 +364,18 @@ def describe_result(result: Result, width: int) -> str:
 
 def _commands(verdict: Verdict, links: Links, listed: Sequence[Failure]) -> Section:
     """Return the commands that run a shard up to a failure."""
-    failed = list(reproduce_commands(verdict, listed).values())[:MAX_COMMANDS]
+    by_test: dict[UnitKey, tuple[str, str]] = {}  # of several combinations the first
+    for unit, command in reproduce_commands(verdict, listed).items():
+        by_test.setdefault(unit._replace(variant=""), command)
+    failed = list(by_test.values())[:MAX_COMMANDS]
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
-    scripts = _with_script(verdict) & {shard for shard, _ in failed}
+    has_script = any(" --script script " in command for _, command in failed)
     text = (
         "In a checkout of the tested commit, with the artifact ",
         artifact,
         " in ",
         Code("plan"),
-        *((", and the commands of the test step in ", Code("script")) if scripts else ()),
+        *((", and the commands of the test step in ", Code("script")) if has_script else ()),
         ":",
     )
     items = tuple(
@@ -385,10 +390,10 @@ def _commands(verdict: Verdict, links: Links, listed: Sequence[Failure]) -> Sect
 def reproduce_commands(
     verdict: Verdict, listed: Sequence[Failure] = ()
 ) -> Mapping[UnitKey, tuple[str, str]]:
-    """Return shard and command of each failed unit without its variant, listed failures first.
+    """Return shard and command of each failed unit, listed failures first.
 
-    Then come tests that died with their shard, then other failures, the earliest first. Of a test
-    that fails in several combinations one shard is chosen.
+    Then come tests that died with their shard, then other failures, the earliest first. A command
+    that a line cannot show unchanged is left out: a part of it could be another command.
     """
     by_time = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
     died = [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
@@ -401,21 +406,19 @@ def reproduce_commands(
     # The command runs the units of the plan: a test that moved is repeated in its planned shard.
     movable = [shard for shard in verdict.plan.shards if shard.blocks and bad]
     home = {unit.key: shard.key for shard in movable for unit in shard.units[shard.own_count :]}
-    scripts = _with_script(verdict)
-    by_test: dict[UnitKey, tuple[str, str]] = {}
+    scripts = {leg.shard for leg in verdict.legs if leg.has_script}
+    by_unit: dict[UnitKey, tuple[str, str]] = {}
     for key, unit, process in bad:
         if key:
             # A unit that died with its leg ran in the last process.
             of_leg = seeds.get(key, {})
             seed = of_leg.get(process or max(of_leg, default=0), "")
             shard = home.get(unit, key)
+            seed = seed if _SEED.fullmatch(seed) else ""
             command = _command(shard, unit.unit, seed, has_script=shard in scripts)
-            by_test.setdefault(unit._replace(variant=""), (shard, command))
-    return by_test
-
-
-def _with_script(verdict: Verdict) -> set[str]:
-    return {leg.shard for leg in verdict.legs if leg.has_script}
+            if one_line(command, ID_WIDTH) == command:
+                by_unit.setdefault(unit, (shard, command))
+    return by_unit
 
 
 def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:

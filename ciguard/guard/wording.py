@@ -472,7 +472,7 @@ def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
         shards: keys of all shards with this finding, where they are several.
     """
     text = fill(WORDS[finding.kind].message, _facts(finding))
-    prefix = f"shard {finding.shard}: " if finding.shard else ""
+    prefix = f"shard {one_line(finding.shard)}: " if finding.shard else ""
     if len(shards) > 1:
         prefix = (
             f"{count_of(len(shards), 'shard')} ({name_some(shards, one_line, MAX_SHARDS_NAMED)}): "
