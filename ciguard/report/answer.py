@@ -35,6 +35,7 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test
+from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards
 from ciguard.text import case_name, count_of, duration, price, size
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.document import Content, Row
     from ciguard.guard.verdict import Failure, Verdict
-    from ciguard.model import CaseKey, Record
+    from ciguard.model import CaseKey, Record, UnitKey
     from ciguard.render.links import Links
 
 MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
@@ -104,14 +105,29 @@ def base_of(comparison: Comparison | None) -> str:
     return (base.branch if base is not None else None) or "main"
 
 
-def whose_text(answers: Mapping[CaseKey, Answer], base: str) -> str:
-    """Return "1 looks caused by this change · 2 are flaky"; "" without a past."""
+def is_of_base(comparison: Comparison | None) -> bool:
+    """Return whether the judged run is one of the base branch itself."""
+    run = comparison.candidate if comparison is not None else None
+    is_merged = run is not None and run.event not in UNMERGED_EVENTS
+    return run is not None and is_merged and run.branch == base_of(comparison)
+
+
+def whose_text(answers: Mapping[CaseKey, Answer], comparison: Comparison | None) -> str:
+    """Return "1 looks caused by this change · 2 are flaky", by unit; "" without a past."""
     if is_without_past(answers):
         return ""
-    counts = Counter(answer.whose for answer in answers.values())
+    order = list(COUNTED)
+    by_unit: dict[UnitKey, Whose] = {}
+    for key, answer in answers.items():
+        known = by_unit.get(key.unit_key, answer.whose)
+        by_unit[key.unit_key] = min(known, answer.whose, key=order.index)
+    counts, base = Counter(by_unit.values()), base_of(comparison)
+    shown = {**COUNTED}
+    if is_of_base(comparison):
+        shown["main"] = ("failed before", "failed before")
     return " · ".join(
         f"{counts[whose]:,} {words[counts[whose] > 1].format(base=base)}"
-        for whose, words in COUNTED.items()
+        for whose, words in shown.items()
         if counts[whose]
     )
 
@@ -145,7 +161,7 @@ def failures_sections(
         red = answer.red_since
         page = links.run_page(red.run_id) if red is not None and answer.why == "red" else ""
         spans = (Strong(whose), f": {evidence}", *((" ", Link("see it", page)) if page else ()))
-        return spans, advice_text(answer, base)
+        return spans, advice_text(answer, base, is_of_base=is_of_base(comparison))
 
     def row(test: FailedTest) -> Row:
         return (failed_test(test, verdict, links), _happened(test.first), *cells(test))
@@ -160,8 +176,8 @@ def failures_sections(
     all_columns = (Column("test"), Column("result"), Column("message"), *whose, Column("shard"))
     rest = failed[MAX_ROWS:]
     of_rest = {one.result.key: answers[one.result.key] for test in rest for one in test.failures}
-    text = whose_text(of_rest, base)
-    more = f"{count_of(len(of_rest), 'more failure')}{text and f': {text}'}"
+    text = whose_text(of_rest, comparison)
+    more = f"{count_of(len(rest), 'more failure')}{text and f': {text}'}"
     number = (len(verdict.failures), "failure")
     return (
         Section(
@@ -201,22 +217,26 @@ def _happened(failure: Failure) -> Content:
     return (message, line) if result.ending == "completed" else (f"{kind}: ", message)
 
 
-def change_lines(comparison: Comparison | None) -> Section:
-    """Return a line for each kind of change of memory and time, the surest first."""
+def change_lines(comparison: Comparison | None, named: int = MAX_NAMED) -> Section:
+    """Return a line for each kind of change of memory and time, the surest first.
+
+    Args:
+        named: largest number of tests of a line.
+    """
     items: list[Item] = []
     if comparison is not None:
         items += [Item(leak_text(leak)) for leak in comparison.leaks[:MAX_NAMED]]
         if not comparison.incomplete_reasons:
             items += map(Item, growth_texts(comparison.totals))
         for verdict in (comparison.memory, comparison.gpu_memory, comparison.durations):
-            items += map(Item, _measure_lines(verdict))
+            items += map(Item, _measure_lines(verdict, named))
         if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
             items.append(Item(suite_speed_text(comparison.suite_speed)))
         items += map(Item, doubled_texts(comparison))
     return Section("changes", (Bullets(tuple(items), "change"),), size=(len(items), "change"))
 
 
-def _measure_lines(verdict: MeasureVerdict) -> Iterator[Content]:
+def _measure_lines(verdict: MeasureVerdict, named: int) -> Iterator[Content]:
     """Yield "1 test needs more memory (suspect, 1 run): a.py::t +60 MiB (100 -> 160 MiB)"."""
     words = LONGER.get(verdict.measure, NEEDS_MORE)
     noun = MEASURE_NOUN[verdict.measure].removeprefix("peak ")
@@ -230,8 +250,8 @@ def _measure_lines(verdict: MeasureVerdict) -> Iterator[Content]:
         verb = words[2 * is_gain + (len(changes) > 1)].format(noun=noun)
         runs = RUNS.get(tier, "1 run")
         tests = count_of(len(changes), "test")
-        named = [_named(change) for change in changes]
-        yield (Strong(f"{tests} {verb}"), f" ({tier}, {runs}): ", *join(named, most=MAX_NAMED))
+        names = [_named(change) for change in changes]
+        yield (Strong(f"{tests} {verb}"), f" ({tier}, {runs}): ", *join(names, most=named))
 
 
 def _named(change: CaseChange) -> Content:
@@ -247,8 +267,13 @@ def status_line(
     comparison: Comparison | None,
     links: Links,
     records: Sequence[Record] = (),
+    why: str = "",
 ) -> Paragraph:
-    """Return what ran, in how many shards, how long and for how much, beside the base."""
+    """Return what ran, in how many shards, how long and for how much, beside the base.
+
+    Args:
+        why: the reason why there is no comparison; "" before the first run of the base.
+    """
     base = base_of(comparison)
     parts: list[Content] = [f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} ran"]
     counts = verdict.counts
@@ -267,7 +292,9 @@ def status_line(
         parts.append(Link("run", links.run))
     past = comparison.baseline.runs if comparison is not None else ()
     runs = sum(bool(run.values) for run in past)
-    if runs < MIN_BASELINE_RUNS:
+    if why:
+        parts.append(f"not compared: {why}")
+    elif runs < MIN_BASELINE_RUNS:
         begins = f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far"
         stopped = sum(not run.complete for run in past)
         why = f" ({stopped} did not end: check cancel-in-progress on its pushes)" if stopped else ""

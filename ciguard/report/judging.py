@@ -133,7 +133,7 @@ def _compare(
         return None, "no leg left a record"
     history, problem = past_runs.loaded.history, past_runs.loaded.problem
     if history is None:
-        return None, problem
+        return None, "" if past_runs.loaded.is_new else problem
     candidates = runs_from_records(records, "this run")
     head = candidates[-1]
     newest = newest_by_shard(records)

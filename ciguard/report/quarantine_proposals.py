@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MIN_STRETCHES: Final = 2  # of failures, with passes between: a single one is a bug that was fixed
 MAX_PROPOSED: Final = 20
+KNOWN: Final = ("known_rate", "passed_again")  # of a flaky test: it failed before
 _INTRODUCTION: Final = (
     "By the last runs of the base branch. ciguard changes no file, and an added entry is invalid "
     "until its issue is filled in."
@@ -66,7 +67,7 @@ def proposals_section(
 def entries_section(answers: Mapping[CaseKey, Answer], comparison: Comparison | None) -> Section:
     """Return ready entries for the flaky failures of a run, from the date of the run."""
     at = comparison.candidate.at if comparison is not None else None
-    flaky = {key.unit_key: answer for key, answer in answers.items() if answer.whose == "flaky"}
+    flaky = {key.unit_key: answer for key, answer in answers.items() if answer.why in KNOWN}
     texts = [
         _entry_text(unit._asdict(), evidence_text(answer, base_of(comparison)), at.date())
         for unit, answer in list(flaky.items())[:MAX_PROPOSED]

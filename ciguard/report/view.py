@@ -27,7 +27,6 @@ from ciguard.report import charts
 from ciguard.report.answer import (
     MAX_ROWS,
     answers_of,
-    base_of,
     change_lines,
     failed_tests,
     failures_sections,
@@ -67,7 +66,7 @@ class ReportData:
     """The contents of a report.
 
     Attributes:
-        why: the reason why there is no comparison, else "".
+        why: the reason why there is no comparison; "" also before the first run of the base.
         from_fork: plan and records are the claim of a fork's own run.
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
@@ -164,7 +163,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
             *guard_view.sections(verdict, links, charts=_charts(data), listed=listed),
             entries_section(answers, comparison),
             *(_compared(comparison, verdict, links) if comparison is not None else ()),
-            Section("sources", (Paragraph(tuple(_sources(data))), _why_not(data)), drop=14),
+            Section("sources", (Paragraph(tuple(_sources(data))),), drop=14),
         )
     }
     folds: list[Section] = []
@@ -184,7 +183,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         change_lines(comparison),
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         quarantine_line(verdict),
-        status_line(verdict, comparison, links, data.records),
+        status_line(verdict, comparison, links, data.records, data.why),
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),
     )
@@ -225,7 +224,7 @@ def _causes(causes: Section) -> tuple[Section, ...]:
 
 def first_line(data: ReportData) -> str:
     """Word the verdict of guard and comparison in one sentence."""
-    whose = whose_text(answers_of(data.verdict, data.comparison), base_of(data.comparison))
+    whose = whose_text(answers_of(data.verdict, data.comparison), data.comparison)
     text = headline(data.verdict, whose)
     compared = data.comparison
     if compared is None or not data.fails_on:
@@ -236,10 +235,6 @@ def first_line(data: ReportData) -> str:
 
 def _state(data: ReportData) -> State:
     return "failed" if data.verdict.state == "passed" and data.fails_on else data.verdict.state
-
-
-def _why_not(data: ReportData) -> Paragraph:
-    return Paragraph(f"Not compared: {data.why}." if data.comparison is None and data.why else "")
 
 
 def _facts(data: ReportData) -> Facts:

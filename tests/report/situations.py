@@ -116,8 +116,7 @@ class Situation:
                 context=Context(branch="main", excused=excuses_of(verdict), prices=self.prices),
             )
         links = Links(SHOP, 27, 1, "a" * 40, {}, self.plan.suites)
-        why = "" if comparison else "there is no history"
-        data = ReportData(self.plan, verdict, comparison, why, links, self.policy, records=records)
+        data = ReportData(self.plan, verdict, comparison, "", links, self.policy, records=records)
         return replace(data, **self.more)
 
     def _previous(self) -> Run | None:

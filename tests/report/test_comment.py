@@ -66,7 +66,7 @@ def test_short_comment_is_complete() -> None:
     text = comment(world.plan, world.prove(), why="there is no history")
     assert text.startswith("### :x: 3 of 3 tests failed\n")
     assert text.count("> | <code>assert left") == 3
-    assert "Not compared: there is no history." in text
+    assert "not compared: there is no history" in text
     assert "more" not in text
     assert "\n\n\n" not in text
 
