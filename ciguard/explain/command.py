@@ -17,6 +17,7 @@ from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.explain.explanation import (
     Explanation,
+    Found,
     explain_past_run,
     explain_report,
     explain_tests,
@@ -80,17 +81,18 @@ def command(
 
     The command ends with 0, whatever the verdict of the run is.
     """
-    show = json_text if format_ == "json" else plain_text
-    if served := _SERVED.fullmatch(run):
-        console.out(fitting(_served(invocation, served, test), show))
-        return ExitCode.OK
     past_runs = past_runs_of(invocation, history)
-    reference = parse(run, "RUN", lambda text: (invocation.folder / text).exists())
-    if isinstance(reference, PathReference) and plan is None:
-        plan = _only_plan(invocation.folder, run)
+    served = _SERVED.fullmatch(run)
+    reference = (
+        None if served else parse(run, "RUN", lambda text: (invocation.folder / text).exists())
+    )
     is_path = isinstance(reference, PathReference)
-    if not is_path and not (isinstance(reference, RunId) and token_of(invocation.environ)):
-        explanation = _past(reference, run, test, past_runs.loaded.history)
+    if is_path and plan is None:
+        plan = _only_plan(invocation.folder, run)
+    if served:
+        found = _served(invocation, served, test, past_runs.location)
+    elif not is_path and not (isinstance(reference, RunId) and token_of(invocation.environ)):
+        found = _past(reference, run, past_runs.loaded.history)
     else:
         options = RunOptions(
             plan=plan,
@@ -101,38 +103,34 @@ def command(
             ignore_base_failures=False,
             history=history,
         )
-        explanation = _judged(invocation, options, test, past_runs)
-    console.out(fitting(explanation, show))
+        found = _judged(invocation, options, past_runs)
+    explanation = explain_tests(found, test) if test else found.explanation
+    console.out(fitting(explanation, json_text if format_ == "json" else plain_text))
     return ExitCode.OK
 
 
 def _only_plan(folder: Path, records: str) -> str | None:
-    plans = sorted((folder / records).rglob("plan.json"))
+    top = folder / records / "plan.json"
+    plans = [top] if top.exists() else sorted((folder / records).rglob("plan.json"))
     if len(plans) != 1:
         what = f"{len(plans)} files plan.json are in this folder"
         raise UsageError(what, where=f"RUN: {records}", fix="name the plan of the run by --plan")
     return str(plans[0].relative_to(folder))
 
 
-def _judged(
-    invocation: Invocation, options: RunOptions, test: str, past_runs: PastRuns
-) -> Explanation:
+def _judged(invocation: Invocation, options: RunOptions, past_runs: PastRuns) -> Found:
     context = context_of(invocation)
     with open_inputs(invocation, options, process_log_reader(context.config)) as inputs:
         settings = evaluation_options(invocation, options, count=True)
         data = judge(context, inputs, past_runs, settings).contents
     assert data is not None
-    explanation = explain_report(data)
-    if not test:
-        return explanation
     runs = runs_from_records(records_of_plan(data.plan, data.records), "this run")
-    if not runs:
-        raise InputError("no shard left a record", where=f"TEST: {test}", fix="leave TEST out")
-    query = BaseQuery(base_of(data.comparison), run_id=runs[-1].run_id)
-    return explain_tests(explanation, runs[-1], test, past_runs.loaded.history, query)
+    run = runs[-1] if runs else None
+    query = BaseQuery(base_of(data.comparison), run_id=run.run_id if run is not None else None)
+    return Found(explain_report(data), run, past_runs.loaded.history, query)
 
 
-def _past(reference: Reference, name: str, test: str, history: History | None) -> Explanation:
+def _past(reference: Reference | None, name: str, history: History | None) -> Found:
     """Explain a run that only the history has."""
     where = f"RUN: {name}"
     if history is None:
@@ -148,18 +146,21 @@ def _past(reference: Reference, name: str, test: str, history: History | None) -
         fix = "name a run id, branch:NAME, or a folder of records"
         raise UsageError("no run that can be explained", where=where, fix=fix)
     comparison = compare_run(run, history)
-    explanation = explain_past_run(comparison)
-    if not test:
-        return explanation
     query = BaseQuery(base_of(comparison), run_id=run.run_id)
-    return explain_tests(explanation, run, test, history, query)
+    return Found(explain_past_run(comparison), run, history, query)
 
 
-def _served(invocation: Invocation, page: re.Match[str], test: str) -> Explanation:
-    """Explain a run that a service judged; the past of a test is in the service's history."""
+def _served(invocation: Invocation, page: re.Match[str], test: str, store: str) -> Found:
+    """Explain a run that a service judged; the past of a test is in the service's history.
+
+    Args:
+        store: location of the history: only its service gets a token, as anybody may have written
+            the address of a run.
+    """
     origin, repository, path, run_id = page.groups()
     api = f"{origin}/api/v1/repos/{repository}"
-    content = ServiceStore(f"{api}{path}/explanation", invocation.environ).read().content
+    environ = invocation.environ if store.startswith(f"{origin}/") else {}
+    content = ServiceStore(f"{api}{path}/explanation", environ).read().content
     where = f"RUN: {page[0]}"
     if content is None:
         raise InputError("the service has no answer for this run", where=where, fix=WAIT)
@@ -169,8 +170,9 @@ def _served(invocation: Invocation, page: re.Match[str], test: str) -> Explanati
         what = f"no explanation: {error.errors()[0]['msg']}"
         raise InputError(what, where=where, fix="update ciguard") from None
     explanation = replace(explanation, source="service")
+    query = BaseQuery(run_id=int(run_id))
     if not test:
-        return explanation
-    history = load(ServiceStore(f"{api}/history", invocation.environ)).history
+        return Found(explanation, None, None, query)
+    history = load(ServiceStore(f"{api}/history", environ)).history
     run = find_in_history(history, RunId(int(run_id)), page[0], where, strict=False)
-    return explain_tests(explanation, run, test, history, BaseQuery(run_id=int(run_id)))
+    return Found(explanation, run, history, query)

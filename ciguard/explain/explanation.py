@@ -6,6 +6,7 @@ what it reads, does not take it for words of ciguard.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
@@ -13,17 +14,26 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.transitions import CaseState, case_state, past_of
-from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text
+from ciguard.compare.whose import advice_text, evidence_text, rate_text
 from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
+from ciguard.guard.verdict import Excused
 from ciguard.guard.view import failure_kind, reproduce_commands
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import UNDATED
 from ciguard.model import Result
-from ciguard.report.answer import answers_of, base_of, change_lines, status_line, whose_text
+from ciguard.report.answer import (
+    COUNTED,
+    answers_of,
+    base_of,
+    change_lines,
+    is_of_base,
+    status_line,
+    whose_text,
+)
 from ciguard.report.view import first_line
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size, unit_name
 
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
+    from ciguard.compare.whose import Answer, PastRun
     from ciguard.guard.verdict import Failure, Finding, Missing
     from ciguard.history.file import History, Values
     from ciguard.history.runs import HistoryRun
@@ -40,6 +51,7 @@ if TYPE_CHECKING:
 
 MAX_TESTS: Final = 20
 MAX_NAMED: Final = 10  # tests of an error, runs of a test
+MAX_SEARCHED: Final = 5000  # names among which similar ones are searched: 1 s
 NEVER: Final = "none of the kept runs"
 NO_MESSAGES: Final = "the history has no messages; the records of the run have them"
 Source = Literal["records", "history", "service"]
@@ -54,10 +66,13 @@ class Untrusted:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A finding about a run or a shard, the evidence, the tests that ran, and what to do."""
+    """A finding about a run or a shard, the evidence, the tests that ran, and what to do.
 
+    `text` quotes what processes wrote last, names of threads and files, and the like.
+    """
+
+    text: Untrusted
     level: str
-    text: str
     do: str
     evidence: tuple[Untrusted, ...] = ()
     running: tuple[Untrusted, ...] = ()
@@ -87,7 +102,7 @@ class ExplainedTest:
 
     Attributes:
         result: "failed", "timeout", "no result", ...; of the last try.
-        place: file and line; "" if unknown. `url` is its page.
+        location: file and line; None if unknown. `url` is its page.
         whose, evidence, do: of a failure; "" for other tests.
         excused: why a failure does not count.
         reproduce: a command; "" if the plan is not known.
@@ -98,7 +113,7 @@ class ExplainedTest:
     result: str
     shard: str
     message: Untrusted | None = None
-    place: str = ""
+    location: Untrusted | None = None
     url: str = ""
     whose: str = ""
     evidence: str = ""
@@ -118,7 +133,6 @@ class Explanation:
         state: "incomplete", "failed" or "passed", of the run.
         problems: findings, those first that make the run incomplete.
         tests: failures and then tests without a result, or the tests that were asked for.
-        more_tests: number of tests that are left out.
         changes: sentences on memory, time and further measures.
         status: what ran, in how many shards, how long.
         run: page of the run on GitHub; "" if unknown.
@@ -129,7 +143,6 @@ class Explanation:
     state: str
     problems: tuple[Problem, ...] = ()
     tests: tuple[ExplainedTest, ...] = ()
-    more_tests: int = 0
     changes: tuple[str, ...] = ()
     status: str = ""
     notes: tuple[str, ...] = ()
@@ -140,115 +153,114 @@ class Explanation:
 def explain_report(data: ReportData) -> Explanation:
     """Explain a judged run, with all of its failures."""
     verdict, comparison = data.verdict, data.comparison
-    answers, commands = answers_of(verdict, comparison), reproduce_commands(verdict)
-    tests = [
-        *(
-            (one.result.key.unit_key, _failed(data, one, answers[one.result.key]))
-            for one in verdict.failures
-        ),
-        *(
-            (one.result.key.unit_key, replace(_failed(data, one), excused=note_text(one.reason)))
-            for one in (*verdict.quarantined, *verdict.failing_on_base)
-        ),
-        *((one.key, _missing(one, data.links)) for one in verdict.missing),
-    ]
-    shown = []
-    for unit, test in tests:
-        _, command = commands.get(unit._replace(variant=""), ("", ""))
-        shown.append(replace(test, reproduce=command))
+    answers, order = answers_of(verdict, comparison), list(COUNTED)
+    failed = (
+        *sorted(verdict.failures, key=lambda one: order.index(answers[one.result.key].whose)),
+        *(*verdict.quarantined, *verdict.failing_on_base),
+    )
+    tests = {one.result.key: _failed(data, one, answers.get(one.result.key)) for one in failed}
+    commands = {unit: command for unit, (_, command) in reproduce_commands(verdict).items()}
+    shown = [replace(test, reproduce=commands.get(key.unit_key, "")) for key, test in tests.items()]
+    shown += [_missing(one, data.links, commands.get(one.key, "")) for one in verdict.missing]
     return Explanation(
         first_line(data),
         verdict.state,
         tuple(map(_problem, verdict.findings)),
         tuple(shown),
         changes=_changes(comparison),
-        status=plain(status_line(verdict, comparison, data.links, data.records).content),
-        notes=(f"not compared: {data.why}",) if comparison is None and data.why else (),
+        status=plain(status_line(verdict, comparison, data.links, data.records, data.why).content),
         run=data.links.run,
     )
 
 
-def _missing(unit: Missing, links: Links) -> ExplainedTest:
+def _missing(unit: Missing, links: Links, command: str) -> ExplainedTest:
     return ExplainedTest(
         Untrusted(unit_name(unit.key)),
         "no result",
         unit.shard,
         url=links.job(unit.shard),
-        evidence=note_text(unit.reason),
+        message=Untrusted(note_text(unit.reason)),
         do="see the problem of its shard",
+        reproduce=command,
     )
 
 
 def explain_past_run(comparison: Comparison) -> Explanation:
     """Explain a run of the history, which has no messages, and no plan to reproduce with."""
-    tests = tuple(
-        _with_answer(
-            ExplainedTest(Untrusted(case_name(case.key)), _result(case.after), case.shard),
-            case.answer,
-            comparison,
-        )
-        for case in comparison.transitions
-        if case.answer is not None and case.after is not None
-    )
     answers = {case.key: case.answer for case in comparison.transitions if case.answer is not None}
-    whose = whose_text(answers, base_of(comparison))
+    tests = []
+    for case in (case for case in comparison.transitions if case.key in answers):
+        test = ExplainedTest(Untrusted(case_name(case.key)), _result(case.after), case.shard)
+        tests.append(_with_answer(test, case.answer, comparison))
+    whose = whose_text(answers, comparison)
     return Explanation(
         f"{count_of(len(answers), 'test')} failed{whose and f': {whose}'}; {headline(comparison)}",
         "incomplete" if comparison.is_incomplete else "failed" if answers else "passed",
-        tests=tests,
+        tests=tuple(tests),
         changes=_changes(comparison),
         notes=(NO_MESSAGES,),
         source="history",
     )
 
 
-def explain_tests(
-    explanation: Explanation,
-    run: Run | None,
-    wanted: str,
-    history: History | None,
-    query: BaseQuery,
-) -> Explanation:
-    """Explain the tests of a run that are called so: by name, by unit, or by a part of both.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run, for questions about its tests.
 
-    Args:
+    Attributes:
         run: None if only its explanation is known, so the tests that failed or have no result.
-        query: runs of the past.
+        query: the runs of the history that are the past of the run.
+    """
+
+    explanation: Explanation
+    run: Run | None
+    history: History | None
+    query: BaseQuery
+
+
+def explain_tests(found: Found, wanted: str) -> Explanation:
+    """Explain the tests of a run that are called so: by name, by unit, or by a part of both.
 
     Raises:
         InputError: no test is called so.
     """
-    known = {test.test.untrusted: test for test in explanation.tests}
+    explanation, run = found.explanation, found.run
+    known = defaultdict[str, list[ExplainedTest]](list)  # two cases may have one name
+    for test in explanation.tests:
+        known[test.test.untrusted].append(test)
     positions = {case_name(key): position for position, key in enumerate(run.keys if run else ())}
-    names = _matching((*positions, *(name for name in known if name not in positions)), wanted)
+    all_names = (*known, *(name for name in positions if name not in known))
+    names = _matching(all_names, wanted)
     if not names:
-        all_names = (*known, *(name for name in positions if name not in known))
-        similar = get_close_matches(wanted, all_names, MAX_NAMED, cutoff=0.5) or all_names
-        some = name_some(similar, lambda name: one_line(name, 120), MAX_NAMED)
-        fix = f"name one of its {count_of(len(all_names), 'test')}, or a part, such as {some}"
+        similar = get_close_matches(wanted, all_names[:MAX_SEARCHED], MAX_NAMED, cutoff=0.5)
+        some = name_some(similar or all_names, lambda name: one_line(name, 120), MAX_NAMED)
+        which = "tests" if run is not None else "failed tests, no others are known here"
+        fix = f"name one of its {len(all_names):,} {which}, or a part, such as {some}"
         raise InputError("the run has no such test", where=f"TEST: {one_line(wanted)}", fix=fix)
-    pasts = _pasts(history, names[:MAX_TESTS], query)
+    history, shown = found.history, names[:MAX_TESTS]
+    pasts = _pasts(history, shown, found.query) if history is not None else {}
     tests = [
-        replace(
-            _with_numbers(known.get(name) or ExplainedTest(Untrusted(name), "", ""), run, position),
-            past=pasts.get(name),
-        )
-        for name, position in ((name, positions.get(name)) for name in names[:MAX_TESTS])
+        replace(_with_numbers(test, run, positions.get(name)), past=pasts.get(name))
+        for name in names
+        for test in known.get(name, (ExplainedTest(Untrusted(name), "", ""),))
     ]
+    others = sum(wanted in name and name not in names for name in known)
+    also = (f"{count_of(others, 'more failed test')} with this in the name",) if others else ()
     first = tests[0]
     whose = f": {first.whose}" if first.whose else ""
     in_shard = f" in shard {first.shard}" if first.shard else ""
     return replace(
         explanation,
         headline=f"{first.result}{in_shard}{whose}"
-        if len(names) == 1
+        if len(tests) == 1
         else f"{count_of(len(names), 'test')} with this in the name",
         problems=(),
         tests=tuple(tests),
-        more_tests=len(names) - len(tests),
-        changes=tuple(text for text in explanation.changes if any(name in text for name in names)),
+        changes=tuple(
+            text for text in explanation.changes if any(f"{name} " in text for name in names)
+        ),
         status="",
-        notes=(f"its run: {explanation.headline}", *explanation.notes),
+        notes=(f"its run: {explanation.headline}", *also, *explanation.notes),
     )
 
 
@@ -264,15 +276,16 @@ def _matching(names: Sequence[str], wanted: str) -> list[str]:
     return []
 
 
-def _failed(data: ReportData, failure: Failure, answer: Answer | None = None) -> ExplainedTest:
+def _failed(data: ReportData, failure: Failure, answer: Answer | None) -> ExplainedTest:
     result = failure.result
     test = ExplainedTest(
         Untrusted(case_name(result.key)),
         failure_kind(result),
         failure.shard,
         Untrusted(result.message) if result.message else None,
-        f"{result.file}:{result.line}" if result.file and result.line else result.file or "",
+        Untrusted(f"{result.file}:{result.line or '?'}") if result.file else None,
         data.links.line(result) or data.links.job(failure.shard),
+        excused=note_text(failure.reason) if isinstance(failure, Excused) else "",
     )
     return _with_answer(test, answer, data.comparison)
 
@@ -285,13 +298,14 @@ def _with_answer(
     base = base_of(comparison)
     now = comparison.candidate.at if comparison is not None else None
     evidence = evidence_text(answer, base, now)
-    return replace(test, whose=answer.whose, evidence=evidence, do=advice_text(answer, base))
+    do = advice_text(answer, base, is_of_base=is_of_base(comparison))
+    return replace(test, whose=answer.whose, evidence=evidence, do=do)
 
 
 def _problem(finding: Finding) -> Problem:
     return Problem(
+        Untrusted(finding_message(finding)),
         finding.level,
-        finding_message(finding),
         finding_fix(finding),
         tuple(Untrusted(note_text(note)) for note in finding.evidence),
         tuple(Untrusted(unit_name(key)) for key in finding.culprits),
@@ -299,7 +313,7 @@ def _problem(finding: Finding) -> Problem:
 
 
 def _changes(comparison: Comparison | None) -> tuple[str, ...]:
-    (lines,) = change_lines(comparison).blocks
+    (lines,) = change_lines(comparison, MAX_TESTS).blocks
     assert isinstance(lines, Bullets)
     return tuple(plain(item.content) for item in lines.items)
 
@@ -322,16 +336,12 @@ def _with_numbers(test: ExplainedTest, run: Run | None, position: int | None) ->
     )
 
 
-def _pasts(
-    history: History | None, names: Sequence[str], query: BaseQuery
-) -> Mapping[str, TestPast]:
+def _pasts(history: History, names: Sequence[str], query: BaseQuery) -> Mapping[str, TestPast]:
     """Return the pasts of these tests; of a unit that died, that of all its cases. O(keys)."""
     wanted: dict[str, list[int]] = {name: [] for name in names}
-    for row, key in enumerate(history.keys if history is not None else ()):
+    for row, key in enumerate(history.keys):
         for name in {case_name(key), unit_name(key.unit_key)} & wanted.keys():
             wanted[name].append(row)
-    if history is None:
-        return {}
     return {name: _past(history, keys, query) for name, keys in wanted.items() if keys}
 
 
@@ -344,13 +354,14 @@ def _past(history: History, keys: Sequence[int], query: BaseQuery) -> TestPast:
         (history.runs[values.run[row]], _past_result(values, row), row) for row in rows.tolist()
     ]
     failures = len(past.ended) - past.ended.count("passed")
-    rate = Answer("flaky", "known_rate", runs=len(past.ended), failures=failures)
     more = len(results) - MAX_NAMED
     return TestPast(
-        evidence_text(rate, base) if past.ended else f"ran in no kept run of {base}",
+        rate_text(failures, len(past.ended), base)
+        if past.ended
+        else f"executed in no kept run of {base}",
         _dated(past.red_since) if past.red_since is not None else None,
         next((_dated(run) for run, result, _ in results if result != "skipped"), NEVER),
-        next((_dated(run) for run, result, _ in results if result == "passed"), NEVER),
+        next((_dated(run) for run, result, _ in results if result.startswith("passed")), NEVER),
         (
             *(
                 f"{_dated(run)}: {result}, {duration(_number(values.wall_s[row]))}, "
@@ -370,7 +381,9 @@ def _dated(run: HistoryRun | PastRun) -> str:
 
 def _past_result(values: Values, row: int) -> str:
     codes = (CODE_NAMES[name][getattr(values, name)[row]] for name in ("outcome", "ending"))
-    return _result(CaseState(*(word or None for word in codes)))
+    result = _result(CaseState(*(word or None for word in codes)))
+    was_retried = result == "passed" and values.try_number[row] > 1
+    return "passed when tried again" if was_retried else result
 
 
 def _number(value: np.float64) -> float | None:

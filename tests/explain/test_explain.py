@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ciguard.explain.explanation import ExplainedTest, Explanation, Problem, Untrusted
+from ciguard.explain.view import fitting, json_text, plain_text
+
 if TYPE_CHECKING:
     from conftest import Ciguard
 
@@ -92,9 +95,9 @@ ANSWERS = {
     "What failed?": ("run", r"3 of 6 tests failed.*test_broken.*12 == 13.*test_red"),
     "Whose is each failure?": (
         "run",
-        r"broken.*this change.*failed in 2 of 2.*flaky.*failed in 1 of 3.*red.*main.*red since",
+        r"broken.*this change.*failed in 2 of 2.*red.*main.*red since.*flaky.*failed in 1 of 3",
     ),
-    "What is to be done?": ("run", r"fix.*re-run.*rebase when main is fixed"),
+    "What is to be done?": ("run", r"fix.*rebase when main is fixed.*re-run"),
     "Did every planned test run?": (
         "dead",
         r"INCOMPLETE.*1 of 6 tests has no result.*5 of 6 tests ran",
@@ -148,9 +151,27 @@ def _without_untrusted(value: Any) -> Any:
     return [_without_untrusted(item) for item in value] if isinstance(value, list) else value
 
 
+def test_what_processes_wrote_is_marked_and_cut_with_its_number() -> None:
+    problems = tuple(
+        Problem(Untrusted(f"shard {n:02} crashed: {ORDER}"), "incomplete", "run it again")
+        for n in range(500)
+    )
+    tests = (ExplainedTest(Untrusted("t" * 1000), "failed", "01", reproduce="x" * 1000),) * 50
+    explanation = Explanation("INCOMPLETE", "incomplete", problems, tests)
+    shown, text = (fitting(explanation, form) for form in (plain_text, json_text))
+    assert max(len(shown.encode()), len(text.encode())) <= MAX_BYTES
+    assert all(" | " in line for line in shown.splitlines() if ORDER in line)
+    found = json.loads(text)
+    assert found["more_problems"] + len(found["problems"]) == 500
+    assert found["more_tests"] + len(found["tests"]) == 50
+    assert found["tests"][0]["reproduce"] == "x" * 1000
+    empty = Explanation("", "failed", tests=(ExplainedTest(Untrusted(""), "failed", ""),))
+    assert "test: |" in fitting(empty, plain_text)
+
+
 def test_explains_a_run_that_only_the_history_has(folder: Path, ciguard: Ciguard) -> None:
     text = ciguard("explain", "12", "--history", "h", cwd=folder).stdout
-    assert text.startswith("2 tests failed: 1 also fails on main · 1 is flaky")
+    assert text.startswith("2 tests failed: 1 failed before · 1 is flaky")
     text = ciguard("explain", "branch:main", "slow", "--history", "h", cwd=folder).stdout
     assert text.startswith("passed in shard 01")
     assert "past: failed in 0 of 13 runs of main" in text

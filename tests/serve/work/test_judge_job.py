@@ -57,20 +57,21 @@ def test_judged_run_is_explained_to_those_who_may_read_it(
         secret = tokens.create(connection, row.key.repository_id).secret
     with serving(build_application(service)) as address:
         page = f"{address}/{REPOSITORY}/runs"
-        token = {"CIGUARD_HISTORY_TOKEN": secret}
+        own = ("--history", f"{address}/api/v1/repos/{REPOSITORY}/history")
 
         def explain(*words: str, expect: int = 0) -> str:
+            token = {"CIGUARD_HISTORY_TOKEN": secret}
             done = ciguard("explain", *words, cwd=tmp_path, expect=expect, **token)
             return done.stdout + done.stderr
 
-        text = explain(f"{page}/7/1")
+        text = explain(f"{page}/7/1", *own)
         assert text.startswith("1 of 8 tests failed")
         assert "message: | assert 1 == 2" in text
         assert text.endswith("source: service\n")
-        text = explain(f"{page}/7/1/comparison", "two")
-        assert "whose: unknown" in text
-        assert "no answer for this run" in explain(f"{page}/8/1", expect=3)
-        token.clear()
+        assert "whose: unknown" in explain(f"{page}/7/1/comparison", "two", *own)
+        assert "no such test" in explain(f"{page}/7/1", "none", *own, expect=3)
+        assert "no answer for this run" in explain(f"{page}/8/1", *own, expect=3)
+        # The token is for the service whose history is configured, not for any address.
         assert "may not read it" in explain(f"{page}/7/1", expect=4)
 
 
