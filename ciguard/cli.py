@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.metadata
 import os
 import sys
 from typing import Final
@@ -16,7 +17,7 @@ import click
 
 from ciguard import __version__, console
 from ciguard.config.invocation import Invocation
-from ciguard.errors import CiguardError, ExitCode
+from ciguard.errors import CiguardError, ExitCode, UsageError
 
 # Purpose of each verb, in the order of use. The module of a verb is ciguard.<verb>.command.
 VERBS: Final = {
@@ -64,9 +65,25 @@ def _verb(arguments: list[str]) -> str:
     return f"ciguard {verb}" if verb in VERBS else "ciguard"
 
 
+def _check_distribution() -> None:
+    """Refuse to run beside the other project whose package is called `ciguard` as well.
+
+    Raises:
+        UsageError: it is installed in this environment, so that files of both are in one folder.
+    """
+    try:
+        version = importlib.metadata.version("ciguard")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    what = f"the distribution ciguard {version} of another project is installed in {sys.prefix}"
+    fix = "give ciguard-shards an environment of its own, or uninstall both and install it again"
+    raise UsageError(what, fix=fix)
+
+
 def run(arguments: list[str]) -> int:
     """Run a command line in this process; print errors and return the exit code."""
     try:
+        _check_distribution()
         code = cli.main(
             args=arguments,
             prog_name="ciguard",

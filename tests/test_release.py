@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -20,6 +22,9 @@ from ciguard.guard import json as verdict
 from ciguard.history.file import HISTORY_SCHEMA
 from ciguard.model import SCHEMA
 from ciguard.workflow.job_templates import ACTIONS
+
+if TYPE_CHECKING:
+    from conftest import Ciguard
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
@@ -111,3 +116,19 @@ def test_page_of_file_versions_matches_the_code() -> None:
         "experiment": experiment.SCHEMA,
         "doctor": checks.SCHEMA,
     }
+
+
+def test_other_project_of_the_same_package_name_is_refused(
+    tmp_path: Path, ciguard_process: Ciguard
+) -> None:
+    other = tmp_path / "ciguard-1.4.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: ciguard\nVersion: 1.4\n")
+    done = ciguard_process("plan", cwd=tmp_path, expect=2, PYTHONPATH=str(tmp_path))
+    assert "the distribution ciguard 1.4 of another project is installed in" in done.stderr
+    assert "an environment of its own" in done.stderr
+
+
+def test_distribution_has_a_script_of_its_own_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"][project["name"]] == project["scripts"]["ciguard"]
