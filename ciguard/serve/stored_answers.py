@@ -17,12 +17,18 @@ from ciguard.compare.json import as_json as comparison_json
 from ciguard.errors import InputError
 from ciguard.explain.explanation import explain_report
 from ciguard.guard.json import as_json as verdict_json
+from ciguard.serve.objects import NoSuchObject
 
 if TYPE_CHECKING:
     from ciguard.report.view import Report
+    from ciguard.serve.service import Service
     from ciguard.serve.state.run_key import RunKey
 
 SCHEMA: Final = 1
+DAMAGED: Final = (
+    "The verdict of this run cannot be read. Its shards and findings are not shown until "
+    "`ciguard serve check --repair` has made it again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +85,20 @@ def object_name(key: RunKey, content: bytes) -> str:
     """Return the name of the object, with a digest of its content: each answer is stored once."""
     digest = hashlib.sha256(content).hexdigest()[:16]
     return f"answers/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest}.json.gz"
+
+
+def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
+    """Return the answer of a run, or None with the reason why it cannot be read.
+
+    Args:
+        name: of the object; "" for a run without an answer, which needs no reason.
+
+    Raises:
+        RemoteError: the store cannot be reached.
+    """
+    if not name:
+        return None, ""
+    try:
+        return decode(service.objects.read(name), name), ""
+    except (InputError, NoSuchObject):
+        return None, DAMAGED

@@ -32,9 +32,9 @@ from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, iss
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
 from ciguard.serve.object_cache import DamagedObject, read_checked
-from ciguard.serve.pages.run_page import read_answer
 from ciguard.serve.state import histories, repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.stored_answers import read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,36 +12,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from ciguard.compare import view as compare_view
 from ciguard.compare.json import read_comparison
 from ciguard.document import Block, visible
-from ciguard.errors import InputError
 from ciguard.guard.verdict import Finding
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
-from ciguard.serve import stored_answers
-from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.shard_bars import ShardRow, shard_rows
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
+from ciguard.serve.stored_answers import read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.serve.results.read_model import CaseRow, CaseSums
-    from ciguard.serve.service import Service
     from ciguard.serve.state.run_rows import RunRow
-    from ciguard.serve.stored_answers import StoredAnswer
 
 T = TypeVar("T", Finding, Note)
 
 RESULTS: Final = "results"  # the part that scripts replace
 MAX_UNITS: Final = 5  # named in a finding; the JSON of the guard has all
-DAMAGED: Final = (
-    "The verdict of this run cannot be read. Its shards and findings are not shown until "
-    "`ciguard serve check --repair` has made it again."
-)
 PRUNED: Final = "The results of this run were deleted by `ciguard serve prune`."
 
 
@@ -172,23 +164,6 @@ def _words(word: Callable[[T], str], finding: T, default: str | None = None) -> 
         return word(finding)
     except (KeyError, TypeError, ValueError):
         return finding.kind.replace("_", " ") if default is None else default
-
-
-def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
-    """Return the answer of a run, or None with the reason why it cannot be read.
-
-    Args:
-        name: of the object; "" for a run without an answer, which needs no reason.
-
-    Raises:
-        RemoteError: the store cannot be reached.
-    """
-    if not name:
-        return None, ""
-    try:
-        return stored_answers.decode(service.objects.read(name), name), ""
-    except (InputError, NoSuchObject):
-        return None, DAMAGED
 
 
 @dataclass(frozen=True, slots=True)
