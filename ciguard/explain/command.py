@@ -73,10 +73,11 @@ def command(
     history: str | None,
     format_: str,
 ) -> int:
-    """Say what failed in a run, whose it is, since when, and what to do; or all of one TEST.
+    """Explain what failed in a run, whose it is, since when, and what to do; or all of one TEST.
 
-    RUN is a folder of records, a run of GitHub (123456, 123456/2, its address), or branch:NAME for
-    the newest run of a branch in the history. Without a token, a run id is a run of the history.
+    RUN is a folder of records, a run of GitHub (123456, 123456/2, its address), the address of its
+    page on a service, or branch:NAME for the newest run of a branch in the history. Without a
+    token, a run id is a run of the history.
     TEST is the name of a test, or a part of it. The answer has at most 12,000 bytes.
 
     The command ends with 0, whatever the verdict of the run is.
@@ -90,9 +91,9 @@ def command(
     if is_path and plan is None:
         plan = _only_plan(invocation.folder, run)
     if served:
-        found = _served(invocation, served, test, past_runs.location)
+        found = _read_from_service(invocation, served, test, past_runs.location)
     elif not is_path and not (isinstance(reference, RunId) and token_of(invocation.environ)):
-        found = _past(reference, run, past_runs.loaded.history)
+        found = _find_past_run(reference, run, past_runs.loaded.history)
     else:
         options = RunOptions(
             plan=plan,
@@ -103,22 +104,22 @@ def command(
             ignore_base_failures=False,
             history=history,
         )
-        found = _judged(invocation, options, past_runs)
+        found = _judge_run(invocation, options, past_runs)
     explanation = explain_tests(found, test) if test else found.explanation
     console.out(fitting(explanation, json_text if format_ == "json" else plain_text))
     return ExitCode.OK
 
 
-def _only_plan(folder: Path, records: str) -> str | None:
+def _only_plan(folder: Path, records: str) -> str:
     top = folder / records / "plan.json"
     plans = [top] if top.exists() else sorted((folder / records).rglob("plan.json"))
     if len(plans) != 1:
         what = f"{len(plans)} files plan.json are in this folder"
         raise UsageError(what, where=f"RUN: {records}", fix="name the plan of the run by --plan")
-    return str(plans[0].relative_to(folder))
+    return str(plans[0])
 
 
-def _judged(invocation: Invocation, options: RunOptions, past_runs: PastRuns) -> Found:
+def _judge_run(invocation: Invocation, options: RunOptions, past_runs: PastRuns) -> Found:
     context = context_of(invocation)
     with open_inputs(invocation, options, process_log_reader(context.config)) as inputs:
         settings = evaluation_options(invocation, options, count=True)
@@ -130,7 +131,7 @@ def _judged(invocation: Invocation, options: RunOptions, past_runs: PastRuns) ->
     return Found(explain_report(data), run, past_runs.loaded.history, query)
 
 
-def _past(reference: Reference | None, name: str, history: History | None) -> Found:
+def _find_past_run(reference: Reference | None, name: str, history: History | None) -> Found:
     """Explain a run that only the history has."""
     where = f"RUN: {name}"
     if history is None:
@@ -150,7 +151,7 @@ def _past(reference: Reference | None, name: str, history: History | None) -> Fo
     return Found(explain_past_run(comparison), run, history, query)
 
 
-def _served(invocation: Invocation, page: re.Match[str], test: str, store: str) -> Found:
+def _read_from_service(invocation: Invocation, page: re.Match[str], test: str, store: str) -> Found:
     """Explain a run that a service judged; the past of a test is in the service's history.
 
     Args:

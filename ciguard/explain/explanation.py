@@ -189,9 +189,10 @@ def explain_past_run(comparison: Comparison) -> Explanation:
     """Explain a run of the history, which has no messages, and no plan to reproduce with."""
     answers = {case.key: case.answer for case in comparison.transitions if case.answer is not None}
     tests = []
-    for case in (case for case in comparison.transitions if case.key in answers):
-        test = ExplainedTest(Untrusted(case_name(case.key)), _result(case.after), case.shard)
-        tests.append(_with_answer(test, case.answer, comparison))
+    for case in comparison.transitions:
+        if case.answer is not None:
+            test = ExplainedTest(Untrusted(case_name(case.key)), _result(case.after), case.shard)
+            tests.append(_with_answer(test, case.answer, comparison))
     whose = whose_text(answers, comparison)
     return Explanation(
         f"{count_of(len(answers), 'test')} failed{whose and f': {whose}'}; {headline(comparison)}",

@@ -130,7 +130,7 @@ def _compare(
     run = context.run
     records = records_of_plan(evaluation.plan, evaluation.records)
     if not records:
-        return None, "no leg left a record"
+        return None, "no shard left a record"
     history, problem = past_runs.loaded.history, past_runs.loaded.problem
     if history is None:
         return None, "" if past_runs.loaded.is_new else problem

@@ -136,8 +136,10 @@ def test_answers_each_question_of_the_skill(question: str, folder: Path, ciguard
     )
 
 
-def test_marks_what_tests_wrote(folder: Path, ciguard: Ciguard) -> None:
-    text = ciguard("explain", "run", "--history", "h", cwd=folder).stdout
+def test_marks_what_tests_wrote(folder: Path, ciguard: Ciguard, tmp_path: Path) -> None:
+    # From any folder: an agent names absolute paths.
+    words = ("explain", folder / "run", "--history", folder / "h")
+    text = ciguard(*words, cwd=tmp_path).stdout
     lines = [line for line in text.splitlines() if "IGNORE" in line]
     assert len(lines) == 2
     assert all(line.lstrip(" -").startswith("| ") for line in lines)
