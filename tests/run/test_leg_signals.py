@@ -112,7 +112,8 @@ def test_cancelled_step_leaves_its_results_on_disk(tmp_path: Path) -> None:
         assert record.end is not None
         assert record.end.ending == "cancelled"
         (died,) = [result for result in record.results if result.outcome == "died"]
-        assert "SIGKILL" in (died.message or "")
+        # By SIGKILL, or by itself if the signal came before the test ignored it.
+        assert "the job was told to stop" in (died.message or "")
 
 
 def test_second_signal_ends_the_leg_immediately(tmp_path: Path) -> None:
