@@ -61,9 +61,10 @@ def test_actions_pass_zizmor() -> None:
 def test_lock_holds_every_library_with_its_hashes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = {Requirement(one).name.lower() for one in project["dependencies"]}
-    entries = re.split(r"\n(?=\S)", LOCK.read_text("utf-8"))
+    lock = LOCK.read_text("utf-8") + LOCK.with_name("uv.txt").read_text("utf-8")
+    entries = re.split(r"\n(?=\S)", lock)
     locked = {one.partition("==")[0].lower(): one for one in entries if "==" in one}
-    assert wanted <= set(locked)
+    assert wanted | {"uv"} <= set(locked)
     assert all(one.count("--hash=sha256:") > 0 for one in locked.values())
 
 
@@ -123,9 +124,11 @@ def test_python_is_set_up_only_where_none_is_found(name: str) -> None:
 
 
 @pytest.mark.soak
-def test_installation_imports_nothing_of_the_checkout(tmp_path: Path) -> None:
-    done = install(tmp_path)
+@pytest.mark.parametrize("index", ["", "http://127.0.0.1:9/simple"])  # of uv; pip has its own
+def test_installation_imports_nothing_of_the_checkout(tmp_path: Path, index: str) -> None:
+    done = install(tmp_path, **({"UV_DEFAULT_INDEX": index} if index else {}))
     assert done.returncode == 0, done.stderr
+    assert ("pip does" in done.stdout) == bool(index)
     assert not (tmp_path / "mark").exists()
     python = (tmp_path / "output").read_text("utf-8").strip().partition("=")[2]
     command = [python, "-I", "-m", "ciguard", "--version"]
