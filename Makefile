@@ -24,7 +24,7 @@ NEXTEST_VERSION := 0.9.148
 NEXTEST := .tools/nextest/.installed
 
 .DEFAULT_GOAL := test
-.PHONY: test check lint types coverage demo pictures soak bench tools listener dist format clean
+.PHONY: test check lint types coverage demo pictures soak bench tools listener dist sbom format clean
 
 # Two tests a core: a third of their time they wait, for a deadline or a process that ends.
 # Bytecode is written, whatever the environment says: else each pytest rewrites its plug-ins' asserts again.
@@ -110,11 +110,23 @@ listener: $(INSTALLED)
 # What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.
 dist: $(INSTALLED)
 	@rm -rf dist
-	@$(BIN)/python -m build --no-isolation --outdir dist . > dist.log || { cat dist.log >&2; exit 1; }
+	@$(BIN)/python -m build --no-isolation --outdir dist/packages . > dist.log || { cat dist.log >&2; exit 1; }
 	@rm dist.log
 	@$(BIN)/python -c "from importlib.resources import files; from pathlib import Path; \
 		from ciguard.plan.outputs import PROGRAM, members, zipped; \
 		Path('dist', PROGRAM).write_bytes(zipped(members(files('ciguard'))))"
+
+# The packages of an environment with the wheel, in CycloneDX; the tool that lists them is in another one.
+sbom: dist
+	@rm -rf .tools/sbom
+	@for name in tool wheel; do $(PYTHON) -m venv --without-pip .tools/sbom/$$name || exit 1; done
+	@$(BIN)/python -m pip --python .tools/sbom/tool/bin/python install --quiet -c constraints.txt --group release
+	@$(BIN)/python -m pip --python .tools/sbom/wheel/bin/python install --quiet -c constraints.txt \
+		"$$(echo dist/packages/*.whl)[serve]"
+	@version=$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' ciguard/__init__.py); \
+		sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > .tools/sbom/pyproject.toml
+	@.tools/sbom/tool/bin/cyclonedx-py environment --pyproject .tools/sbom/pyproject.toml \
+		--output-reproducible -o dist/ciguard-shards.cdx.json .tools/sbom/wheel
 
 format: $(INSTALLED)
 	@$(BIN)/ruff check --quiet --fix .

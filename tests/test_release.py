@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
-# Read from the tag of the action's repository, 2026-11.
+# Read from the tag of the action's repository, 2026-11, and in Click's release workflow, 2026-08.
 ATTEST = "actions/attest-build-provenance@a2bbfa25375fe432b6a289bc6b6cd05ecd0c4c32 # v4.1.0"
+PUBLISH = "pypa/gh-action-pypi-publish@ba38be9e461d3875417946c167d0b5f3d385a247 # v1.14.1"
 
 
 def run_step(name: str, folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
@@ -67,35 +69,53 @@ def test_release_notes_are_the_section_of_the_changelog(
 
 
 def test_release_uses_the_pins_of_generated_workflows() -> None:
-    assert set(re.findall(r"uses: (.+)", WORKFLOW)) <= {*ACTIONS.values(), ATTEST}
+    assert set(re.findall(r"uses: (.+)", WORKFLOW)) <= {*ACTIONS.values(), ATTEST, PUBLISH}
 
 
 def test_only_jobs_that_run_no_code_of_the_repository_may_write() -> None:
     jobs = yaml.safe_load(WORKFLOW)["jobs"]
     writing = {name for name, job in jobs.items() if "write" in job["permissions"].values()}
-    assert writing == {"attest", "publish", "release"}
+    assert writing == {"publish", "release"}
     for name in writing:
         assert not any("checkout" in step.get("uses", "") for step in jobs[name]["steps"])
+    assert [name for name, job in jobs.items() if "id-token" in job["permissions"]] == ["publish"]
+
+
+def test_packages_are_attested_on_the_index_and_no_tag_moves() -> None:
+    jobs = yaml.safe_load(WORKFLOW)["jobs"]
+    last = jobs["publish"]["steps"][-1]
+    # The action attests (PEP 740) unless it is told not to, or has a password.
+    assert last["uses"] == PUBLISH.partition(" ")[0]
+    assert last["with"] == {"packages-dir": "dist/packages"}
+    (create,) = [step["run"] for step in jobs["release"]["steps"] if "run" in step]
+    assert create.startswith('gh release create "$GITHUB_REF_NAME" dist/*.* dist/packages/* ')
+    assert "git/refs" not in WORKFLOW
 
 
 @pytest.mark.soak
-def test_release_builds_wheel_source_and_program(tmp_path: Path) -> None:
+def test_release_builds_wheel_source_program_and_bill_of_materials(tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "clone")], check=True)
     folder = tmp_path / "clone"
     (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
     answer = subprocess.run(
-        ["make", "-o", ".venv/.installed", "dist"],
+        ["make", "-o", ".venv/.installed", "dist", "sbom"],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    stem = f"ciguard_shards-{__version__}"
-    assert {path.name for path in (folder / "dist").iterdir()} == {
+    stem = f"packages/ciguard_shards-{__version__}"
+    built = (path for path in (folder / "dist").rglob("*") if path.is_file())
+    assert {path.relative_to(folder / "dist").as_posix() for path in built} == {
         *(f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"),
-        "ciguard-run.pyz",
+        *("ciguard-run.pyz", "ciguard-shards.cdx.json"),
     }
+    materials = json.loads((folder / "dist/ciguard-shards.cdx.json").read_text("utf-8"))
+    root = materials["metadata"]["component"]
+    assert (root["name"], root["version"]) == ("ciguard-shards", __version__)
+    pins = set((ROOT / "constraints.txt").read_text("utf-8").split())
+    assert {f"{one['name']}=={one['version']}" for one in materials["components"]} <= pins
     program = folder / "dist/ciguard-run.pyz"
     assert "ciguard/run/__main__.py" in zipfile.ZipFile(program).namelist()
     helped = subprocess.run(
