@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from packaging.version import Version
 
 from ciguard import __version__
 from ciguard.compare import json as comparison
@@ -32,6 +33,9 @@ WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
 # Read from the tag of the action's repository, 2026-11, and in Click's release workflow, 2026-08.
 ATTEST = "actions/attest-build-provenance@a2bbfa25375fe432b6a289bc6b6cd05ecd0c4c32 # v4.1.0"
 PUBLISH = "pypa/gh-action-pypi-publish@ba38be9e461d3875417946c167d0b5f3d385a247 # v1.14.1"
+
+# The newest version on the package index, "" before the first; the commit with its tag sets it.
+PUBLISHED = ""
 
 
 def run_step(name: str, folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +70,35 @@ def test_release_notes_are_the_section_of_the_changelog(
     notes = (tmp_path / "notes.md").read_text("utf-8")
     assert ("`ciguard init` writes" in notes) is (code == 0)
     assert "An older one" not in notes
+
+
+def test_changelog_keeps_its_form_and_dates_what_is_published() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    unreleased, *versions = re.findall(r"(?m)^## (.*)$", text)
+    dated = {
+        version[1]: bool(version[2])
+        for title in versions
+        if (version := re.fullmatch(r"\[(\d+\.\d+\.\d+)\]( - \d{4}-\d\d-\d\d)?", title))
+    }
+    assert (unreleased, len(dated)) == ("[Unreleased]", len(versions))
+    newest = Version(PUBLISHED or "0")
+    assert {version for version, date in dated.items() if date} == {
+        version for version in dated if Version(version) <= newest
+    }
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"(?m)^#{3,} (.*)$", text)) <= kinds
+
+
+def test_texts_install_by_name_what_is_published() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("templates/*.j2")]
+    by_name = re.compile(r"""(?:pip install|uvx|pipx run) ["']?ciguard-shards""")
+    found = {page.name for page in pages if by_name.search(page.read_text("utf-8"))}
+    assert ("README.md" in found) if PUBLISHED else not found
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert ("is not on the package" in readme) is not bool(PUBLISHED)
+    install = readme.partition("## Install")[2].partition("\n## ")[0]
+    assert "HOST/" not in install
+    assert re.findall(r"(?m)^    (\w+)", install)[:2] == ["uvx", "pipx"]
 
 
 def test_release_uses_the_pins_of_generated_workflows() -> None:
