@@ -157,11 +157,14 @@ def test_release_builds_wheel_source_program_and_bill_of_materials(tmp_path: Pat
     assert "--shard" in helped.stdout
 
 
-def test_page_of_file_versions_matches_the_code() -> None:
+def test_table_of_file_versions_matches_the_code() -> None:
     text = (ROOT / "docs/reference/json.md").read_text("utf-8").partition("## Versions of")[2]
-    rows = dict(re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", text, re.MULTILINE))
-    found = {name: int(number) for names, number in rows.items() for name in names.split(", ")}
-    assert found == {
+    head, _, *rows = (line.split("|")[1:-1] for line in text.splitlines() if line[:1] == "|")
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert [cell.strip() for cell in head[1:-2]] == re.findall(r"(?m)^## \[([^]]+)\]", changelog)[
+        ::-1
+    ]
+    assert {name.strip(): int(row[-3]) for row in rows for name in row[0].split(",")} == {
         **dict.fromkeys(("plan", "record"), SCHEMA),
         "history": HISTORY_SCHEMA,
         "verdict": verdict.SCHEMA,
