@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import os
 import re
@@ -22,6 +21,11 @@ from ciguard import cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+try:
+    import fcntl
+except ImportError:  # Windows: its tests run in one process
+    fcntl = None  # type: ignore[assignment]
+
 SCRUBBED = (
     *("CI", "CIGUARD_", "GIT_", "GITHUB_", "RUNNER_", "PYTEST_"),
     *("NO_COLOR", "FORCE_COLOR"),
@@ -39,7 +43,8 @@ settings.load_profile("untimed")
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
-    write_bytecode(config)
+    if hasattr(os, "fork"):
+        write_bytecode(config)
     if file := config.getoption("--resume"):
         config.pluginmanager.register(PassedTests(Path(file)))
 
@@ -109,7 +114,8 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if not (made := folder.with_suffix(".made")).exists():
             folder.mkdir()
             make(folder)

@@ -174,6 +174,16 @@ def test_table_of_file_versions_matches_the_code() -> None:
     }
 
 
+def test_systems_that_were_never_tried_are_tried_by_hand_only() -> None:
+    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text("utf-8"))
+    job = nightly["jobs"]["systems"]
+    assert job["if"] == "github.event_name == 'workflow_dispatch'"
+    assert job["strategy"]["matrix"] == {"os": ["windows-latest", "macos-latest"]}
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "is implemented, but never tried on a real machine" in readme
+    assert "run with act, not yet on github.com" in readme
+
+
 def test_other_project_of_the_same_package_name_is_refused(
     tmp_path: Path, ciguard_process: Ciguard
 ) -> None:

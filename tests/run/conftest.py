@@ -18,6 +18,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Their parameters are signals that Windows does not have.
+POSIX = ("interrupted", "probes", "resumed", "signals")
+collect_ignore = [f"test_leg_{name}.py" for name in POSIX if sys.platform == "win32"]
 OLDEST = "3.8"  # gets the oldest pytest that is promised
 NEWER = ("3.9", "3.10", "3.11", "3.12", "3.13")
 HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"

@@ -196,16 +196,16 @@ class Leg:
 
 
 def pids_with(mark: str) -> list[int]:
+    """List live processes with this mark; none where there is no /proc."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                state = (folder / "stat").read_bytes().rpartition(b")")[2].split()[0]
-                environ = (folder / "environ").read_bytes()
-            except (OSError, IndexError):
-                continue
-            if state not in (b"Z", b"X") and f"{MARK}={mark}".encode() in environ.split(b"\0"):
-                found.append(int(folder.name))
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_bytes().rpartition(b")")[2].split()[0]
+            environ = (folder / "environ").read_bytes()
+        except (OSError, IndexError):
+            continue
+        if state not in (b"Z", b"X") and f"{MARK}={mark}".encode() in environ.split(b"\0"):
+            found.append(int(folder.name))
     return found
 
 

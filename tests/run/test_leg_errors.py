@@ -85,7 +85,7 @@ def test_unwritable_record_is_an_error(folder: Path) -> None:
     assert "pass another folder to --record" in run_and_read_error(folder, *words, expect=3)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission_is_an_error(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0o500)
     words = (*WORDS[:4], "--record", "closed")
