@@ -1,6 +1,6 @@
-"""A real leg of CPython for Windows, under Wine: as far as Windows can be tried without one.
+"""A real leg of CPython for Windows: on Windows, or under Wine, as far as that goes.
 
-Needs `wine` (64 bit) on PATH and CIGUARD_WINDOWS_PYTHON, the path of a python.exe that has pytest.
+Wine (64 bit, on PATH) needs CIGUARD_WINDOWS_PYTHON, the path of a python.exe that has pytest.
 Wine's own limits: it sends no Ctrl-Break to a group, and counts neither CPU time nor peak of a job.
 """
 
@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,16 @@ from ciguard.model import PlannedUnit, Suite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PYTHON = os.environ.get("CIGUARD_WINDOWS_PYTHON", "")
+IS_WINDOWS = os.name == "nt"
+PYTHON = sys.executable if IS_WINDOWS else os.environ.get("CIGUARD_WINDOWS_PYTHON", "")
 WINE = shutil.which("wine")
+DRIVE = "" if IS_WINDOWS else "Z:"
 
 pytestmark = [
     pytest.mark.soak,
-    pytest.mark.skipif(not PYTHON or WINE is None, reason="no Wine, or no Python for Windows"),
+    pytest.mark.skipif(
+        not IS_WINDOWS and not (PYTHON and WINE), reason="no Wine, or no Python for Windows"
+    ),
 ]
 
 TESTS = """
@@ -72,13 +77,17 @@ def test_last():
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
     """The leg's program; Wine's own server, which outlives it, is ended behind the tests."""
     folder = tmp_path_factory.mktemp("wine")
+    python = (PYTHON, "-I", "-S", str(build_pyz(folder / "ciguard-run.pyz")))
+    if IS_WINDOWS:
+        yield python
+        return
     before = {name: os.environ.get(name) for name in ("WINEPREFIX", "WINEDEBUG")}
     os.environ.update(WINEPREFIX=str(folder / "prefix"), WINEDEBUG="-all")
     assert WINE is not None
     quiet = subprocess.DEVNULL
     for words in (("wineboot", "-i"), ("winecfg", "-v", "win10")):
         subprocess.run([WINE, *words], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
-    yield (WINE, PYTHON, "-I", "-S", str(build_pyz(folder / "ciguard-run.pyz")))
+    yield (WINE, *python)
     subprocess.run(["wineserver", "-k"], check=False)
     for name, value in before.items():
         os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -88,7 +97,7 @@ def started(
     folder: Path, program: tuple[str, ...], units: list[PlannedUnit], processes: int
 ) -> Leg:
     (folder / "test_any.py").write_text(TESTS, "utf-8")
-    suite = Suite("pytest", (f"Z:{PYTHON}", "-m", "pytest", "-p", "no:cacheprovider"))
+    suite = Suite("pytest", (f"{DRIVE}{PYTHON}", "-m", "pytest", "-p", "no:cacheprovider"))
     plan = plan_of(units, suites={"": suite}, processes=processes)
     return start_shard(folder, plan, program=program)
 
@@ -126,6 +135,7 @@ def test_leg_on_windows(tmp_path: Path, program: tuple[str, ...], processes: int
     assert record.damage == ()
 
 
+@pytest.mark.skipif(IS_WINDOWS, reason="finds the processes of Wine in /proc")
 def test_killed_leg_ends_its_job_object(tmp_path: Path, program: tuple[str, ...]) -> None:
     units = [PlannedUnit("test_any.py::test_first"), PlannedUnit("test_any.py::test_hangs")]
     leg = started(tmp_path, program, units, 1)
@@ -158,9 +168,9 @@ def test_leaves(): os._exit(3)
     sleeps = [f"test_any.py::test_sleeps[{n}]" for n in range(8)]
     suite = Suite(
         "pytest",
-        (f"Z:{PYTHON}", "-m", "pytest", "-p", "no:cacheprovider"),
+        (f"{DRIVE}{PYTHON}", "-m", "pytest", "-p", "no:cacheprovider"),
         args=("-n", "2"),
-        env={"PYTHONPATH": f"Z:{tmp_path}/site"},
+        env={"PYTHONPATH": f"{DRIVE}{tmp_path}/site"},
     )
     plan = plan_of([*sleeps, "test_any.py::test_leaves"], suites={"": suite})
     leg = start_shard(tmp_path, plan, program=program).wait(10, timeout_s=280)
