@@ -1,15 +1,15 @@
 """Selection of a leg's units: all of its shard, those up to one unit, or those not yet finished.
 
-If the plan has the units of an earlier run or commit, the leg lists its suite: units that no longer
-exist are left out, and each new unit falls to one shard, if need be by a hash.
+If the plan has the units of an earlier run or commit, or none, the leg lists its suite: units that
+no longer exist are left out, and each new unit falls to one shard, the same in all legs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
-import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
@@ -162,16 +162,17 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     """
     suite_key = suite, variant = shard.suite_key
     shards = [other for other in plan.shards if other.suite_key == suite_key]
-    keys = [other.key for other in shards]
     listed, errors = _check(units)
     patterns = plan.suites[suite].exclude
     excluded = {unit: pattern for unit in listed if (pattern := excluding_pattern(unit, patterns))}
     existing = [unit for unit in listed.values() if unit.unit not in excluded]
     planned = {unit.key: other.key for other in shards for unit in other.units}
-    assigned = _assign(existing, suite_key, planned, keys)
+    assigned = _assign(existing, suite_key, shards)
     new = {key: home for key, home in assigned.items() if key not in planned}
     gone = {key: home for key, home in sorted(planned.items()) if key not in assigned}
-    names_all = shard.key == min(keys) or len(new) + len(gone) <= MAX_DIFFERENCE
+    names_all = (
+        shard.key == min(other.key for other in shards) or len(new) + len(gone) <= MAX_DIFFERENCE
+    )
     lines = [
         EventLine("collection_error", None, None, suite, variant, detail=error) for error in errors
     ]
@@ -220,32 +221,41 @@ def _check(units: Iterable[ListedUnit]) -> Tuple[dict[str, ListedUnit], List[str
 
 
 def _assign(
-    units: Iterable[ListedUnit],
-    suite_key: Tuple[str, str],
-    planned: Mapping[UnitKey, str],
-    shards: List[str],
+    units: Iterable[ListedUnit], suite_key: Tuple[str, str], shards: Sequence[Shard]
 ) -> dict[UnitKey, str]:
-    """Return the shard of each unit: the planned one, else that of its group or file, else by hash.
+    """Return the shard of each unit: the planned one, else that of its group or file.
 
-    A file with more than a shard's share of the units is divided.
+    A group or file without a shard, the largest first, goes to the one with the least time; a unit
+    without an estimate takes the mean of the others. A file with more than a shard's share of the
+    units is divided. The order of the units decides nothing: it may differ between legs.
     """
-    all_units = [(UnitKey(*suite_key, unit.unit), unit) for unit in units]
-    sizes = Counter(unit.file for _, unit in all_units)
-    known: dict[Tuple[str, str], str] = {}
-    for key, unit in all_units:
-        if key in planned:
-            known.setdefault(("group", unit.group or ""), planned[key])
-            known.setdefault(("file", unit.file), planned[key])
-    assigned = {}
-    for key, unit in all_units:
-        kind, name = ("group", unit.group) if unit.group else ("file", unit.file)
+    all_units = {UnitKey(*suite_key, unit.unit): unit for unit in units}
+    sizes = Counter(unit.file for unit in all_units.values())
+    assigned: dict[UnitKey, str] = {}
+    homes: dict[Tuple[str, str], str] = {}
+    loads_us = {shard.key: 0 for shard in shards}  # whole numbers: a sum in any order is the same
+    for shard in shards:
+        for unit in (unit for unit in shard.units if unit.key in all_units):
+            assigned[unit.key] = shard.key
+            loads_us[shard.key] += round(unit.wall_s * 1e6)
+            homes.setdefault(("group", all_units[unit.key].group or ""), shard.key)
+            homes.setdefault(("file", all_units[unit.key].file), shard.key)
+    mean_us = sum(loads_us.values()) // max(len(assigned), 1) or 1
+    new: dict[Tuple[str, str], List[UnitKey]] = defaultdict(list)
+    for key in sorted(all_units.keys() - assigned.keys()):
+        listed = all_units[key]
+        kind, name = ("group", listed.group) if listed.group else ("file", listed.file)
         if not name or (kind == "file" and sizes[name] * len(shards) > len(all_units)):
-            kind, name = "unit", unit.unit
-        home = known.get((kind, name)) or shard_by_hash(key._replace(unit=name), shards)
-        assigned[key] = planned.get(key, home)
-    return assigned
-
-
-def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
-    """Return the shard of a unit without one: the same in every leg and on every machine."""
-    return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
+            kind, name = "unit", listed.unit
+        if (kind, name) in homes:
+            assigned[key] = homes[kind, name]
+            loads_us[assigned[key]] += mean_us
+        else:
+            new[kind, name].append(key)
+    shortest = [(load_us, key) for key, load_us in loads_us.items()]
+    heapq.heapify(shortest)
+    for _, members in sorted(new.items(), key=lambda group: (-len(group[1]), group[0])):
+        load_us, home = shortest[0]
+        heapq.heapreplace(shortest, (load_us + mean_us * len(members), home))
+        assigned.update(dict.fromkeys(members, home))
+    return {key: assigned[key] for key in all_units}

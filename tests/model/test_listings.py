@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from run.leg_runner import OF_MATRIX, PYTEST, listing_plan
@@ -23,12 +24,11 @@ from ciguard.model import (
     Result,
     ShardLine,
     UnitCount,
-    UnitKey,
 )
 from ciguard.model.listings import with_listings
 from ciguard.run import selection
 from ciguard.run.frameworks.base import ListedUnit
-from ciguard.run.selection import listing_lines, shard_by_hash
+from ciguard.run.selection import listing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -198,12 +198,44 @@ def test_new_units_of_a_group_run_in_one_shard_that_of_the_group() -> None:
     assert len(homes["again"]) == 1
 
 
-def test_every_unit_hashes_to_one_shard() -> None:
-    units = [UnitKey("", "", f"t{number}") for number in range(300)]
-    counts = Counter(shard_by_hash(unit, list(KEYS)) for unit in units)
-    assert counts.keys() == set(KEYS)
-    assert min(counts.values()) > 60, "nearly even"
-    assert shard_by_hash(UnitKey("s", "v", "tëst\ud800"), list(KEYS)) in KEYS
+def units_by_shard(plan: Plan, units: Iterable[ListedUnit]) -> dict[str, set[str]]:
+    """What the leg of each shard runs, where each lists the same in an order of its own."""
+    found = {}
+    for number, shard in enumerate(plan.shards):
+        order = sorted(units, key=lambda unit: crc32(f"{number}{unit.unit}".encode()))
+        lines = listing_lines(plan, shard, order)
+        found[shard.key] = {event.unit or "" for event in lines if event.kind == "listed"}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counts", "divided"),
+    [
+        ([7] * 28 + [2, 2], [51, 51, 49, 49], 0),
+        ([97, 1, 1, 1], [25, 25, 25, 25], 1),  # more than a shard's share
+        ([1, 1, 1], [1, 1, 1, 0], 0),
+        ([1] * 5, [2, 1, 1, 1], 0),
+    ],
+)
+def test_shards_without_a_past_run_share_files_by_count(
+    sizes: list[int], counts: list[int], divided: int
+) -> None:
+    names = [(f"f{file}.py", number) for file, size in enumerate(sizes) for number in range(size)]
+    units = [ListedUnit(f"{file}::t{number}", file) for file, number in names]
+    found = units_by_shard(listing_plan((), (), (), ()), units).values()
+    assert sorted(map(len, found), reverse=True) == counts
+    assert len(set[str]().union(*found)) == sum(counts), "each unit in one shard"
+    files = Counter(file for shard in found for file in {unit.partition(":")[0] for unit in shard})
+    assert sum(count > 1 for count in files.values()) == divided
+
+
+def test_new_files_go_to_the_shard_with_the_least_time() -> None:
+    plan = listing_plan(OLD[:1], OLD[1:2], OLD[2:])
+    times_s = zip(plan.shards, (9.0, 5.0, 1.0), strict=True)  # a new unit counts 5 s, the mean
+    shards = [replace(each, units=(replace(each.units[0], wall_s=s),)) for each, s in times_s]
+    units = [ListedUnit(name, name[:4]) for name in (*OLD, "c.py::new", "d.py::new")]
+    found = units_by_shard(replace(plan, shards=tuple(shards)), units)
+    assert found == {"01": {OLD[0]}, "02": {OLD[1], "d.py::new"}, "03": {OLD[2], "c.py::new"}}
 
 
 def test_each_step_of_a_leg_may_list() -> None:

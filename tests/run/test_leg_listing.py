@@ -72,7 +72,7 @@ def test_legs_share_new_tests_and_leave_out_those_that_are_gone(tmp_path: Path) 
     verdict = run(tmp_path, plan)
     assert verdict.state == "passed"
     assert (verdict.planned, verdict.with_result, verdict.new, verdict.gone) == (8, 8, 7, 1)
-    assert all(leg.planned > 0 for leg in verdict.legs), "new tests are shared by a hash"
+    assert all(leg.planned > 0 for leg in verdict.legs), "new tests are shared"
     for record in read_record_tree(tmp_path / "records"):
         assert len(record.processes) == 1, "the process that lists is the one that tests"
     replays(tmp_path / "records" / "01", plan)
