@@ -221,7 +221,7 @@ class PlanConfig(Section):
     """[plan]: defaults of `ciguard plan`."""
 
     shards: int | None = Field(
-        None, ge=1, le=256, description="shards (default: by `target_wall`; 1 without timings)"
+        None, ge=1, le=256, description="shards (default: by `target_wall`, else by count)"
     )
     target_wall: Seconds = Field(
         600.0, description="wall time of a shard to aim at; decides the number of shards"

@@ -21,7 +21,8 @@ from ciguard.model import (
     Suite,
 )
 from ciguard.plan.allocation import (
-    DEFAULT_SHARDS,
+    FIRST_SHARDS,
+    MAX_FIRST_SHARDS,
     allocate_together_or_apart,
     apportion,
     counts_to_try,
@@ -267,6 +268,10 @@ def with_listing_shards(
     """
     shards: list[Shard] = []
     empty_shards: list[Shard] = []
+    wanted = options.shards if options.per_combination else None
+    variants = sum(len(suite.variants) for suite in suites.values())
+    # A static plan has listed all tests: one shard for a suite that has none.
+    first = min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants) if options.per_combination else 1
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             planned = [
@@ -287,8 +292,7 @@ def with_listing_shards(
                 variant,
             )
             shards += planned
-            wanted = options.shards if options.per_combination else None
-            empty_shards += [empty] * ((wanted or DEFAULT_SHARDS) - len(planned))
+            empty_shards += [empty] * ((wanted or len(planned) or first or 1) - len(planned))
     count = len(shards) + len(empty_shards)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"

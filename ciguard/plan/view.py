@@ -92,12 +92,9 @@ Kind = Literal["even", "odd", "merged", "guessed", "setup", "late"]
 
 # The sentence of each kind of note; the end of a fact's key is the unit of its value.
 WORDS: Final[Mapping[PlanNoteKind, str]] = {
-    "history_unusable": "the history at {location} cannot be used: {problem}. "
-    "No timings, so tests are split evenly by count",
-    "history_missing": "there is no history at {location} yet: no timings, "
-    "so tests are split evenly by count",
-    "history_unrelated": "the history at {location} has none of these tests: no timings, "
-    "so tests are split evenly by count",
+    "history_unusable": "the history at {location} cannot be used: {problem}",
+    "history_missing": "there is no history at {location} yet",
+    "history_unrelated": "the history at {location} has none of these tests",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
@@ -127,8 +124,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "indivisible": "there is nothing more to divide",
     "concurrency": "pool {pool} runs {jobs} jobs at once",
     "no_gain": "more would save nothing",
-    "no_timings": "one for each command and combination, the default while there are no timings; "
-    "set `shards` for more",
+    "no_timings": "by count, no timings yet; the next plan chooses by time",
 }
 
 
@@ -240,7 +236,7 @@ def _risk(ratio: float) -> str:
 
 def _history(plan: Plan) -> Content:
     if not plan.history.get("source"):
-        return "none: tests are split evenly by count"
+        return "none: tests are divided by count"
     known = [unit.has_history for shard in plan.shards for unit in shard.units]
     newest = str(plan.history.get("newest") or "")[:10]
     share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,13 +64,40 @@ def test_first_run_shows_no_number_of_tests_and_whole_combinations(
     write(tmp_path, '{"os": ["ubuntu-latest", "windows-latest"], "db": ["mysql-8-with-innodb"]}')
     named = ("plan", "--matrix", "matrix.yml", "--collect", "history", "-o", "plan.json")
     printed = ciguard(*named, cwd=tmp_path).stdout
-    for number, system in ((1, "ubuntu"), (2, "windows")):
+    for number, system in ((1, "ubuntu"), (4, "ubuntu"), (5, "windows"), (8, "windows")):
         row = rf"(?m)^0{number} +- +- +- +- +{system}-latest, mysql-8-with-innodb$"
         assert re.search(row, printed), printed
     ran = ("run", "--plan", "plan.json", "--shard", "01", "--record", "records/01")
     ciguard(*ran, cwd=tmp_path)
     guard = ciguard("guard", "--plan", "plan.json", "--records", "records", cwd=tmp_path, expect=13)
     assert re.search(r"(?m)^02 +no record +- ", guard.stdout), guard.stdout
+
+
+@pytest.mark.parametrize(("versions", "each"), [(1, 4), (5, 4), (6, 3), (12, 1), (25, 1)], ids=str)
+def test_first_run_is_parallel_within_20_jobs(
+    ciguard: Ciguard, tmp_path: Path, versions: int, each: int
+) -> None:
+    write(tmp_path, f"python: {json.dumps([f'3.{n}' for n in range(versions)])}")
+    variants = [shard["variant"] for shard in plan(ciguard, tmp_path)["shards"]]
+    assert Counter(variants) == {f"3.{n}": each for n in range(versions)}
+
+
+def test_first_run_divides_the_listed_tests_by_count(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, "")
+    (tmp_path / "test_broken.py").unlink()
+    for file in range(9):
+        each = "@pytest.mark.parametrize('n', range(5))\ndef test_each(n): pass\n"
+        (tmp_path / f"test_{file}.py").write_text(f"import pytest\n{each}")
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history", "-o", "plan.json")
+    reason = "4 shards  by count, no timings yet; the next plan chooses by time"
+    assert reason in ciguard(*named, cwd=tmp_path).stdout
+    for key in ("01", "02", "03", "04"):
+        ran = ("run", "--plan", "plan.json", "--shard", key, "--record", f"records/{key}")
+        ciguard(*ran, cwd=tmp_path)
+    guard = ciguard("guard", "--plan", "plan.json", "--records", "records", cwd=tmp_path).stdout
+    assert guard.startswith("PASSED: all 45 tests of 4 shards have a result, 45 new"), guard
+    counts = re.findall(r"(?m)^0[1-4] +\S+.*? (\d+) ", guard)
+    assert sorted(counts) == ["10", "10", "10", "15"], guard
 
 
 def test_combination_has_the_tests_of_its_own_past_or_of_a_sibling(
@@ -93,7 +121,7 @@ def test_number_of_shards_follows_the_target_wall_where_times_are_known(
     add_run(ciguard, tmp_path, 1, "3.12", **{f"t{number}": 60.0 for number in range(10)})
     assert len(plan(ciguard, tmp_path, "--target-wall", "4m")["shards"]) >= 3
     (tmp_path / "past.bin").unlink()
-    assert len(plan(ciguard, tmp_path, "--target-wall", "4m")["shards"]) == 1
+    assert len(plan(ciguard, tmp_path, "--target-wall", "4m")["shards"]) == 4
 
 
 def test_a_job_without_a_matrix_has_one_combination(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from plan.plan_factories import GIB, planned, suite
 from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
-from ciguard.model import PlanNote
+from ciguard.model import PlanNote, Pool
 from ciguard.plan.allocation import MIN_GAIN
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
@@ -349,18 +349,39 @@ def test_combinations_share_the_256_jobs_evenly() -> None:
     assert PlanNote("matrix") in made.shard_count_limited_by
 
 
-@pytest.mark.parametrize("per_combination", [False, True])
-def test_nothing_is_decided_by_times_that_were_never_measured(per_combination: bool) -> None:
-    units = [(InventoryUnit(f"t{n}", "", variant), 1.0) for variant in "ab" for n in range(6000)]
-    made = planned(
-        units,
-        suites={"": suite(0.0, None, "a", "b")},
-        known=False,
-        per_combination=per_combination,
-    ).plan
-    assert len(made.shards) == (2 if per_combination else 1)
+@pytest.mark.parametrize(
+    ("framework", "units", "variants", "counts"),
+    [
+        ("command", 30, 1, [1]),
+        ("command", 199, 1, [3]),
+        ("command", 200, 1, [4]),
+        ("command", 1000, 1, [6]),
+        ("command", 60_000, 1, [20]),
+        ("jest", 30, 1, [3]),
+        ("maven", 40, 1, [4]),
+        ("command", 200, 6, [4, 4, 3, 3, 3, 3]),
+        ("command", 200, 25, [1] * 25),
+    ],
+)
+def test_first_plan_has_shards_by_count(
+    framework: str, units: int, variants: int, counts: list[int]
+) -> None:
+    names = [f"py{n:02}" for n in range(variants)]
+    pairs = [(InventoryUnit(f"t{n}", "", name), 1.0) for name in names for n in range(units)]
+    suites = {"": replace(suite(0.0, None, *names), framework=framework)}
+    made = planned(pairs, suites=suites, known=False, per_combination=variants > 1).plan
+    found = Counter(shard.suite_key[1] for shard in made.shards)
+    assert sorted(found.values(), reverse=True) == counts
     assert made.shard_count_limited_by == (PlanNote("no_timings"),)
-    assert (made.warnings, made.risk, made.alternatives) == ((), None, ())
+    assert (made.warnings, made.risk, made.alternatives) == ((), None, ()), "no time decides"
+
+
+def test_first_plan_keeps_files_together_and_the_concurrency_of_the_pool() -> None:
+    pools = {"linux": Pool("ubuntu-latest", concurrency=2)}
+    times_s = {f"test_{n // 10}.py::t{n}": 1.0 for n in range(1000)}
+    made = planned(times_s, known=False, pools=pools).plan
+    first, second = ({unit.unit.split("::")[0] for unit in each.units} for each in made.shards)
+    assert not first & second
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
