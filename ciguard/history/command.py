@@ -14,9 +14,7 @@ import click
 
 from ciguard import console
 from ciguard.codec.archive import SIGNATURE
-from ciguard.codec.results import durations
-from ciguard.codec.results.base import peek
-from ciguard.codec.results.formats import FORMATS, format_of, result_members
+from ciguard.codec.results.formats import result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
@@ -29,10 +27,11 @@ from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME, History
 from ciguard.history.ingest import (
+    ACCEPTED_INPUTS,
     RunMetadata,
     check_is_merged,
     history_of,
-    history_of_durations,
+    history_of_file,
     parse_time,
 )
 from ciguard.history.merge import merge
@@ -41,7 +40,6 @@ from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import MERGED_GROUP
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run, json_lines
-from ciguard.model import EndLine, Plan, Record
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.shard_names import shard_lookup
 from ciguard.render.formats import as_format
@@ -58,12 +56,9 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.logs.process_logs import ProcessLogs
+    from ciguard.model import Plan, Record
 
 LINES_PER_WRITE: Final = 10_000
-ACCEPTED_INPUTS: Final = (
-    f"give records (a folder, or *.jsonl), {', '.join(row.NAME for row in FORMATS.values())}, or "
-    "durations as JSON ({id: seconds}); each may be gzipped"
-)
 RESULTS_HELP: Final = (
     "Result files (JUnit, TRX, JSON, ...) of the plan's shards, such as "
     "'artifacts/{shard}/**/*.trx'; a shard without a file is lost. Repeatable."
@@ -498,24 +493,8 @@ def _from_planned_shards(
 
 
 def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
-    head = peek(stream, source)
-    # JSON that is of no other format contains durations.
-    if durations.sniff(head) and not any(format_.sniff(head) for format_ in FORMATS.values()):
-        try:
-            items = durations.read(stream, source)
-        except InputError as error:
-            fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
-            raise InputError(error.what, where=error.where, fix=fix) from error
-        return history_of_durations(items, source, facts)
-    try:
-        result_format = format_of(stream, source)
-    except InputError as error:
-        raise InputError(error.what, where=source, fix=ACCEPTED_INPUTS) from error
-    results = tuple(result_format.read(stream, source))
-    untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
+    history, untimed = history_of_file(stream, source, facts)
     if untimed:
         what = f"{count_of(untimed, 'case')} that passed have no time that can be used"
         console.err(f"warning: {source}: {what}")
-    # The file is complete, so that its writer completed.
-    record = Record(source, header=None, results=results, end=EndLine("completed"))
-    return history_of([record], facts)
+    return history

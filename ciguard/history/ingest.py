@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from itertools import compress, groupby, islice
 from operator import attrgetter, ne
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from ciguard.codec.columns import LARGEST
-from ciguard.codec.results.base import ExternalName
+from ciguard.codec.results import durations
+from ciguard.codec.results.base import ExternalName, peek
+from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.errors import InputError
 from ciguard.history.file import (
     CODE_NAMES,
@@ -32,7 +34,7 @@ from ciguard.history.file import (
 from ciguard.history.merge import merge, merge_run
 from ciguard.history.metric_series import series_of
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun, SuiteOverhead
-from ciguard.model import CaseKey, Record, Result, ShardLine, UnitKey, count_units
+from ciguard.model import CaseKey, EndLine, Record, Result, ShardLine, UnitKey, count_units
 from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
 from ciguard.model.machine_use import machine_use
@@ -45,11 +47,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.results.durations import Duration
     from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard, Standing
 
 T = TypeVar("T")
 
+ACCEPTED_INPUTS: Final = (
+    f"give records (a folder, or *.jsonl), {', '.join(row.NAME for row in FORMATS.values())}, or "
+    "durations as JSON ({id: seconds}); each may be gzipped"
+)
 MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
 MAX_TRIES: Final = 255
 _WORDS: Final = ("outcome", "ending", "measured_by")  # of a result
@@ -382,15 +387,41 @@ def _measure(
     return column
 
 
+def history_of_file(stream: IO[bytes], source: str, facts: RunMetadata) -> tuple[History, int]:
+    """Make a history of a result file or of durations as JSON; count passed cases without a time.
+
+    Raises:
+        InputError: the content has no known format, or is damaged.
+    """
+    head = peek(stream, source)
+    # JSON that is of no other format contains durations.
+    if durations.sniff(head) and not any(format_.sniff(head) for format_ in FORMATS.values()):
+        try:
+            items = durations.read(stream, source)
+        except InputError as error:
+            fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
+            raise InputError(error.what, where=error.where, fix=fix) from error
+        return history_of_durations(items, source, facts), 0
+    try:
+        result_format = format_of(stream, source)
+    except InputError as error:
+        raise InputError(error.what, where=source, fix=ACCEPTED_INPUTS) from error
+    results = tuple(result_format.read(stream, source))
+    untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
+    # The file is complete, so that its writer completed.
+    record = Record(source, header=None, results=results, end=EndLine("completed"))
+    return history_of([record], facts), untimed
+
+
 def history_of_durations(
-    durations: Iterable[Duration], source: str, facts: RunMetadata = NOTHING
+    items: Iterable[durations.Duration], source: str, facts: RunMetadata = NOTHING
 ) -> History:
     """Make a history of another program's durations: one leg, without outcomes.
 
     Raises:
         InputError: the run id is unknown.
     """
-    items = tuple(durations)
+    items = tuple(items)
     suite_key = (facts.suite or "", facts.variant or "")
     run = history_run(Record(source, None), facts)
     leg = HistoryLeg("", None, *suite_key, run.run_attempt, ending="completed", complete=True)

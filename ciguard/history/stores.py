@@ -12,7 +12,7 @@ import hashlib
 import json
 import shlex
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
@@ -27,6 +27,8 @@ from ciguard.sources import local
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from ciguard.model import Suite
 
 
 class ReadableStore(Protocol):
@@ -121,6 +123,11 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
 COPY: Final = "copy"  # of a folder that `copy_to` wrote, for `plan`
 _ORIGIN: Final = "origin.json"
 SERVICE_SCHEMES: Final = ("https", "http")
+# Files with times of tests that repositories keep: of tools that split tests, results of runs.
+TIMING_FILES: Final = (
+    *(".test_durations", "knapsack_*_report.json", "junit.xml"),
+    *("test-results/results.json", "test-results/*.xml", "test-results/*/*.xml"),
+)
 TRIES: Final = 20  # each race has a winner: enough for as many concurrent writers
 WAIT_S: Final = 0.2  # before the second try; doubles with each try, plus jitter
 LONGEST_WAIT_S: Final = 10.0
@@ -202,6 +209,32 @@ def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> Lo
     except CiguardError as error:
         return LoadedHistory(None, location, error.what, error.fix)
     return LoadedHistory(loaded.history if loaded.exists else None, location)
+
+
+def committed_timings(folder: Path, suites: Mapping[str, Suite]) -> LoadedHistory:
+    """Read files with times of tests, each as one past run on an unknown machine.
+
+    The files are in a suite's folder or at the top; an unusable one is left out, or is the problem
+    if there is no other. The runs are not of the base.
+    """
+    history, names, unusable = None, list[str](), LoadedHistory(None)
+    for suite, entry in suites.items():
+        roots = {folder / entry.cwd, folder}
+        files = {path for root in roots for name in TIMING_FILES for path in root.glob(name)}
+        for path in sorted(files):
+            # Imported here: the formats of results take 0.05 s, and most plans need none.
+            from ciguard.history.ingest import RunMetadata, history_of_file  # noqa: PLC0415
+
+            names.append(path.relative_to(folder).as_posix())
+            run = RunMetadata(len(names), event="pull_request", suite=suite)
+            try:
+                for variant in entry.variants:
+                    with local.opened(path) as file:
+                        added, _ = history_of_file(file, names[-1], replace(run, variant=variant))
+                    history = merge(history, added) if history else added
+            except CiguardError as error:
+                unusable = LoadedHistory(None, names.pop(), error.what, error.fix)
+    return LoadedHistory(history, ", ".join(dict.fromkeys(names))) if history else unusable
 
 
 def load_or_explain(

@@ -35,7 +35,7 @@ from ciguard.config.suites import (
 )
 from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
-from ciguard.history.stores import load_optional
+from ciguard.history.stores import committed_timings, load_optional
 from ciguard.model import LegPolicy, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
@@ -73,7 +73,7 @@ from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.reruns import MIN_PROBE_S
 from ciguard.sources import local
-from ciguard.text import annotation, count_of, step_outputs
+from ciguard.text import annotation, step_outputs
 from ciguard.workflow.matrix import Combination, read_matrix, take_axis
 
 if TYPE_CHECKING:
@@ -207,16 +207,19 @@ def command(
         reject_choices(flags, static=static, matrix=matrix_file)
     if collect == "history":
         check_listed_by_legs(scope, listed=listed, static=static, explain=unit)
+        scope = replace(scope, lists_in_legs=True)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     location = history_location or config.history.store
-    if collect == "history":
-        scope = replace(scope, lists_in_legs=True)
     claims = _claims_address(effective, scope, static=static)
     bounds = time_limits(effective.limit, effective.setup)
     lists = static is not None or scope.lists_in_legs
     options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
-    origin = _provenance(run, is_static=static is not None)
+    origin = Provenance(
+        repository=run.repository if run else None,
+        workflow=run.workflow if run else None,
+        head_sha=run.head_sha if run and static is None else None,  # a static plan outlives it
+    )
     result, explained = _make_plan(
         invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
@@ -270,15 +273,6 @@ def _plan_options(
     )
 
 
-def _provenance(run: ActionsRun | None, *, is_static: bool) -> Provenance:
-    """Return the source of the plan; a static plan has no commit, as it is for later ones."""
-    return Provenance(
-        repository=run.repository if run else None,
-        workflow=run.workflow if run else None,
-        head_sha=run.head_sha if run and not is_static else None,
-    )
-
-
 def _make_plan(
     invocation: Invocation,
     scope: Scope,
@@ -292,14 +286,16 @@ def _make_plan(
     """Make the plan; also return the unit to explain, if one is named."""
     suites, pools = scope.suites, scope.pools
     loaded = load_optional(location, invocation.folder, invocation.environ)
+    origin = replace(origin, notes=history_notes(loaded))
     if scope.lists_in_legs:
         scope = replace(scope, listed=past_units(loaded.history, query, suites))
     if scope.lists_in_legs and not scope.listed:
         files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
-        origin = replace(origin, notes=history_notes(loaded))
         draft = empty_plan(options, origin, pools, files)
         return with_listing_shards(draft, suites, pools, options), None
     existing, suites = _inventory(invocation, scope)
+    if loaded.history is None:
+        loaded = committed_timings(invocation.folder, suites)
     past = read_past(
         existing,
         loaded,
@@ -313,13 +309,13 @@ def _make_plan(
         declared=_declared_needs(scope, existing),
     )
     del loaded  # the largest value in memory
-    _report_history(past.history_json)
     basis = past.inputs
     position = find_unit(basis, unit) if unit is not None else None
     is_static = options.policy.lists and not scope.lists_in_legs
     base = None if is_static else past.base_count  # later commits have another base
     basis = replace(basis, base_failures=frozenset()) if is_static else basis
-    origin = replace(origin, history=past.history_json, notes=past.notes, base=base)
+    notes = (*origin.notes, *past.notes)
+    origin = replace(origin, history=past.history_json, notes=notes, base=base)
     if scope.given:
         result = plan_fixed(basis, scope.given, options, origin)
     else:
@@ -410,13 +406,6 @@ def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping
         ordered=listed is None,
     )
     return existing, suites
-
-
-def _report_history(history: Mapping[str, Any]) -> None:
-    if history["source"] is not None:
-        matched, entries = history["matched"], history["entries"]
-        share = f"{matched} of {entries} entries ({matched / (entries or 1):.1%}) match a test"
-        console.err(f"history: {count_of(history['runs'], 'run')} at {history['source']}; {share}")
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:

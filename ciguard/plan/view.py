@@ -94,7 +94,7 @@ Kind = Literal["even", "odd", "merged", "guessed", "setup", "late"]
 WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "history_unusable": "the history at {location} cannot be used: {problem}",
     "history_missing": "there is no history at {location} yet",
-    "history_unrelated": "the history at {location} has none of these tests",
+    "history_unrelated": "the timings at {location} are of none of these tests",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
@@ -239,11 +239,11 @@ def _history(plan: Plan) -> Content:
         return "none: tests are divided by count"
     known = [unit.has_history for shard in plan.shards for unit in shard.units]
     newest = str(plan.history.get("newest") or "")[:10]
-    share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"
+    share = f"{sum(known):,} of {count_of(len(known), 'test')}"
     return (
         f"{count_of(int(plan.history.get('runs', 0)), 'run')} at ",
         Code(str(plan.history["source"])),
-        f"{f', newest {newest}' if newest else ''}; has timings of {share} tests",
+        f"{f', newest {newest}' if newest else ''}; has timings of {share}",
     )
 
 

@@ -17,9 +17,8 @@ from ciguard.codec.results.formats import FORMATS
 from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.errors import InputError
 from ciguard.history import file as history_codec
-from ciguard.history.command import ACCEPTED_INPUTS
 from ciguard.history.command import _read as read
-from ciguard.history.ingest import RunMetadata
+from ciguard.history.ingest import ACCEPTED_INPUTS, RunMetadata
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.model import EndLine, Line, Result, ShardLine
 

@@ -44,15 +44,8 @@ def test_unusable_history_is_reported_on_one_stream_only(listed: Path, ciguard: 
     done = ciguard(*words, cwd=listed)
     assert done.stdout.count(output) == 1
     assert output not in done.stderr
-    for more in (
-        ("--format", "markdown"),
-        (
-            "--format",
-            "json",
-        ),
-        ("--explain", "test_a.py::test_3"),
-        ("-o", "-"),
-    ):
+    formats = (("--format", "markdown"), ("--format", "json"))
+    for more in (*formats, ("--explain", "test_a.py::test_3"), ("-o", "-")):
         assert f"warning: {output}" in ciguard(*words, *more, cwd=listed).stderr, more
 
 
@@ -113,20 +106,8 @@ def test_durations_of_another_tool_are_matched(listed: Path, ciguard: Ciguard) -
     ciguard(
         *("history", "add", ".test_durations", "--history", "past", "--run-id", "1"), cwd=listed
     )
-    words = (
-        "plan",
-        "--inventory",
-        "units.txt",
-        "--history",
-        "past",
-        "--shards",
-        "3",
-        "--format",
-        "json",
-    )
-    done = ciguard(*words, cwd=listed)
-    assert "10 of 11 entries (90.9%) match a test" in done.stderr
-    plan = plan_of(done.stdout)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
+    plan = plan_of(ciguard(*words, "--format", "json", cwd=listed).stdout)
     units = {unit["unit"]: unit for shard in plan["shards"] for unit in shard["units"]}
     assert units["tests/test_a.py::test_0"]["wall_s"] == 10.0
     assert units["tests/test_a.py::test_0"]["has_history"]
@@ -139,6 +120,48 @@ def test_durations_of_another_tool_are_matched(listed: Path, ciguard: Ciguard) -
         "matched": 10,
         "units_with_history": 10,
     }
+
+
+CASE = '<testcase classname="tests.test_a" name="test_0" time="10"><failure/></testcase>'
+CTRF = {"name": "test_0", "suite": "tests/test_a.py", "status": "passed", "duration": 10_000}
+CTRF_FILE = {"tool": {"name": "any"}, "summary": {"tests": 1}, "tests": [CTRF]}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "timed"),
+    [
+        (".test_durations", json.dumps({"tests/test_a.py::test_0": 10.0, "gone": 1.0}), 1),
+        ("knapsack_rspec_report.json", json.dumps({"tests/test_a.py": 100.0}), 10),
+        ("junit.xml", f"<testsuite>{CASE}</testsuite>", 1),
+        ("test-results/pytest/results.xml", f"<testsuite>{CASE}</testsuite>", 1),
+        ("test-results/results.json", json.dumps({"results": CTRF_FILE}), 1),
+    ],
+)
+def test_timings_in_the_repository_count_as_one_past_run(
+    path: str, content: str, timed: int, listed: Path, ciguard: Ciguard
+) -> None:
+    (listed / path).parent.mkdir(parents=True, exist_ok=True)
+    (listed / path).write_text(content, "utf-8")
+    (listed / "test-results").mkdir(exist_ok=True)
+    (listed / "test-results" / "coverage.xml").write_text("<coverage/>", "utf-8")
+    (listed / "matrix.yml").write_text("os: [a, b]", "utf-8")
+    words = ("plan", "--inventory", "units.txt", *NONE, "--matrix", "matrix.yml", "-o", "plan.json")
+    printed = " ".join(ciguard(*words, cwd=listed).stdout.split())
+    assert f"history 1 run at {path}; has timings of {2 * timed} of 60 tests" in printed
+    assert "- there is no history at none.ciguard yet" in printed
+    plan = plan_of((listed / "plan.json").read_text("utf-8"))
+    units = [unit for shard in plan["shards"] for unit in shard["units"]]
+    assert len([unit for unit in units if unit["has_history"]]) == 2 * timed
+    assert {unit["wall_s"] for unit in units} == {10.0}, "others are estimated by these"
+    assert not any(unit.get("fails_on_base") for unit in units)
+    assert not plan["inventory"].get("base_units")
+
+
+def test_unusable_timings_in_the_repository_are_named(listed: Path, ciguard: Ciguard) -> None:
+    (listed / ".test_durations").write_text('{"tests/test_a.py::test_0": -1}', "utf-8")
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--dry-run", cwd=listed)
+    assert "at .test_durations cannot be used: -1 is not a duration" in done.stdout
+    assert "history none: tests are divided by count" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("bad", ["NaN", "-1", "1e300", '"x"'])
