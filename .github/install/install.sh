@@ -15,6 +15,14 @@ if [ -n "${CIGUARD_PYTHON:-}" ]; then
     exit
 fi
 
+# An earlier action of this job has installed it.
+if [ "$(cat "$folder/installed-from" 2>/dev/null)" = "$root" ]; then
+    python=$folder/bin/python
+    [ -x "$python" ] || python=$folder/Scripts/python
+    echo "python=$python" >> "$GITHUB_OUTPUT"
+    exit
+fi
+
 export PIP_ROOT_USER_ACTION=ignore
 locked=(--quiet --no-deps --require-hashes --only-binary :all:)
 pip=(-I -m pip install "${locked[@]}" --no-compile --disable-pip-version-check)
@@ -43,4 +51,5 @@ bin=$folder/bin
 site=$("$bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cp -R "$root/ciguard" "$site/"
 cp -R "$root/templates" "$site/ciguard/"
+printf '%s' "$root" > "$folder/installed-from"
 echo "python=$bin/python" >> "$GITHUB_OUTPUT"
