@@ -67,15 +67,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.generated_files": (
         *(
             "workflow.actions_address",
+            "workflow.job_templates",
             "config",
             "errors",
             "sources.local",
-            "git.commands",
-            "github.repository_ref",
-            "render.templates",
         ),
         *("run.frameworks", "init.project", "init.repository"),
-        *("init.checksum", "init.workflow_files", "init.other_tools"),
+        *("init.checksum", "init.workflow_files", "init.other_tools", "init.toolchains"),
     ),
     "render.templates": ("text",),
     "document": ("text",),

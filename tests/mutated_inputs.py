@@ -61,7 +61,7 @@ INVENTORY: Final = b"""{"unit": "a.py::t", "file": "a.py", "categories": ["slow"
 "timeout_ms": 1500, "traits": {"Owner": "x"}, "shard": "01"}
 b.py::u
 """.replace(b",\n", b", ")
-CONFIGURATION: Final = b"""install = "ciguard"
+CONFIGURATION: Final = b"""actions = "octo-org/ciguard@0123abcd # v0.2.0"
 [plan]
 shards = 4
 target_wall = "10m"
@@ -70,8 +70,6 @@ fail_on = ["memory", "oom"]
 retries = 1
 [guard]
 max_drop = 0.05
-[init]
-actions = "octo-org/ciguard@0000000000000000000000000000000000000000 # v0.2.0"
 [metrics]
 keep = ["xla.*"]
 [metrics.hits]

@@ -71,7 +71,7 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     )
     assert branches.stdout.split() == ["main", "rounding"]
     workflow = (work / "shop" / ".github" / "workflows" / "ciguard.yml").read_text("utf-8")
-    assert "git+https://HOST/OWNER/REPOSITORY@COMMIT" in workflow
+    assert "uses: OWNER/ciguard/actions/plan@COMMIT\n" in workflow
 
 
 @pytest.mark.soak
@@ -168,7 +168,7 @@ def test_the_matrix_of_its_guide_is_guarded_as_the_guide_says(tmp_path: Path) ->
     workflow.parent.mkdir(parents=True)
     workflow.write_text("".join(blocks(page, "yaml")), encoding="utf-8")
     (tmp_path / "tests.json").write_text("".join(blocks(page, "json")), encoding="utf-8")
-    actions = f'[init]\nactions = "octo-org/ciguard@{"0" * 40}"\n'
+    actions = f'actions = "octo-org/ciguard@{"0" * 40}"\n'
     (tmp_path / "ciguard.toml").write_text(actions, encoding="utf-8")
     _, moved, judged = (block.splitlines() for block in blocks(page, "sh"))
     for command in (*moved, judged[0]):

@@ -82,7 +82,7 @@ def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_p
     program = (
         "from ciguard.render import templates\n"
         "print(templates.template_folder())\n"
-        "templates.environment().get_template('ciguard.toml.j2')\n"
+        "templates.environment().get_template('document.html.j2')\n"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True

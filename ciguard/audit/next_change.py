@@ -44,7 +44,7 @@ def next_change(
         guarded = read_guarded_job(workflow, job, path)
         if not needs_labels:
             listing = LIST_COMMANDS.get(guarded.tests.framework, listing)
-        address = known_address(config.init.actions) or PLACEHOLDER
+        address = known_address(config.actions) or PLACEHOLDER
         filters = {"listing": listing, "filter_key": filter_key}
         edited = with_next_job(text, step, guarded, address, **filters)
     except InputError as error:

@@ -16,7 +16,6 @@ from ciguard.config.sections import (
     ExperimentConfig,
     GuardConfig,
     HistoryConfig,
-    InitConfig,
     MetricConfig,
     MetricsConfig,
     PlanConfig,
@@ -69,11 +68,12 @@ _EXPECTED: Final = {
 class Config(Section):
     """All sections of the configuration."""
 
-    install: str = Field(
+    actions: str = Field(
         "",
         description=(
-            "pip requirement that installs ciguard in a workflow, such as "
-            "`git+https://HOST/OWNER/REPOSITORY@COMMIT`; not a relative path"
+            "repository of ciguard's actions for workflows, as `OWNER/ciguard@COMMIT # VERSION`; "
+            "`$/` in that repository itself (default: where ciguard was installed from, or the "
+            "checkout that it runs from)"
         ),
     )
     plan: PlanConfig = PlanConfig()
@@ -83,7 +83,6 @@ class Config(Section):
     report: ReportConfig = ReportConfig()
     metrics: MetricsConfig = MetricsConfig()
     experiment: ExperimentConfig = ExperimentConfig()
-    init: InitConfig = InitConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
@@ -91,7 +90,7 @@ class Config(Section):
 
 # Environment variables that set a key; others are added on request.
 ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
-    "CIGUARD_INSTALL": ("install",),
+    "CIGUARD_ACTIONS": ("actions",),
     **{f"CIGUARD_PLAN_{key.upper()}": ("plan", key) for key in PlanConfig.model_fields},
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
     "CIGUARD_HISTORY_STORE": ("history", "store"),
@@ -230,6 +229,8 @@ def _mistakes(
 
 def _suggestion(location: tuple[str, ...]) -> str:
     """Suggest the most similar key; else list all keys."""
+    if location[0] in ("install", "init"):  # of versions before 0.3
+        return 'set actions = "OWNER/ciguard@COMMIT # VERSION" instead'
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:

@@ -423,36 +423,15 @@ class ExperimentConfig(Section):
     )
 
 
-class InitConfig(Section):
-    """[init]: options of `ciguard init --into`."""
-
-    actions: str = Field(
-        "",
-        description=(
-            "repository of ciguard's actions, as `OWNER/ciguard@COMMIT`; a comment such as "
-            "` # v0.2.0` may follow; `$/` in that repository itself (default: where the running "
-            "ciguard was installed from)"
-        ),
-    )
-
-
 class WorkflowConfig(Section):
     """[workflow]: contents of the workflow that `ciguard init` writes."""
 
     setup: str = Field(
         "", description="steps (YAML) that every job runs before its tests; copied unchanged"
     )
-    python: str = Field("3.12", description="Python version of the plan job and the report job")
     checkpoint: Seconds | None = Field(
         None,
         description="interval at which a job uploads its record, so that a lost runner loses less",
-    )
-    artifacts: Literal[3, 4] | None = Field(
-        None,
-        description=(
-            "version of the artifact actions; 3 on GitHub Enterprise Server (default: chosen "
-            "by the host of `origin`)"
-        ),
     )
     forks: bool = Field(
         False, description="also write a workflow that comments on pull requests from forks"

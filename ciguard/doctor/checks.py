@@ -92,22 +92,3 @@ def check_required(
     what = f"{file}: no required check fails if a test is lost{passing}"
     name = unexpanded_name(judging[0], jobs[judging[0]])
     return warning("required check", what, f"require the check {name} in the rules of the branch")
-
-
-def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:
-    """Check that the server supports the generation of artifacts that the workflow uses.
-
-    Args:
-        version: version of the Enterprise Server; "" where unknown, or of another server.
-        is_own: the server is a GitHub Enterprise Server.
-        artifacts: generation of the actions for artifacts, 3 or 4.
-    """
-    server = f"{server_url} (Enterprise Server {version or 'of an unknown version'})"
-    what = f"{server if is_own else server_url}: artifacts of generation {artifacts}"
-    if is_own and artifacts != 3:  # noqa: PLR2004  # the generation before
-        fix = "set artifacts = 3 in [workflow], unless this server has the newer ones"
-        return warning("artifacts", what, fix)
-    if not is_own and artifacts == 3:  # noqa: PLR2004
-        fix = "remove artifacts = 3 from [workflow]: github.com refuses that generation"
-        return error("artifacts", what, fix)
-    return ok("artifacts", what)

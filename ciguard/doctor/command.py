@@ -15,7 +15,6 @@ from ciguard.config.suites import suites_of
 from ciguard.doctor.checks import (
     Check,
     as_json,
-    check_artifact_version,
     check_required,
     document,
     error,
@@ -27,7 +26,6 @@ from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import (
     RepositoryRef,
-    is_enterprise_server,
     resolve_repository,
     token_of,
 )
@@ -36,9 +34,7 @@ from ciguard.init.generated_files import (
     HISTORY_FILE_WARNING,
     LOST_FIX,
     WORKFLOW_FILE,
-    artifact_version,
     generate,
-    running_requirement,
     unused_keys,
 )
 from ciguard.init.repository import default_branch, git, ownership_refusal
@@ -49,6 +45,7 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
 from ciguard.text import count_of, error_lines, last_line, size
+from ciguard.workflow.actions_address import SET_ACTIONS, known_address
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.rewrite import is_moved
@@ -121,8 +118,14 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     if adopted and (unused := unused_keys(invocation.folder, config)):
         yield warning("configuration", unused, f"take it out of {FILE}")
     if not adopted or (invocation.folder / WORKFLOW_FILE).exists():
-        yield _install(config, worst)
-        yield from _checked("workflow", lambda: _workflow(invocation, config))
+        if address := known_address(config.actions):
+            yield ok("actions", f"workflows use {address}")
+            yield from _checked("workflow", lambda: _workflow(invocation, config))
+        else:
+            what = (
+                "the repository of ciguard's actions is not known, so that no workflow can use them"
+            )
+            yield worst("actions", what, SET_ACTIONS)
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_remote = config.history.in_branch or config.history.in_service
@@ -130,7 +133,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         "history", lambda: _history(invocation, config, adopted), worst if is_remote else error
     )
     if not offline:
-        yield from _checked("GitHub", lambda: _github(invocation, config, repo))
+        yield from _checked("GitHub", lambda: _github(invocation, repo))
     yield from _machine()
 
 
@@ -214,16 +217,6 @@ def _first(errors: Sequence[str]) -> str:
     return f"{head} {(*named, last_line(bodies[-1]))[0]}".rstrip()
 
 
-def _install(config: Config, make_check: Callable[[str, str, str], Check]) -> Check:
-    requirement = config.install or running_requirement()
-    if requirement:
-        return ok("install", f"workflows install {requirement}")
-    fix = (
-        'set install = "git+https://HOST/OWNER/REPOSITORY@COMMIT": the index\'s ciguard is another'
-    )
-    return make_check("install", "a workflow does not know where ciguard comes from", fix)
-
-
 def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
     workflow = invocation.folder / WORKFLOW_FILE
     is_static = workflow.is_file() and BEGIN in workflow.read_text("utf-8", "replace")
@@ -288,7 +281,7 @@ def _history(invocation: Invocation, config: Config, adopted: Mapping[str, Any])
     yield ok("history", f"{location}: {runs}, {size(loaded.size_bytes)}")
 
 
-def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check]:
+def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
     environ = invocation.environ
     try:
         repository = resolve_repository(
@@ -310,14 +303,13 @@ def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check
     from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
 
     with explaining_client(repository.api_url, token) as github:
-        yield from _github_checks(invocation, config, repository, github)
+        yield from _github_checks(invocation, repository, github)
 
 
 def _github_checks(
-    invocation: Invocation, config: Config, repository: RepositoryRef, github: GitHub
+    invocation: Invocation, repository: RepositoryRef, github: GitHub
 ) -> Iterator[Check]:
     from ciguard.github.capabilities import (  # noqa: PLC0415
-        Meta,
         may_read,
         repository_facts,
         required_checks,
@@ -336,10 +328,6 @@ def _github_checks(
         required = partial(required_checks, github, repository.repository, facts.default_branch)
         make_checks = partial(_required_checks, invocation.folder, required)
         yield from _checked("required check", make_checks, warning)
-    is_own = is_enterprise_server(repository.server_url)
-    version = github.item(Meta, "/meta").installed_version if is_own else ""
-    artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
-    yield check_artifact_version(repository.server_url, version, is_own=is_own, artifacts=artifacts)
 
 
 def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iterator[Check]:

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
 
 
-class Meta(GitHubJson):
-    """`installed_version` is set by an Enterprise Server only."""
-
-    installed_version: str = ""
-
-
 class BranchRule(GitHubJson):
     """A rule of a ruleset, with the parameters of its type."""
 

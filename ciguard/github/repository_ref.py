@@ -61,12 +61,6 @@ def is_address(text: str) -> bool:
     return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
-def is_enterprise_server(server_url: str) -> bool:
-    """Return whether a company runs the server: neither github.com nor data residency."""
-    host = urlsplit(server_url).hostname or ""
-    return host != "github.com" and not host.endswith(RESIDENT)
-
-
 def api_of(server_url: str) -> str:
     """Return the address of the API of a server."""
     parts = urlsplit(server_url)

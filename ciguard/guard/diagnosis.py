@@ -39,7 +39,7 @@ WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
 DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, if the job declares no limit
 # They explain the end of a leg whether or not its disk was full.
 _EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {ExitCode.TESTS_FAILED}
-# The name in templates/steps.yml.j2, or GitHub's name for an unnamed step that uses an action.
+# The name in templates/workflow.yml.j2, or GitHub's name for an unnamed step that uses an action.
 TESTS_STEP: Final = re.compile(r"Run the shard|Run \S+/run(@\S+)?$")
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
 LOW_HEADROOM_RATIO: Final = 0.5  # of the largest headroom: some machines are always short of it

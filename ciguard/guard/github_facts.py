@@ -42,7 +42,7 @@ T = TypeVar("T")
 # Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
-LEGS: Final = "legs"  # the matrix job of `init`: failed tests explain its failure
+LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure
 
 
 class EvaluatedRun(Protocol):

@@ -9,10 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.config.file import FILE, Config, configured_by
+from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
-from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.other_tools import no_suite, other_projects
 from ciguard.init.project import (
@@ -23,19 +22,21 @@ from ciguard.init.project import (
     suggest,
     suggest_languages,
 )
-from ciguard.init.repository import default_branch, git, repository_files
+from ciguard.init.repository import default_branch, repository_files
+from ciguard.init.toolchains import DEFAULT_PYTHON
 from ciguard.init.workflow_files import (
     StarterSuite,
     Workflow,
+    configuration_tables,
     count_checkpoint_steps,
-    local_actions,
-    render_configuration,
     render_workflow,
     time_text,
+    with_tables,
 )
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.sources import local
-from ciguard.workflow.actions_address import DISTRIBUTION, running_direct_url
+from ciguard.workflow.actions_address import actions_address
+from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,6 +51,16 @@ HISTORY_FILE_WARNING: Final = (
 )
 LOST_FIX: Final = (
     'set store = "branch:ciguard-history" in [history], or carry the file between runs yourself'
+)
+HEADER: Final = """\
+# What ciguard must know about this repository; docs/reference/configuration.md lists every key.
+"""
+REMADE: Final = """\
+# The workflow is made from this file: after a change, run `ciguard init` again.
+"""
+NO_SETUP: Final = (
+    "no set-up is known, so that jobs run the tests right after the checkout; add the steps as "
+    'setup in [workflow], or setup = "" where none is needed'
 )
 NO_CHECKOUT: Final = (
     "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
@@ -83,8 +94,9 @@ class GeneratedFile:
 
     @property
     def is_edited(self) -> bool:
-        """Return whether writing the file would lose edits."""
-        return self.current is not None and not is_unedited(self.current) and not self.is_up_to_date
+        """Return whether writing the file would lose edits; a configuration only gets lines."""
+        is_lost = self.current is not None and not is_unedited(self.current)
+        return is_lost and not self.is_up_to_date and self.path not in FILES
 
 
 def generate(
@@ -95,81 +107,97 @@ def generate(
     static: bool = False,
     suite: StarterSuite | None = None,
 ) -> list[GeneratedFile]:
-    """Generate the configuration, if there is none, and the workflow that is made from it.
+    """Generate the configuration, or what it lacks, and the workflow that is made from it.
 
     Args:
         notify: receives messages about the repository.
         suite: the only suite of a new configuration, for an existing job that runs it.
 
     Raises:
-        UsageError: this is not the top folder of a git repository, or the configuration is invalid.
+        UsageError: this is not the top folder of a git repository, the configuration is invalid, or
+            the address of ciguard's actions is not known.
     """
     tracked = repository_files(folder)
-    changed_files = []
-    setup = config.workflow.setup
+    actions = actions_address(config.actions)
+    configuration, setup = _configuration(folder, config, tracked, notify, suite)
     every_s = config.workflow.checkpoint
-    checkpoint = "" if every_s is None else time_text(every_s)
-    artifacts = config.workflow.artifacts or artifact_version(folder, notify)
-    if not configured_by(folder):
-        suggestion = (
-            Suggestion("", "", (suite,), {})
-            if suite
-            else suggest_suites(folder, config, tracked, notify)
-        )
-        setup = suggestion.setup
-        starter = render_configuration(
-            config.install,
-            setup,
-            suggestion.suites,
-            checkpoint=checkpoint,
-            artifacts=artifacts,
-            forks=config.workflow.forks,
-            confirm=suggestion.checkout if config.workflow.confirm_suspects else None,
-            is_moved=suite is not None,
-        )
-        changed_files.append(GeneratedFile(FILE, None, starter))
-    elif config.workflow.confirm_suspects and not config.experiment.setup:
-        raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
     steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
         default_branch=default_branch(folder, notify),
-        install=config.install or running_requirement(),
+        actions=actions,
         setup=setup,
         history=config.history.store,
-        python=config.workflow.python,
-        checkpoint=checkpoint,
+        checkpoint="" if every_s is None else time_text(every_s),
         checkpoint_steps=steps,
-        artifacts=artifacts,
         confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
         service=config.history.in_service,
         # A job with checkpoints cannot claim tests, and a static plan has none to move.
         claims=config.plan.claims if not static and steps == 1 else "",
     )
+    if not (workflow.branch or workflow.service):
+        notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
     texts = {WORKFLOW_FILE: render_workflow(workflow, static=static)}
     if config.workflow.forks:
         texts[FORKS_FILE] = render_workflow(workflow, static=static, forks=True)
-    texts |= local_actions(workflow)
-    if configured_by(folder) and "setup" not in config.workflow.model_fields_set:
-        notify(missing_setup(folder, config, tracked))
-    _notify_gaps(workflow, notify)
-    for path, text in texts.items():
-        changed_files.append(GeneratedFile(path, text_of(folder / path), text))
-    return changed_files
+    workflows = [GeneratedFile(path, text_of(folder / path), text) for path, text in texts.items()]
+    return [*([configuration] if configuration else []), *workflows]
 
 
-def _notify_gaps(workflow: Workflow, notify: Callable[[str], None]) -> None:
-    """Notify of a requirement that is not known, and of a history that jobs cannot share."""
-    if not workflow.install:
-        notify(f"set install in {FILE}: where runners get ciguard from; until then they fail")
-    if not (workflow.branch or workflow.service):
-        notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
+def _configuration(
+    folder: Path,
+    config: Config,
+    tracked: Sequence[str],
+    notify: Callable[[str], None],
+    suite: StarterSuite | None,
+) -> tuple[GeneratedFile | None, str]:
+    """Return the configuration file, if it changes, and the set-up steps."""
+    file, workflow = configured_by(folder), config.workflow
+    if file and workflow.confirm_suspects and not config.experiment.setup:
+        raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
+    has_suites = bool(file) and "suite" in config.model_fields_set
+    has_setup = bool(file) and "setup" in workflow.model_fields_set
+    if has_suites and has_setup:
+        return None, workflow.setup
+    try:
+        suggestion = (
+            Suggestion("", "", (suite,), {})
+            if suite
+            else suggest_suites(folder, tracked, notify if not file else lambda _: None)
+        )
+    except InputError:
+        if not has_suites:
+            raise
+        notify(f"{file}: {NO_SETUP}")
+        return None, ""
+    setup = workflow.setup if has_setup else suggestion.setup
+    suites = () if has_suites else suggestion.suites
+    if not file:
+        options = workflow.model_dump(exclude_unset=True, exclude={"setup"})
+        if workflow.checkpoint is not None:
+            options["checkpoint"] = time_text(workflow.checkpoint)
+        checkout = suggestion.checkout if workflow.confirm_suspects else None
+        tables = configuration_tables(setup, suites, options, checkout)
+        start = HEADER if suite else HEADER + REMADE
+        start += f"\nactions = {quoted(config.actions)}\n" if config.actions else ""
+        return GeneratedFile(FILE, None, with_tables(start, tables, FILE)), setup
+    for known in suggestion.suites if has_suites else ():
+        if known.command and not any(own.command for own in config.suite.values()):
+            notify(f"{file}: its suite may need command = {json.dumps(known.command)}")
+    prefix = "" if file == FILE else "tool.ciguard."
+    tables = {
+        f"{prefix}{table}": lines
+        for table, lines in configuration_tables("" if has_setup else setup, suites).items()
+    }
+    text = text_of(folder / file) or ""
+    edited = with_tables(text, tables, file) if tables else text
+    return (GeneratedFile(file, text, edited) if edited != text else None), setup
 
 
 def suggest_suites(
-    folder: Path, config: Config, tracked: Sequence[str], notify: Callable[[str], None]
+    folder: Path, tracked: Sequence[str], notify: Callable[[str], None]
 ) -> Suggestion:
-    """Suggest suites and set-up for a repository without a configuration.
+    """Suggest suites and set-up for a repository whose configuration has none.
 
     Raises:
         InputError: no suite was found, so that a workflow could only fail.
@@ -184,7 +212,7 @@ def suggest_suites(
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
     if not tests and not language_suggestion.suites:
         notify("no test framework found")
-    suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
+    suggestion = suggest(tests, texts, framework, DEFAULT_PYTHON, notify)
     if not suggestion.is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
     projects = other_projects(tracked, texts).items()
@@ -198,25 +226,6 @@ def suggest_suites(
     return suggestion
 
 
-def missing_setup(folder: Path, config: Config, tracked: Sequence[str]) -> str:
-    """Return a message with the set-up steps that a configuration lacks."""
-    what = f"{configured_by(folder)} has no set-up: jobs run the tests right after the checkout"
-    try:
-        suggestion = suggest_suites(folder, config, tracked, lambda _: None)
-    except InputError:
-        suggestion = Suggestion("", "", (), {})
-    if not suggestion.setup:
-        return f"{what}; add their steps as setup in [workflow]"
-    table = "[workflow]" if configured_by(folder) == FILE else "[tool.ciguard.workflow]"
-    block = f"{table}\nsetup = '''\n{suggestion.setup}\n'''"
-    commands = [
-        f"command = {json.dumps(suite.command)} # in the suite {suite.name!r}"
-        for suite in suggestion.suites
-        if suite.command and not any(known.command for known in config.suite.values())
-    ]
-    return "\n".join((f'{what}; add (`setup = ""` where nothing is needed):', block, *commands))
-
-
 def unused_keys(folder: Path, config: Config) -> str:
     """Return a message on keys of [workflow] without effect if no workflow is generated; or ""."""
     fields = WorkflowConfig.model_fields
@@ -226,41 +235,5 @@ def unused_keys(folder: Path, config: Config) -> str:
     return f"{FILE}: workflow.{', workflow.'.join(keys)}: no effect on a workflow of your own"
 
 
-def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:
-    """Return the generation of GitHub's artifacts on the server that origin names."""
-    from_remote = parse_remote((git(folder, "remote", "get-url", "origin") or "").strip())
-    if from_remote is None or not is_enterprise_server(from_remote[0]):
-        return 4
-    notify(
-        f"{from_remote[0]} is treated as a GitHub Enterprise Server, with artifacts of generation "
-        f"3: set workflow.artifacts = 4 in {FILE} where it has the newer ones"
-    )
-    return 3
-
-
 def text_of(path: Path) -> str | None:
     return local.read(path).decode("utf-8", "replace") if path.is_file() else None
-
-
-def running_requirement() -> str:
-    """Return the direct reference of the running ciguard; "" if a runner could not fetch it."""
-    return direct_requirement(running_direct_url())
-
-
-def direct_requirement(direct_url: str | None) -> str:
-    """Return the PEP 508 direct reference of an installation from version control, with its commit.
-
-    `ciguard` on the public package index is another program, so a name alone is never enough.
-
-    Args:
-        direct_url: text of direct_url.json (PEP 610); None if the installation has none.
-
-    Returns:
-        "" if a runner could not fetch the same: an index, a file, a checkout of this machine.
-    """
-    origin = json.loads(direct_url or "{}")
-    url, vcs = origin.get("url", ""), origin.get("vcs_info")
-    if vcs is None or not url.startswith(("https://", "http://", "ssh://")):
-        return ""
-    folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
-    return f"{DISTRIBUTION} @ {vcs['vcs']}+{url}@{vcs['commit_id']}{folder}"

@@ -76,7 +76,7 @@ def guarded_files(
         text,
         step,
         guarded,
-        actions_address(config.init.actions),
+        actions_address(config.actions),
         listing=listing,
         filter_key=filter_key,
     )

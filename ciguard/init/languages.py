@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.toolchains import TOP, Environment
-from ciguard.workflow.job_templates import ACTIONS
+from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -104,11 +104,13 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
     """
     files = [name for name in (".nvmrc", ".node-version") if folder.has(name)]
     files += ["package.json"] if '"engines"' in folder.text else []
-    version = f"node-version-file: {folder.start}{files[0]}" if files else "node-version: lts/*"
+    version = (
+        f"node-version-file: {quoted(folder.start + files[0])}" if files else "node-version: lts/*"
+    )
     installs = (command for file, command in _NODE_INSTALLS.items() if folder.has(file))
     install = next(installs, "npm install")
     run = next((words for file, words in _NODE_RUN.items() if folder.has(file)), _NO_INSTALL)
-    tools = (f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}",)
+    tools = (f"- uses: {ACTIONS['setup_node']}\n  with: {{{version}}}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
     return Environment(tools, commands, commands, (*run, *command), call.args, call.env)
@@ -116,15 +118,15 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
 
 def go(folder: ProjectFolder) -> Environment:
     """Set up Go in the version of go.mod."""
-    version = f"go-version-file: {folder.start}go.mod"
-    tools = (f"- uses: {ACTIONS['setup_go']}\n  with:\n    {version}",)
+    version = f"go-version-file: {quoted(f'{folder.start}go.mod')}"
+    tools = (f"- uses: {ACTIONS['setup_go']}\n  with: {{{version}}}",)
     return Environment(tools, (), (), ())
 
 
 def bundler(folder: ProjectFolder, *command: str) -> Environment:
     """Set up Ruby in the project's version, and its gems."""
     has_version = any(folder.has(name) for name in (".ruby-version", ".tool-versions"))
-    version = "" if has_version else '\n  with:\n    ruby-version: "3.4"'
+    version = "" if has_version else '\n  with: {ruby-version: "3.4"}'
     tools = (f"- uses: {ACTIONS['setup_ruby']}{version}",)
     install = ("bundle install",)
     return Environment(tools, install, install, ("bundle", "exec", *command))
@@ -139,15 +141,15 @@ def minitest(folder: ProjectFolder) -> Environment:
 
 def maven(_: ProjectFolder) -> Environment:
     """Set up a current Java, and compile the tests, in each job."""
-    java = f"- uses: {ACTIONS['setup_java']}\n  with:\n    distribution: temurin"
-    tools = (f'{java}\n    java-version: "21"\n    cache: maven',)
+    java = 'distribution: temurin, java-version: "21", cache: maven'
+    tools = (f"- uses: {ACTIONS['setup_java']}\n  with: {{{java}}}",)
     compile_ = ("mvn --batch-mode --quiet test-compile",)
     return Environment(tools, compile_, compile_, ())
 
 
 def composer(_: ProjectFolder) -> Environment:
     """Set up PHP, without the coverage driver, which slows it down, and the packages."""
-    tools = (f"- uses: {ACTIONS['setup_php']}\n  with:\n    coverage: none",)
+    tools = (f"- uses: {ACTIONS['setup_php']}\n  with: {{coverage: none}}",)
     install = ("composer install --no-interaction --prefer-dist",)
     return Environment(tools, install, install, ())
 
@@ -160,7 +162,7 @@ def cmake(_: ProjectFolder) -> Environment:
 
 def nextest(_: ProjectFolder) -> Environment:
     """Set up nextest; Rust is that of the hosted runner or of rust-toolchain.toml."""
-    install = f"- uses: {ACTIONS['install_action']}\n  with:\n    tool: cargo-nextest"
+    install = f"- uses: {ACTIONS['install_action']}\n  with: {{tool: cargo-nextest}}"
     return Environment((install,), (), (), ())
 
 

@@ -102,14 +102,14 @@ def moved_files(
         console.err(unused)
     if is_moved(load(text, path)):
         repinned = (
-            repin(text, path, actions_address(config.init.actions))
-            if known_address(config.init.actions)
+            repin(text, path, actions_address(config.actions))
+            if known_address(config.actions)
             else text
         )
         if repinned == text:
             console.out(f"{path} uses ciguard's actions already")
         return [GeneratedFile(path, text, repinned)] if repinned != text else []
-    actions = actions_address(config.init.actions)
+    actions = actions_address(config.actions)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
     reject_condition(job)
@@ -162,10 +162,10 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
     if not steps:
         return "", "", "", f"no workflow here runs tests: {separate}"
     options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in steps]
-    if len(steps) == 1 and known_address(config.init.actions):
+    if len(steps) == 1 and known_address(config.actions):
         why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
         return steps[0][0], steps[0][1].job, str(steps[0][1].number), why
-    what = f"{len(steps)} steps run tests" if len(steps) > 1 else "[init] actions is not set"
+    what = f"{len(steps)} steps run tests" if len(steps) > 1 else "actions is not set"
     return (
         "",
         "",
@@ -261,7 +261,7 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     workflow = load(read_workflow(folder, path), path)
     candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
     name = candidates.pop() if len(candidates) == 1 else "test"
-    actions = actions_address(config.init.actions)
+    actions = actions_address(config.actions)
     matrix = f"# the lines below `matrix:` of {name}"
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(actions, name, suite, matrix, is_conditional=False)

@@ -36,6 +36,8 @@ _REQUIREMENT_FILE: Final = re.compile(r"[\w.-]*requirements[\w.-]*\.txt|requirem
 # versions for older projects.
 SUPPORTED: Final = (11, 12, 13, 14, 15)
 UNSUPPORTED: Final = (10, 9, 8)
+COREPACK_NOTE: Final = " # zizmor: ignore[adhoc-packages] Node.js 25 comes without corepack"
+DEFAULT_PYTHON: Final = "3.12"  # of a project that names none
 LAST_PATCH: Final = 99  # a set-up action installs the newest patch of a minor version
 
 _CLAUSE: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?(\d{1,9}(?:\.\d{1,9})*)(\.\*)?")
@@ -268,7 +270,7 @@ def _setup_python(project: PythonProject) -> str:
     version_file = f"python-version-file: {quoted(f'{folder}{VERSION_FILE}')}"
     version = f"python-version: {quoted(project.python)}"
     entry = version_file if project.has_pinned_python else version
-    return f"- uses: {ACTIONS['setup_python']}\n  with:\n    {entry}"
+    return f"- uses: {ACTIONS['setup_python']}\n  with: {{{entry}}}"
 
 
 def steps_of(environments: Mapping[str, Environment]) -> str:
@@ -282,7 +284,9 @@ def steps_of(environments: Mapping[str, Environment]) -> str:
                 steps.append(step)
             current[name] = step
         folder_key = "" if folder == "." else f"\n  working-directory: {quoted(folder)}"
-        steps += [f"- run: {command}{folder_key}" for command in environment.install]
+        for command in environment.install:
+            note = COREPACK_NOTE if "--global corepack" in command else ""
+            steps.append(f"- run: {command}{note}{folder_key}")
     return "\n".join(steps)
 
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
+import tomllib
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
-from ciguard.render.templates import environment
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# A GitHub Enterprise Server has artifacts of generation 3 only. These local actions wrap the
-# actions of the server, whose commits are not known here.
-LOCAL: Final = {
-    "download_artifact": "./.github/actions/ciguard-download",
-    "upload_artifact": "./.github/actions/ciguard-upload",
-}
-LOCAL_FILES: Final = {
-    ".github/actions/ciguard-download/action.yml": "download_v3.yml.j2",
-    ".github/actions/ciguard-upload/action.yml": "upload_v3.yml.j2",
-}
-OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
-MAX_STEPS: Final = 20  # each needs two steps of GitHub and an artifact
+MAX_STEPS: Final = 20  # each needs an artifact
+NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
+TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +30,11 @@ class Workflow:
     """The values of a repository's workflow.
 
     Attributes:
-        install: requirement for pip; "" writes a step that fails with a message.
+        actions: address of ciguard's actions, as `OWNER/ciguard@COMMIT # VERSION`.
         setup: YAML list of steps that prepare the machine for the tests; "" for none.
         history: location of the history, as in `--history`.
-        python: version for ciguard alone; the tests keep theirs.
         checkpoint: time during which a step starts tests, as in `--for`; "" for a single step.
         checkpoint_steps: maximum number of steps of a job; the last step runs to the end.
-        artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
         confirm_suspects: add jobs that run suspects of a pull request again on both commits.
         branch: the history is a branch of the repository, written by a job.
         service: a service stores the history: jobs identify themselves, and none writes it.
@@ -51,13 +42,11 @@ class Workflow:
     """
 
     default_branch: str
-    install: str
+    actions: str
     setup: str
     history: str
-    python: str
     checkpoint: str = ""
     checkpoint_steps: int = 1
-    artifacts: int = 4
     confirm_suspects: bool = False
     branch: bool = True
     service: bool = False
@@ -100,7 +89,6 @@ def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = F
         forks: render the workflow that comments on pull requests from forks.
     """
     check_steps(workflow.setup)
-    pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
     name = "forks" if forks else "workflow"
     text = (
         workflow_environment()
@@ -109,20 +97,11 @@ def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = F
             asdict(workflow),
             setup=textwrap.dedent(workflow.setup).strip("\n"),
             static=static,
-            pins=pins,
+            pins=ACTIONS,
+            use=lambda name: action_path(workflow.actions, name),
         )
     )
     return with_checksum(text)
-
-
-def local_actions(workflow: Workflow) -> dict[str, str]:
-    """Return the local actions that the workflow needs, by their path in the repository."""
-    if workflow.artifacts != OLD_ARTIFACT_VERSION:
-        return {}
-    return {
-        path: with_checksum(workflow_environment().get_template(name).render())
-        for path, name in LOCAL_FILES.items()
-    }
 
 
 def time_text(time_s: float) -> str:
@@ -131,42 +110,53 @@ def time_text(time_s: float) -> str:
     return f"{time_s:g}s" if seconds else f"{minutes:g}m"
 
 
-def render_configuration(
-    install: str,
+def configuration_tables(
     setup: str,
     suites: Sequence[StarterSuite],
-    *,
-    checkpoint: str = "",
-    artifacts: int = 4,
-    forks: bool = False,
-    confirm: str | None = None,
-    is_moved: bool = False,
-) -> str:
-    """Render the starting ciguard.toml.
+    options: Mapping[str, str | bool] = NO_OPTIONS,
+    checkout: str | None = None,
+) -> dict[str, list[str]]:
+    """Return lines of ciguard.toml by the name of their table; tables without lines are left out.
 
     Args:
-        is_moved: the tests run in an existing workflow, which is not generated from this file.
-        confirm: command that prepares a fresh checkout for suspects; None for no confirmation.
+        options: keys of [workflow] besides the set-up.
+        checkout: command that prepares a fresh checkout for suspects; None for no confirmation.
     """
-    templates = environment()
-    templates.filters["quoted"] = quoted
-    return templates.get_template("ciguard.toml.j2").render(
-        install=install,
-        setup=setup,
-        suites={
-            quoted(suite.name): {
-                key: _value(value)
-                for key, value in asdict(suite).items()
-                if key != "name" and value
-            }
-            for suite in suites
-        },
-        checkpoint=checkpoint,
-        artifacts=artifacts,
-        forks=forks,
-        confirm=confirm,
-        is_moved=is_moved,
-    )
+    steps = [f"setup = '''\n{setup}\n'''"] if setup else []
+    tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
+    if checkout is not None:
+        about = "# Makes a fresh checkout ready for its tests, and touches nothing outside of it."
+        tables["experiment"] = [about, f"setup = {quoted(checkout)}"]
+    for suite in suites:
+        values = {name: value for name, value in asdict(suite).items() if name != "name" and value}
+        lines = [f"{name} = {_value(value)}" for name, value in values.items()]
+        limit = TIMEOUT if suite is suites[0] else TIMEOUT.partition(" #")[0]
+        tables[f"suite.{quoted(suite.name)}"] = [*lines, limit]
+    return {name: lines for name, lines in tables.items() if lines}
+
+
+def with_tables(text: str, tables: Mapping[str, Sequence[str]], where: str) -> str:
+    """Add lines to tables of a TOML text: below the header of a table that exists, else at the end.
+
+    Raises:
+        UsageError: the text has such a table in another form.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    edited = text
+    for table, lines in tables.items():
+        added = "".join(f"{line}\n" for line in lines).replace("\n", end)
+        header = re.search(rf"(?m)^\[{re.escape(table)}\][^\n]*(\n|\Z)", edited)
+        if header:
+            edited = edited[: header.end()] + added + edited[header.end() :]
+        else:
+            edited = f"{edited.rstrip()}{end * 2}[{table}]{end}{added}".lstrip()
+    try:
+        tomllib.loads(edited)
+    except tomllib.TOMLDecodeError as error:
+        block = "\n".join(f"[{table}]\n" + "\n".join(lines) for table, lines in tables.items())
+        what = f"its keys cannot be completed: {error}"
+        raise UsageError(what, where=where, fix=f"add these lines yourself:\n{block}") from error
+    return edited
 
 
 def _value(value: str | tuple[str, ...] | Mapping[str, str]) -> str:

@@ -1,59 +1,103 @@
-"""The address of ciguard's actions for `uses:`: configured, or the origin of the installation."""
+"""The address of ciguard's actions for `uses:`: configured, or that of the running ciguard."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 
 DISTRIBUTION: Final = "ciguard-shards"
+SET_ACTIONS: Final = 'set actions = "OWNER/ciguard@COMMIT # VERSION" in ciguard.toml'
 # The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
+_VERSION: Final = re.compile(r"v?\d+(\.\w+)+")
 
 
 def actions_address(configured: str) -> str:
     """Return the address of the actions, checked.
 
     Args:
-        configured: `actions` of [init]; "" for none.
+        configured: `actions` of the configuration; "" for none.
 
     Raises:
         UsageError: the address is not known, or no step can use it.
     """
     address = known_address(configured)
-    fix = 'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml'
     if not address:
         what = "the repository of ciguard's actions is not known"
-        raise UsageError(what, where="init.actions", fix=fix)
+        raise UsageError(what, where="actions", fix=SET_ACTIONS)
     if not _ADDRESS.fullmatch(address):
         what = f"no address of actions: {address!r:.60}"
-        raise UsageError(what, where="init.actions", fix=fix)
+        raise UsageError(what, where="actions", fix=SET_ACTIONS)
     return address
 
 
 def known_address(configured: str) -> str:
-    """Return the configured address, else that of the installation, unchecked; "" for neither."""
-    return configured or address_of_installation(running_direct_url())
+    """Return the configured address, else that of the running ciguard, unchecked; "" for neither.
+
+    A runner finds the running ciguard in its repository on github.com only if it was installed from
+    there, or if it runs from a clean checkout whose commit is on a branch of `origin`.
+    """
+    return (
+        configured
+        or address_of_installation(_running_direct_url())
+        or address_of_checkout(Path(__file__).parents[2])
+    )
 
 
 def address_of_installation(direct_url: str | None) -> str:
-    """Return `OWNER/NAME@COMMIT` of an installation from a repository on github.com; else "".
+    """Return `OWNER/NAME@COMMIT # VERSION` of an installation from a repository on github.com.
 
     Args:
         direct_url: text of direct_url.json (PEP 610); None if the installation has none.
+
+    Returns:
+        "" for another installation; without the comment if no version was named.
     """
     origin = json.loads(direct_url or "{}")
-    remote = parse_remote(origin.get("url", ""))
-    if "vcs_info" not in origin or origin.get("subdirectory") or not remote:
+    vcs = origin.get("vcs_info")
+    if vcs is None or origin.get("subdirectory"):
         return ""
-    return f"{remote[1]}@{origin['vcs_info']['commit_id']}" if remote[0] == SERVER_URL else ""
+    return _address(origin.get("url", ""), vcs["commit_id"], vcs.get("requested_revision", ""))
 
 
-def running_direct_url() -> str | None:
+def address_of_checkout(folder: Path) -> str:
+    """Return the address of a clean checkout whose commit is on a branch of `origin`; else ""."""
+    if not (folder / "actions/plan/action.yml").is_file():
+        return ""  # site-packages, which may lie in a checkout of another project
+    commit = _git(folder, "rev-parse", "HEAD")
+    branches = _git(folder, "branch", "--remotes", "--list", "origin/*", "--contains", "HEAD")
+    if not branches or _git(folder, "status", "--porcelain"):
+        return ""
+    tags = _git(folder, "tag", "--points-at", "HEAD", "--sort=-version:refname").split()
+    return _address(_git(folder, "remote", "get-url", "origin"), commit, (*tags, "")[0])
+
+
+def _git(folder: Path, *words: str) -> str:
+    """Return the output of git; "" if git fails or is not installed."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return ""
+    return answer.stdout.decode("utf-8", "replace").strip() if answer.returncode == 0 else ""
+
+
+def _address(url: str, commit: str, version: str) -> str:
+    remote = parse_remote(url)
+    if remote is None or remote[0] != SERVER_URL:
+        return ""
+    return f"{remote[1]}@{commit}" + (f" # {version}" if _VERSION.fullmatch(version) else "")
+
+
+def _running_direct_url() -> str | None:
     """Return the text of direct_url.json (PEP 610) of the running ciguard; None for none."""
     try:
         return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")

@@ -207,14 +207,14 @@ def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
 
 
 def _jobs_of(name: str, jobs: Mapping[str, JobTexts]) -> list[str]:
-    """Return the ids of jobs that run ciguard's action or command `name`, as `init` writes it."""
+    """Return the ids of jobs that run ciguard's action or command `name`.
+
+    The actions are those of one repository, with one that runs or reads tests among them.
+    """
     used = {action for job in jobs.values() for action in job.actions}
-    repositories = {repository for repository, last in used if last in ("plan", "audit")}
-    actions = {
-        (repository, name)
-        for repository in repositories
-        if {(repository, "run"), (repository, "audit")} & used
-    }
+    running = {repository for repository, last in used if last in ("run", "audit")}
+    judging = {repository for repository, last in used if last in ("plan", "audit", "report")}
+    actions = {(repository, name) for repository in running & judging}
     return [
         job_id
         for job_id, job in jobs.items()

@@ -55,7 +55,7 @@ def workflow_environment() -> Environment:
     return overlay
 
 
-def quoted(value: str | Sequence[str]) -> str:
+def quoted(value: str | bool | Sequence[str]) -> str:
     """Quote for YAML and TOML: every JSON string without surrogate escapes is one of theirs."""
     return json.dumps(value, ensure_ascii=False)
 

@@ -1,5 +1,5 @@
 """A small GitHub on one machine: act runs the jobs, folders are the artifacts, a bare repository is
-the remote, the fake server gets the comments. ciguard is installed from the wheel of this checkout.
+the remote, the fake server gets the comments. The actions run the ciguard of this checkout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ BIN = Path(sys.executable).parent
 REPOSITORY = "octo-org/shop"
 PULL_REQUEST = 7
 TOKEN = "fake-token"
-NO_ACTIONS: Mapping[str, Path] = {}
+OURS = "octo-org/ciguard"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NO_NETWORK: Mapping[str, str] = {}
 
 
@@ -94,7 +95,8 @@ def read_run(code: int, lines: str, stderr: str) -> Run:
             job.failed_steps.append(output["step"])
         job.result = output.get("jobResult", job.result)
     ended = {
-        name: Job(job.result, "".join(job.printed), tuple(job.failed_steps))
+        # A step that uses an action of ours fails once more, after the step in the action.
+        name: Job(job.result, "".join(job.printed), tuple(dict.fromkeys(job.failed_steps)))
         for name, job in jobs.items()
     }
     return Run(code == 0, ended, stderr)
@@ -109,13 +111,17 @@ class GitHub:
     """
 
     folder: Path
-    wheel: Path
     port: str
     network: Mapping[str, str]
 
     @property
     def checkout(self) -> Path:
         return self.folder / "checkout"
+
+    @property
+    def actions(self) -> Path:
+        """Where ciguard's own actions are; act copies the folder for each step."""
+        return self.folder / "actions"
 
     @property
     def artifacts(self) -> Path:
@@ -151,7 +157,7 @@ class GitHub:
         return subprocess.run(
             [str(BIN / "ciguard"), *arguments],
             cwd=self.checkout,
-            env={**self.environ(), **environ},
+            env={**self.environ(), "CIGUARD_ACTIONS": f"{OURS}@{COMMIT}", **environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -200,7 +206,7 @@ class GitHub:
         entries = matrix(plan)["include"]
         failed = [one for one in entries if {one.get("ciguard"), one.get("shard")} & {*shards}]
         values = {"matrix": as_output({"include": failed}), "plan": folder.name}
-        values |= {"plan_artifact": folder.name, "plan-id": plan.id, "plan_id": plan.id}
+        values |= {"plan-id": plan.id}
         content = load((self.checkout / workflow).read_text("utf-8"), workflow)
         for name in kept:
             content["jobs"][name] |= {"steps": [{"run": "echo as before"}], "needs": []}
@@ -218,9 +224,8 @@ class GitHub:
         *,
         run_id: int,
         attempt: int = 1,
-        actions: Mapping[str, Path] = NO_ACTIONS,
     ) -> Run:
-        """Run a workflow; `actions`: folders that stand for repositories, by `owner/name@ref`."""
+        """Run a workflow on the checkout as it stands."""
         event_file = self.folder / "event.json"
         event_file.write_text(json.dumps(payload), "utf-8")
         inside = {
@@ -232,10 +237,6 @@ class GitHub:
             "GITHUB_RUN_ID": str(run_id),
             **{key: text for key, text in self.network.items() if key != "PATH"},
         }
-        if not self.network:
-            inside["PIP_FIND_LINKS"] = str(self.wheel.parent)
-            inside["PIP_NO_DEPS"] = "1"  # the wheel leads to them: no network in a test
-            inside["PIP_NO_INDEX"] = "1"
         command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
         command += ["--workflows", workflow, "--defaultbranch", "main"]
         for label in ("ubuntu-latest", "ubuntu-24.04"):
@@ -243,8 +244,7 @@ class GitHub:
         command += ["--remote-name", "github", "--no-cache-server", "--action-offline-mode"]
         text = (self.checkout / workflow).read_text("utf-8")
         command += ["--secret", f"GITHUB_TOKEN={TOKEN}", *stand_ins(text)]
-        for action, folder in actions.items():
-            command += ["--local-repository", f"{action}={folder}"]
+        command += ["--local-repository", f"{OURS}@{COMMIT}={self.actions}"]
         command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
         answer = subprocess.run(
             command,
@@ -269,7 +269,7 @@ def stand_ins(workflow: str) -> list[str]:
     actions = {pinned.split(" #")[0] for pinned in ACTIONS.values()}
     actions |= set(re.findall(r"\buses: ([\w./-]+@[\w.-]+)", workflow))
     folders = {action: action.split("@")[0].split("/")[1] for action in sorted(actions)}
-    folders["actions/upload-artifact@v3"] = "upload-artifact"
+    folders["actions/upload-artifact@v3"] = "upload-artifact"  # of an Enterprise Server
     folders["actions/download-artifact@v3"] = "download-artifact-v3"
     for action, name in folders.items():
         if (ours / name).is_dir():

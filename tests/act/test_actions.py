@@ -7,7 +7,6 @@ script and an aggregation job: a push, and a pull request with a test that fails
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from act.events import pull_request_event
-from act.fake_machine import ROOT
+from act.fake_machine import COMMIT, OURS, ROOT
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub, Job, Run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
-OURS = "octo-org/ciguard"
-FOLDERS = (".github", "actions")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 SHOWN = {
     "run": ("executed", "failed", "state"),
@@ -104,14 +100,11 @@ class Story:
 
 def run(github: GitHub, event: str, payload: dict[str, Any], run_id: int) -> Run:
     file = ".github/workflows/ci.yml"
-    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
-    return github.execute(file, event, payload, run_id=run_id, actions=ours)
+    return github.execute(file, event, payload, run_id=run_id)
 
 
 @pytest.fixture(scope="module")
 def story(github: GitHub) -> Story:
-    for name in FOLDERS:  # act copies the folder for each step: not with an environment in it
-        shutil.copytree(ROOT / name, github.folder / "actions" / name)
     github.commit(
         "a shop",
         {

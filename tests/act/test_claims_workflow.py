@@ -60,13 +60,12 @@ MOVED = pathlib.Path("FOLDER/moved")
 
 @pytest.fixture(autouse=True)
 def slow(request):
-    plan = json.loads(pathlib.Path(os.environ["PLAN_DIR"], "plan.json").read_text())
+    plan = json.loads(pathlib.Path(os.environ["RUNNER_TEMP"], "ciguard-plan/plan.json").read_text())
     units = {shard["key"]: [one["unit"] for one in shard["units"]] for shard in plan["shards"]}
-    leg = os.environ["SHARD"]
-    if leg != "01" and request.node.nodeid in units["01"]:
+    if job != "01" and request.node.nodeid in units["01"]:
         MOVED.touch()
     end_s = time.monotonic() + 60
-    while leg == "01" and not MOVED.exists():
+    while job == "01" and not MOVED.exists():
         time.sleep(0.02)
         if time.monotonic() > end_s:
             MOVED.touch()
@@ -123,11 +122,10 @@ def set_up_repository(github: GitHub, service: Service) -> None:
     conftest = (SPY + CONFTEST).replace("FOLDER", str(github.folder))
     github.commit("a shop", {"tests/test_shelves.py": SUITE, "tests/conftest.py": conftest})
     init = ("init", "--yes")
-    answer = github.ciguard(*init, CIGUARD_INSTALL=str(github.wheel))
+    answer = github.ciguard(*init)
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
-    own = f'shards = 2\nclaims = "{service.address}"\n#'
-    config = config.replace("# shards = 4", own)
+    config += f'[plan]\nshards = 2\nclaims = "{service.address}"\n'
     store = f'\n[history]\nstore = "{service.address}{HISTORY}"\n'
     github.commit("claims", {"ciguard.toml": config + store.replace("http:", "https:")})
     answer = github.ciguard(*init)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from act.events import pull_request_event
+from act.test_workflow_run import REPORT
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub
@@ -33,9 +34,7 @@ HISTORY = "branch:ciguard-history"
 def set_up_repository(github: GitHub) -> None:
     """A small suite, the workflow of `ciguard init --confirm-suspects`, and three past runs."""
     github.commit("a shop", {"tests/test_stock.py": TESTS.format(mb=1)})
-    answer = github.ciguard(
-        "init", "--yes", "--confirm-suspects", CIGUARD_INSTALL=str(github.wheel)
-    )
+    answer = github.ciguard("init", "--yes", "--confirm-suspects")
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     own = config.partition("[experiment]")[0] + POLICY + "\n[plan]\nshards = 1\n"
@@ -82,7 +81,7 @@ def test_suspect_is_rerun_and_reported_as_confirmed(github: GitHub) -> None:
     (memory,) = [row for row in rows if row["measure"] == "peak_delta_bytes"]
     assert memory["verdict"] == "more memory"
     confirmed = run.jobs["ciguard (confirmed)"]
-    assert confirmed.failed_steps == ("Report",), "the policy fails what is confirmed"
+    assert confirmed.failed_steps == (REPORT,), "the policy fails what is confirmed"
     (comment,) = github.comments()
-    assert "peak memory: 1 confirmed regression" in comment["body"]
+    assert "Peak memory: 1 confirmed regression" in comment["body"]
     assert re.search(r"in turn on one machine: [12] of [12] suspects? confirmed", comment["body"])

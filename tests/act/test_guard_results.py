@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import html
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from act.conftest import open_github
 from act.events import pull_request_event
-from act.fake_machine import ROOT
-from act.test_actions import COMMIT, FOLDERS, OURS
+from act.fake_machine import COMMIT, OURS
 from act.test_workflow_run import push_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from act.fake_machine import GitHub, Run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
@@ -46,7 +40,7 @@ jobs:
           path: out/junit.xml
 """
 LIST = "python -m pytest --collect-only -q -p no:cacheprovider"
-CONFIGURATION = f'[init]\nactions = "{OURS}@{COMMIT} # v0.2.0"\n'
+CONFIGURATION = f'actions = "{OURS}@{COMMIT} # v0.2.0"\n'
 ACKNOWLEDGED = f"{CONFIGURATION}[guard]\norphans = 1\n"
 FILES = {
     CI: WORKFLOW,
@@ -59,18 +53,9 @@ FILES = {
 CRASH = "import os\n\ndef test_pays(): os._exit(0)\n\ndef test_ships(): pass\n"
 
 
-@pytest.fixture(scope="module")
-def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
-    with open_github(tmp_path_factory.mktemp("guarded"), wheel) as made:
-        for name in FOLDERS:
-            shutil.copytree(ROOT / name, made.folder / "actions" / name)
-        yield made
-
-
 def execute(github: GitHub, event: str, payload: dict[str, object], run_id: int) -> Run:
-    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
     github.set_jobs(run_id, dict.fromkeys(("Tests - Cart", "Tests - Orders / A-M"), 1))
-    return github.execute(CI, event, payload, run_id=run_id, actions=ours)
+    return github.execute(CI, event, payload, run_id=run_id)
 
 
 @pytest.fixture(scope="module")

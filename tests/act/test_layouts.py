@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from act.conftest import open_github
 from act.events import pull_request_event
-from act.fake_machine import NO_NETWORK, ROOT
-from act.test_actions import COMMIT, FOLDERS, OURS
+from act.fake_machine import COMMIT, NO_NETWORK, OURS, ROOT
 from act.test_workflow_run import push_event
 from conftest import clean_environment
 from run.conftest import answers, candidates
@@ -47,7 +46,6 @@ COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 OWN_WORKFLOW = ".github/workflows/ciguard.yml"
 CI = ".github/workflows/ci.yml"
 CONFIGURATION = f"""
-[init]
 actions = "{OURS}@{COMMIT} # v0.2.0"
 [plan]
 shards = 2
@@ -238,15 +236,10 @@ def variables(request: pytest.FixtureRequest, layout: Layout) -> Mapping[str, st
 @pytest.fixture(scope="module")
 def github(
     layout: Layout,
-    wheel: Path,
-    complete_wheel: Path,
     variables: Mapping[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[GitHub]:
-    installed = complete_wheel if layout.has_network else wheel
-    with open_github(tmp_path_factory.mktemp(layout.name), installed, variables) as made:
-        for name in FOLDERS if layout.job else ():
-            shutil.copytree(ROOT / name, made.folder / "actions" / name)
+    with open_github(tmp_path_factory.mktemp(layout.name), variables) as made:
         yield made
 
 
@@ -259,8 +252,7 @@ def execute(
     *,
     attempt: int = 1,
 ) -> Run:
-    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
-    return github.execute(workflow, event, payload, run_id=run_id, attempt=attempt, actions=ours)
+    return github.execute(workflow, event, payload, run_id=run_id, attempt=attempt)
 
 
 @pytest.fixture(scope="module")
@@ -278,11 +270,12 @@ def pushed(github: GitHub, layout: Layout, variables: Mapping[str, str]) -> Run:
     if layout.job:
         files["ciguard.toml"] = CONFIGURATION
     github.commit("a shop", files)
-    answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
+    answer = github.ciguard("init", "--yes")
     assert answer.returncode == 0, answer.stderr
     assert not (layout.job and (github.checkout / OWN_WORKFLOW).exists())
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
-    github.commit("ciguard", {"ciguard.toml": config.replace("# shards = 4", "shards = 2")})
+    shards = "" if layout.job else "[plan]\nshards = 2\n"
+    github.commit("ciguard", {"ciguard.toml": config + shards})
     github.git("push", "--quiet", "origin", "main")
     return execute(github, layout.workflow, "push", push_event(), 101)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from act.events import pull_request_event
-from act.fake_machine import TOKEN
+from act.fake_machine import COMMIT, OURS, TOKEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,15 +66,16 @@ import os, pathlib
 
 PLACE = pathlib.Path("FOLDER", "spied")
 PLACE.mkdir(exist_ok=True)
-process, found = os.getpid(), []
+process, found, job = os.getpid(), [], "plan"
 for _ in range(8):
     words = pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\\0")
+    if b"--shard" in words:
+        job = words[words.index(b"--shard") + 1].decode()
     if pathlib.Path(os.fsdecode(words[0])).name == "act":
         break
     found.append(pathlib.Path(f"/proc/{process}/environ").read_bytes())
     process = int(pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 found.append("\\0".join(f"{key}={text}" for key, text in os.environ.items()).encode())
-job = os.environ.get("SHARD", "plan")
 PLACE.joinpath(f"{job}-{os.getpid()}").write_bytes(b"\\0".join(found))
 """
 FAILS_AT_FIRST = """
@@ -87,6 +88,7 @@ pytestmark = pytest.mark.timeout(900)  # five runs of real jobs, before the firs
 HISTORY = "refs/heads/ciguard-history"
 WORKFLOW = ".github/workflows/ciguard.yml"
 STEP = "Run the shard"
+REPORT = f"{OURS}/actions/report@{COMMIT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +119,10 @@ def set_up_repository(github: GitHub) -> None:
     spy = SPY.replace("FOLDER", str(github.folder))
     tests = {"test_cart.py": CART, "test_stock.py": STOCK, "conftest.py": spy}
     github.commit("a shop", {f"tests/{name}": text for name, text in tests.items()})
-    answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
+    answer = github.ciguard("init", "--yes")
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
-    github.commit("ciguard", {"ciguard.toml": config.replace("# shards = 4", "shards = 2")})
+    github.commit("ciguard", {"ciguard.toml": f"{config}[plan]\nshards = 2\n"})
     github.git("push", "--quiet", "origin", "main")
 
 
@@ -256,7 +258,7 @@ def test_crash_fails_the_run_names_the_test_and_runs_the_rest(story: Story) -> N
     # Not the legs' results: act gives a leg the result of its job, whichever leg it was.
     assert sorted(leg.failed_steps for leg in story.crashed.legs()) == [(), (STEP,)]
     report = story.crashed.job("ciguard")
-    assert report.failed_steps == ("Report",)
+    assert report.failed_steps == (REPORT,)
     (comment,) = story.comments_after_crash
     assert "test_takes_the_process_with_it" in comment["body"]
     records = (story.github.artifacts / "103").glob("ciguard-record-*/**/*.jsonl")
@@ -270,7 +272,7 @@ def test_crash_fails_the_run_names_the_test_and_runs_the_rest(story: Story) -> N
 def test_killed_leg_is_incomplete_and_its_running_unit_is_named(story: Story) -> None:
     assert not story.killed.green
     assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), (STEP,)]
-    assert story.killed.job("ciguard").failed_steps == ("Report",)
+    assert story.killed.job("ciguard").failed_steps == (REPORT,)
     (comment,) = story.comments_after_kill
     head = next(line for line in comment["body"].splitlines() if not line.startswith("<!--"))
     assert ":warning: INCOMPLETE: shard 0" in head

@@ -8,7 +8,6 @@ from ciguard.errors import UsageError
 from ciguard.github.repository_ref import (
     RepositoryRef,
     api_of,
-    is_enterprise_server,
     parse_remote,
     resolve_repository,
 )
@@ -44,17 +43,16 @@ def test_remote_url_gives_server_and_repository(url: str, expected: tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("server", "api", "own"),
+    ("server", "api"),
     [
-        (GITHUB, "https://api.github.com", False),
-        ("https://shop.ghe.com", "https://api.shop.ghe.com", False),
-        (OWN, "https://git.example/api/v3", True),
-        ("http://git.example:8080/", "http://git.example:8080/api/v3", True),
+        (GITHUB, "https://api.github.com"),
+        ("https://shop.ghe.com", "https://api.shop.ghe.com"),
+        (OWN, "https://git.example/api/v3"),
+        ("http://git.example:8080/", "http://git.example:8080/api/v3"),
     ],
 )
-def test_api_url_of_a_server(server: str, api: str, own: bool) -> None:
+def test_api_url_of_a_server(server: str, api: str) -> None:
     assert api_of(server) == api
-    assert is_enterprise_server(server) is own
 
 
 def test_option_overrides_environment_and_environment_the_remote() -> None:

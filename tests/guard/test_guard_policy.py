@@ -193,15 +193,15 @@ JOBS = [("failure", "passed"), ("cancelled", "incomplete"), ("skipped", "incompl
 @pytest.mark.parametrize(("result", "state"), JOBS)
 def test_quarantined_failure_explains_the_failed_job(result: str, state: str) -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
-    world.needs = (NeededJob("legs", result), NeededJob("plan", "success"))
+    world.needs = (NeededJob("tests", result), NeededJob("plan", "success"))
     assert world.prove().state == state
 
 
 def test_quarantined_failure_does_not_excuse_jobs_without_a_leg() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     for jobs, state in (
-        ((NeededJob("legs", "success"), NeededJob("lint", "failure")), "incomplete"),
-        ((NeededJob("legs", "failure"), NeededJob("lint", "failure")), "incomplete"),
+        ((NeededJob("tests", "success"), NeededJob("lint", "failure")), "incomplete"),
+        ((NeededJob("tests", "failure"), NeededJob("lint", "failure")), "incomplete"),
         (
             (NeededJob("tests", "failure"), NeededJob("lint", "success")),
             "passed",
@@ -218,7 +218,7 @@ def test_quarantined_failure_does_not_excuse_jobs_without_a_leg() -> None:
 
 def test_job_conclusion_from_github_is_not_excused() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
-    world.needs = (NeededJob("legs", "failure"),)
+    world.needs = (NeededJob("tests", "failure"),)
     for conclusion, steps, state in (
         ("failure", FAILED, "passed"),
         ("cancelled", KILLED, "incomplete"),
@@ -241,7 +241,7 @@ def test_a_failed_plan_job_is_never_excused() -> None:
 
 def test_failed_job_is_explained_by_the_unexcused_failure() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)), "a.t::two", "c.t::four")
-    world.needs = (NeededJob("legs", "failure"),)
+    world.needs = (NeededJob("tests", "failure"),)
     verdict = world.prove()
     assert headline(verdict) == "FAILED: 1 of 8 tests failed; 1 quarantined test failed"
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "job_failed")]

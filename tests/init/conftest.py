@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from init.move_in_samples import ACTIONS, CI, WORKFLOW, write
+from init.move_in_samples import ACTIONS, ADDRESS, CI, WORKFLOW, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,9 @@ def call(ciguard: Ciguard) -> Init:
     def init(
         folder: Path, *arguments: str, expect: int = 0, **environ: str
     ) -> subprocess.CompletedProcess[str]:
+        config = folder / "ciguard.toml"
+        if not config.is_file() or "actions = " not in config.read_text("utf-8"):
+            environ = {"CIGUARD_ACTIONS": ADDRESS, **environ}
         return ciguard("init", *arguments, cwd=folder, expect=expect, **environ)
 
     return init

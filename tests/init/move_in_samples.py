@@ -11,7 +11,17 @@ MOVED = [case for case in CASES if (SAMPLES / case / "expected.yml").exists()]
 CI = ".github/workflows/ci.yml"
 OWN = ".github/workflows/ciguard.yml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-ACTIONS = f'[init]\nactions = "octo-org/ciguard@{COMMIT} # v0.2.0"\n'
+ADDRESS = f"octo-org/ciguard@{COMMIT} # v0.2.0"
+ACTIONS = f'actions = "{ADDRESS}"\n'
+# As where ciguard is no checkout of a repository on github.com, wherever these tests run.
+NO_ADDRESS = {
+    "CIGUARD_ACTIONS": "",
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "url./nowhere/.insteadOf",
+    "GIT_CONFIG_VALUE_0": "https://github.com/",
+    "GIT_CONFIG_KEY_1": "url./nowhere/.insteadOf",
+    "GIT_CONFIG_VALUE_1": "git@github.com:",
+}
 WORKFLOW = (SAMPLES / "plain/ci.yml").read_bytes()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import call_in_process
+from init.move_in_samples import ADDRESS
 from init.workflow_steps import Job
 from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
 
@@ -52,7 +53,7 @@ def job_in(
     build_pyz(folder / "plan" / "ciguard-run.pyz")
     (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
     (folder / "artifacts").mkdir()
-    workflow = Workflow("main", "", "", "branch:h", "3.12", checkpoint=every, checkpoint_steps=3)
+    workflow = Workflow("main", ADDRESS, "", "branch:h", checkpoint=every, checkpoint_steps=3)
     return Job(folder, render_workflow(workflow, static=static))
 
 
@@ -89,7 +90,7 @@ def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     (tmp_path / "checkout" / "bad").touch()
     job.execute()
     assert job.outcomes[PART % 1] == "success", job.printed
-    assert job.outputs["part-01"] == "checkpoint"
+    assert job.outputs["steps.part-1.outputs.state"] == "checkpoint"
     assert "the next step continues" in job.printed[PART % 1]
     assert job.red
     last = max(name for name in job.printed if name.startswith("Run"))

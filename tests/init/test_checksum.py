@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from init.test_workflow_files import CASES, FILLED_IN, OWN
 
 from ciguard.init.checksum import has_same_rest, is_generated, is_unedited, rest_of, with_checksum
-from ciguard.init.workflow_files import LOCAL_FILES
 from ciguard.plan.outputs import BEGIN, END, fill_matrix
 
 if TYPE_CHECKING:
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
 
 WORKFLOW = ".github/workflows/ciguard.yml"
 FORKS = ".github/workflows/ciguard-forks.yml"
-ENTERPRISE = "git@git.example:o/shop.git"
 TEXT = "name: tests\non: push\n"
-STATIC = f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      matrix: []\n      {END}\n    x: 1\n"
+STATIC = f"jobs:\n  tests:\n    strategy:\n      {BEGIN}\n      matrix: []\n      {END}\n    x: 1\n"
 generated = [name for name in CASES if name not in OWN]
 
 
@@ -128,10 +126,10 @@ def files(repository: Path) -> dict[str, bytes]:
 
 
 def test_running_init_twice_gives_the_same_files(repository: Path, call: Init) -> None:
-    configure(repository, "[workflow]\nforks = true\nartifacts = 3\n")
+    configure(repository, "[workflow]\nforks = true\nsetup = ''\n[suite.unit]\n")
     call(repository, "--yes")
     before = files(repository)
-    assert {WORKFLOW, FORKS, *LOCAL_FILES} <= set(before)
+    assert {WORKFLOW, FORKS} <= set(before)
     for options in (("--yes",), ("--force",)):
         assert "are up to date" in call(repository, *options).stdout
         assert files(repository) == before
@@ -143,7 +141,7 @@ def test_edited_workflow_is_not_overwritten(
 ) -> None:
     call(repository, "--yes")
     edited = replace(repository / WORKFLOW, "permissions: {}\n", "permissions: {} # mine\n")
-    configure(repository, "[workflow]\nforks = true\n")
+    configure(repository, "[workflow]\nforks = true\nsetup = ''\n[suite.a]\n")
     answer = call(repository, *options, expect=3)
     assert f"would change {WORKFLOW}:" in answer.stdout
     assert "-permissions: {} # mine\n+permissions: {}\n" in answer.stdout
@@ -170,23 +168,18 @@ def test_foreign_workflow_is_not_overwritten(repository: Path, call: Init) -> No
     assert (repository / "ciguard.toml").exists()
 
 
-def test_edited_forks_workflow_and_local_action_are_named_together(
-    repository: Path, call: Init
-) -> None:
-    subprocess.run(["git", "-C", repository, "remote", "add", "origin", ENTERPRISE], check=True)
+def test_edited_workflows_are_named_together(repository: Path, call: Init) -> None:
     call(repository, "--yes", "--forks")
-    download = next(iter(LOCAL_FILES))
-    replace(repository / download, "artifact@v3", "artifact@0123abc")
-    replace(repository / FORKS, "permissions: {}\n", "permissions: read-all\n")
+    for path in (WORKFLOW, FORKS):
+        replace(repository / path, "permissions: {}\n", "permissions: read-all\n")
     before = files(repository)
     answer = call(repository, "--yes", expect=3)
     assert "2 problems" in answer.stderr
-    for path in (FORKS, download):
+    for path in (WORKFLOW, FORKS):
         assert f"- {path}: edited after ciguard init wrote it" in answer.stderr
         assert f"would change {path}:" in answer.stdout
-    assert WORKFLOW not in answer.stderr
     assert files(repository) == before
-    assert call(repository, "--force").stdout == f"{FORKS}: changed\n{download}: changed\n"
+    assert call(repository, "--force").stdout == f"{WORKFLOW}: changed\n{FORKS}: changed\n"
 
 
 @pytest.mark.parametrize("final", [b"\r\n", b""])
@@ -195,7 +188,7 @@ def test_checkout_with_autocrlf_is_up_to_date(repository: Path, call: Init, fina
     path = repository / WORKFLOW
     path.write_bytes(path.read_bytes().rstrip(b"\n").replace(b"\n", b"\r\n") + final)
     assert "are up to date" in call(repository, "--yes").stdout
-    configure(repository, "[workflow]\nsetup = '- run: make x'\n")
+    configure(repository, "[workflow]\nsetup = '- run: make x'\n[suite.a]\n")
     shown = call(repository).stdout
     assert "+      - run: make x" in shown
     assert "-name: tests" not in shown, "line ends are no difference"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from conftest import call_in_process, clean_environment
-from init.move_in_samples import ACTIONS
+from init.move_in_samples import ACTIONS, ADDRESS, NO_ADDRESS
 
-from ciguard.config.file import Config, load
+from ciguard.config.file import load
+from ciguard.init.workflow_files import TIMEOUT
+from ciguard.workflow.job_templates import ACTIONS as ACTION_PINS
 
 if TYPE_CHECKING:
     from init.conftest import Init
@@ -53,7 +53,7 @@ def test_terminal_prompts_for_each_file(
     answer = subprocess.run(
         [str(PROGRAM), "init"],
         cwd=repository,
-        env=clean_environment(),
+        env=clean_environment(CIGUARD_ACTIONS=ADDRESS),
         stdin=theirs,
         capture_output=True,
         text=True,
@@ -97,19 +97,6 @@ def test_framework_is_detected_and_its_installation_suggested(repository: Path, 
     assert setup[-1] == {"run": "python -m pip install pytest"}
 
 
-def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> None:
-    call(repository, "--yes")
-    path = repository / "ciguard.toml"
-    offered = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", path.read_text("utf-8"))
-    path.write_text(offered, "utf-8")
-    assert {"install", "plan", "suite"} <= set(tomllib.loads(offered))
-    config = load(repository, {})
-    assert config.plan.shards == 4
-    assert config.plan.target_wall == Config().plan.target_wall
-    assert config.plan.limit == Config().plan.limit
-    assert config.policy.retries == 1
-
-
 @pytest.mark.parametrize(
     ("files", "found", "snippet"),
     [
@@ -127,14 +114,14 @@ def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> 
         (
             {"package.json": '{"devDependencies": {"jest": "1"}, "engines": {}}', "yarn.lock": ""},
             "found package.json (Node.js with jest)",
-            "node-version-file: package.json\n- run: npm install --global corepack",
+            'node-version-file: "package.json"}\n- run: npm install --global corepack',
         ),
         (
             {"package.json": '{"scripts": {"test": "node --test"}}'},
             "found package.json (Node.js with node --test, for which ciguard has no adapter)",
             '[suite.main]\nframework = "command"\n',
         ),
-        ({"go.mod": "go 1.26"}, "found go.mod (Go)", "    go-version-file: go.mod\n"),
+        ({"go.mod": "go 1.26"}, "found go.mod (Go)", '  with: {go-version-file: "go.mod"}\n'),
         (
             {"web/package.json": "{}", "web/.nvmrc": "24", "api/x.csproj": ""},
             "found api/x.csproj (.NET), web/package.json (Node.js)",
@@ -169,11 +156,7 @@ def test_frontend_beside_tests_of_python_is_named(repository: Path, call: Init) 
 
 def test_default_configuration_has_a_test_timeout(repository: Path, call: Init) -> None:
     call(repository, "--yes")
-    text = (repository / "ciguard.toml").read_text("utf-8")
-    config = load(repository, {})
-    assert config.suite[""].timeout == 600.0
-    assert config.policy.retries == 0
-    assert "\n# retries = 1\n" in text, "offered, each with a sentence above it"
+    assert load(repository, {}).suite[""].timeout == 600.0
 
 
 def test_user_steps_survive_and_edits_are_not_overwritten_silently(
@@ -182,7 +165,7 @@ def test_user_steps_survive_and_edits_are_not_overwritten_silently(
 ) -> None:
     call(repository, "--yes")
     config = repository / "ciguard.toml"
-    mine = "[workflow]\nsetup = '''\n- run: make dependencies # as I like it\n'''\n"
+    mine = "[workflow]\nsetup = '''\n- run: make dependencies # as I like it\n'''\n[suite.a]\n"
     config.write_text(mine, "utf-8")
     shown = call(repository)
     assert "+      - run: make dependencies # as I like it" in shown.stdout
@@ -199,8 +182,9 @@ def test_configuration_in_pyproject_is_used(
     (repository / "pyproject.toml").write_text(
         "[tool.ciguard.workflow]\nsetup = '- run: make x'\n", "utf-8"
     )
-    assert call(repository, "--yes").stdout == f"{WORKFLOW}: created\n"
+    assert call(repository, "--yes").stdout == f"pyproject.toml: changed\n{WORKFLOW}: created\n"
     assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
+    assert '[tool.ciguard.suite.""]\n' in (repository / "pyproject.toml").read_text("utf-8")
 
 
 @pytest.mark.parametrize("text", ["[project", "x = 1" + "0" * 5000, "project = 5\ntool.uv = 'x'"])
@@ -211,48 +195,83 @@ def test_damaged_pyproject_is_read_or_refused(
     (repository / "pyproject.toml").write_text(text, "utf-8")
     if config is not None:
         (repository / "ciguard.toml").write_text(config, "utf-8")
-    done = call_in_process("init", "--new", cwd=repository)
+    done = call_in_process("init", "--new", cwd=repository, CIGUARD_ACTIONS=ADDRESS)
     assert done.returncode in (0, 2, 3)
     assert done.returncode == 0 or "pyproject.toml: " in done.stderr
 
 
-MISSING = "has no set-up: jobs run the tests right after the checkout; add"
+UV_LOCK = '[[package]]\nname = "pytest"\n'
 
 
-def test_missing_setup_of_a_configuration_is_printed(repository: Path, call: Init) -> None:
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [
+        ("[plan]\nshards = 2", '[plan]\nshards = 2\n\n[workflow]\nSETUP\n[suite.""]\nSUITE'),
+        (
+            "[workflow] # mine\nforks = true\n",
+            '[workflow] # mine\nSETUPforks = true\n\n[suite.""]\nSUITE',
+        ),
+        ("[workflow]\nsetup = ''\n", "[workflow]\nsetup = ''\n\n[suite.\"\"]\nSUITE"),
+        ("[suite.unit]\r\nargs = ['-x']\r\n", "[suite.unit]\nargs = ['-x']\n\n[workflow]\nSETUP"),
+        ("[suite.unit]\n[workflow]\nsetup = ''\n", ""),
+    ],
+)
+def test_configuration_with_some_keys_is_completed(
+    repository: Path, call: Init, text: str, completed: str
+) -> None:
+    """Its own lines stay, and the workflow is that of a repository without the file."""
+    (repository / "uv.lock").write_text(UV_LOCK, "utf-8")
     config = repository / "ciguard.toml"
-    config.write_text("[plan]\nshards = 2\n", "utf-8")
-    (repository / "uv.lock").write_text('[[package]]\nname = "pytest"\n', "utf-8")
-    answer = call(repository, "--yes")
-    assert f'ciguard.toml {MISSING} (`setup = ""` where nothing is needed):\n' in answer.stderr
-    block = answer.stderr.partition("is needed):\n")[2].partition("\nset install")[0]
-    last = 'command = ["uv", "run", "--no-sync", "python", "-m", "pytest"] # in the suite \'\''
-    assert block.endswith(f"\n{last}")
-    config.write_text(block.replace("\ncommand", "\n[suite.'']\ncommand"), "utf-8")
-    answer = call(repository, "--yes")
-    assert MISSING not in answer.stderr
-    assert "- run: uv sync --locked" in (repository / WORKFLOW).read_text("utf-8")
-    config.write_text("[workflow]\nsetup = ''\n", "utf-8")
-    assert MISSING not in call(repository, "--yes", "--checkpoint", "15m").stderr
-    config.write_text("", "utf-8")
-    (repository / "uv.lock").write_text("", "utf-8")
-    answer = call(repository, "--yes")
-    assert f"ciguard.toml {MISSING} their steps as setup in [workflow]\n" in answer.stderr
+    config.write_bytes(text.encode())
+    answer = call(repository)
+    assert ("would change ciguard.toml" in answer.stdout) is bool(completed)
+    assert config.read_bytes() == text.encode()
+    call(repository, "--yes")
+    steps = f"- uses: {ACTION_PINS['setup_uv']}\n- run: uv sync --locked --python 3.12"
+    expected = (completed or text).replace("SETUP", f"setup = '''\n{steps}\n'''\n")
+    suite = 'command = ["uv", "run", "--no-sync", "python", "-m", "pytest"]'
+    expected = expected.replace("SUITE", f"{suite}\n{TIMEOUT}\n")
+    written = config.read_bytes().decode()
+    assert written.replace("\r\n", "\n") == expected
+    assert written.count("\n") == (written.count("\r\n") if "\r" in text else written.count("\n"))
+    assert "are up to date" in call(repository, "--yes").stdout, "the second call does the same"
+    assert ("uv sync" in (repository / WORKFLOW).read_text("utf-8")) is ("setup = ''" not in text)
 
 
-def test_install_is_written_to_configuration_and_workflow(repository: Path, call: Init) -> None:
-    requirement = "ciguard-shards @ https://files.example/c.whl"
-    answer = call(repository, "--yes", CIGUARD_INSTALL=requirement)
-    assert "set install" not in answer.stderr
-    assert load(repository, {}).install == requirement
-    assert requirement in (repository / WORKFLOW).read_text("utf-8")
+def test_configuration_that_cannot_be_completed_is_an_error(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text("workflow.forks = true\n", "utf-8")
+    answer = call(repository, "--yes", expect=2)
+    assert "ciguard.toml: its keys cannot be completed: " in answer.stderr
+    assert "fix: add these lines yourself:\n" in answer.stderr
+    assert not (repository / WORKFLOW).exists()
+    (repository / "ciguard.toml").write_text("[suite.unit]\n", "utf-8")
+    (repository / "tests/test_one.py").unlink()
+    assert "ciguard.toml: no set-up is known" in call(repository, "--yes").stderr
 
 
-def test_missing_install_is_reported(repository: Path, call: Init) -> None:
-    # The tests run from an editable checkout: nothing a runner could install.
-    answer = call(repository, "--yes")
-    assert "set install in ciguard.toml" in answer.stderr
-    assert "::error::set install in ciguard.toml" in (repository / WORKFLOW).read_text("utf-8")
+def test_address_from_the_environment_is_kept(repository: Path, call: Init) -> None:
+    call(repository, "--yes")
+    assert load(repository, {}).actions == ADDRESS
+    assert f"uses: {ADDRESS.replace('@', '/actions/plan@')}\n" in (repository / WORKFLOW).read_text(
+        "utf-8"
+    )
+
+
+def test_unknown_address_writes_nothing(repository: Path, call: Init) -> None:
+    answer = call(repository, "--yes", expect=2, **NO_ADDRESS)
+    assert "actions: the repository of ciguard's actions is not known\n  fix: set actions" in (
+        answer.stderr
+    )
+    assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
+
+
+@pytest.mark.parametrize("old", ['install = "git+https://git.example/c"', '[init]\nactions = "$/"'])
+def test_keys_of_older_versions_are_named(repository: Path, call: Init, old: str) -> None:
+    (repository / "ciguard.toml").write_text(f"{old}\n", "utf-8")
+    answer = call(repository, "--yes", expect=2)
+    assert 'unknown key\n  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" instead' in (
+        answer.stderr
+    )
 
 
 def test_history_file_is_a_warning_and_needs_no_write_permission(
@@ -287,7 +306,7 @@ def test_jobs_that_ask_for_tests_get_a_token(
     )
     call(repository, "--yes", *(word for word in words if word == "--static"))
     text = (repository / WORKFLOW).read_text("utf-8")
-    assert ("CIGUARD_CLAIMS_TOKEN" in text) == (words == ())
+    assert ("claims-token" in text) == (words == ())
     if not words:
         assert yaml.safe_load(text)["jobs"]["claims"]["permissions"]["id-token"] == "write"
 

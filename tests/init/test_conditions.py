@@ -7,11 +7,13 @@ job whose condition holds is not stopped when its run is cancelled.
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from init.test_workflow_files import CASES, OWN, RESULTS, jobs, run_github_parser
+from init.workflow_steps import read_action
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +57,7 @@ def needs_of(text: str, job: str) -> list[dict[str, Any]]:
     ends = []
     for results in product(RESULTS, repeat=len(names)):
         made = dict(zip(names, results, strict=True))
-        known = {"plan_id": "9f2c", "plan_artifact": "ciguard-plan-9f2c-1"}
+        known = {"plan": "ciguard-plan-9f2c-1"}
         ends.append(
             {
                 name: {"result": end, "outputs": known if end == "success" else {}}
@@ -65,61 +67,38 @@ def needs_of(text: str, job: str) -> list[dict[str, Any]]:
     return ends
 
 
-def report_requests(text: str) -> Requests:
-    """The conditions of the report's steps over all ends of the jobs before it."""
-    conditions = read(text)["report"]
-    assert conditions["if"] == "always()"
-    made = {"report": {"outputs": {"values_artifact": "ciguard-values-7-1", "suspects": "1"}}}
-    return [
-        {"expression": one, "contexts": {"needs": needs, "steps": made}, "status": status}
-        for needs, one, status in product(needs_of(text, "report"), conditions["steps"], STATUSES)
+def evaluated_in_action(action: str, at: int, **contexts: dict[str, Any]) -> list[bool]:
+    """The condition of a step of an action, by the status of the steps before it."""
+    condition = read_action(action)["runs"]["steps"][at].get("if", "success()")
+    if not re.search(r"\b(success|failure|always)\(\)", condition):
+        condition = f"success() && ({condition})"
+    requests = [
+        {"expression": condition, "contexts": contexts, "status": status} for status in STATUSES
     ]
+    return evaluated({action: requests})[action]
 
 
-def test_report_step_runs_whichever_step_failed() -> None:
-    """Over all ends of the jobs before it, and whichever of its own steps fails."""
-    found = evaluated({name: report_requests(text) for name, text in REPORTING.items()})
-    for name, text in REPORTING.items():
-        steps = jobs(text)["report"]["steps"]
-        (report,) = [at for at, step in enumerate(steps) if step.get("name") == "Report"]
-        assert not any("continue-on-error" in step for step in steps)
-        answers = iter(found[name])
-        for _ in needs_of(text, "report"):
-            when = [{status: next(answers) for status in STATUSES} for _ in steps]
-            for failing in (None, *range(report)):
-                check_report_step(when, report, failing)
-
-
-def check_report_step(when: list[dict[str, bool]], report: int, failing: int | None) -> None:
-    """Walk through the steps of the report job, one of which fails.
-
-    A run that is cancelled does not cancel the job; what one of its steps sees is the job's.
-    """
-    status, ran = "success", False
-    for at, runs in enumerate(when):
-        if runs[status]:
-            ran = ran or at == report
-            status = "failure" if at == failing else status
-    assert ran, "what was said of an earlier push would stay"
-    assert (status == "failure") is (failing is not None and when[failing]["success"])
+def test_report_runs_whichever_step_failed() -> None:
+    for text in REPORTING.values():
+        conditions = read(text)["report"]
+        assert conditions["if"] == "always()"
+        last = {"expression": conditions["steps"][-1], "contexts": {}}
+        requests = [{**last, "status": one} for one in STATUSES]
+        assert evaluated({"": requests})[""] == [True, True, False]
+    names = [step.get("id") for step in read_action("report")["runs"]["steps"]]
+    assert evaluated_in_action("report", names.index("report")) == [True, True, False]
 
 
 def test_record_is_uploaded_whatever_the_step_result() -> None:
-    made_up = {
-        "github": {"run_attempt": 1},
-        "steps": {f"part-{n:02}": {"outputs": {"state": "checkpoint"}} for n in (1, 2)},
-    }
-    requested = {}
-    for name, text in REPORTING.items():
-        conditions = read(text)["legs"]["steps"]
-        assert "upload-artifact" in jobs(text)["legs"]["steps"][-1]["uses"]
-        requested[name] = [
-            {"expression": condition, "contexts": made_up, "status": status}
-            for condition, status in product((conditions[-1], conditions[-2]), STATUSES)
-        ]
-    # The upload runs whatever was before it; the tests run after nothing that failed.
-    expected = [True, True, True, True, False, False]
-    assert evaluated(requested) == dict.fromkeys(REPORTING, expected)
+    for state, status in product(("", "ended", "checkpoint"), ("", "true")):
+        contexts: dict[str, Any] = {
+            "inputs": {"fetch": status},
+            "steps": {"run": {"outputs": {"state": state}}},
+        }
+        is_last = state != "checkpoint" and not status
+        assert evaluated_in_action("run", -1, **contexts) == [is_last] * 3
+        expected = [state == "checkpoint", False, False]
+        assert evaluated_in_action("run", -2, **contexts) == expected
 
 
 def test_history_job_runs_only_if_the_plan_succeeded() -> None:
@@ -128,9 +107,7 @@ def test_history_job_runs_only_if_the_plan_succeeded() -> None:
         if "history" not in read(text):
             assert "https://" in text  # a service keeps it
             continue
-        branch = "#no-'joke" if "#no-'joke" in text else "main"
-        base = {"repository": {"default_branch": branch}}
-        here = {"event_name": "push", "ref": f"refs/heads/{branch}", "event": base}
+        here = {"event_name": "push"}
         ends = needs_of(text, "history")
         condition = read(text)["history"]["if"]
         requested[name] = [

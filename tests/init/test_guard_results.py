@@ -18,7 +18,6 @@ CI = ".github/workflows/ci.yml"
 BEFORE = (SAMPLES / "before.yml").read_text("utf-8")
 ADDRESS = "octo-org/ciguard@0123456789abcdef0123456789abcdef01234567 # v0.2.0"
 CONFIGURATION = f"""\
-[init]
 actions = "{ADDRESS}"
 [suite.shop]
 framework = "command"

@@ -1,20 +1,15 @@
-"""The generated steps in a checkout that shadows modules: nothing of the checkout is imported."""
+"""The actions in a checkout that shadows modules: nothing of the checkout is imported."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from init.test_workflow_files import jobs, workflow
-from init.wheels import write_wheel
-from init.workflow_steps import BASH
+from init.workflow_steps import ACTIONS, BASH, read_action
 from run.leg_runner import clean_environ
-
-from ciguard.init.workflow_files import render_workflow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +20,16 @@ SHADOWS = (*PACKAGES, "venv", "logging", "ensurepip", "click", "sitecustomize")
 SHADOW = "import os\nopen(os.environ['MARK'], 'a').write(__name__ + '\\n')\nraise SystemExit(1)\n"
 PROGRAM = """
 import logging, os, sys
-def main():
-    with open(os.environ["CALLS"], "a") as calls:
-        print(sys.argv[1], file=calls)
-if __name__ == "__main__":
-    main()
+with open(os.environ["CALLS"], "a") as calls:
+    print(sys.argv[1], file=calls)
 """
+CALLS = {
+    "plan": ["history", "plan", "plan"],
+    "report": ["report", "export"],
+    "history": ["history", "history"],
+    "confirm": ["experiment"],
+    "audit": ["audit"],
+}
 
 
 def shadowed_checkout(folder: Path) -> Path:
@@ -41,72 +40,44 @@ def shadowed_checkout(folder: Path) -> Path:
     return folder
 
 
-def scripts(install: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
-    """The different steps of all generated workflows outside of their legs: installing, the rest.
-
-    A step is its script and its environment, as NAME=VALUE.
-    """
-    texts = [
-        render_workflow(workflow(install=install, confirm_suspects=True), **kind)
-        for kind in ({}, {"static": True}, {"forks": True}, {"forks": True, "static": True})
-    ]
-    steps: list[dict[str, Any]] = [
-        step
-        for text in texts
-        for name, job in jobs(text).items()
-        for step in job["steps"]
-        if name != "legs" and "run" in step
-    ]
-    found: dict[bool, set[tuple[str, ...]]] = {True: set(), False: set()}
-    for step in steps:
-        environ = {key: value for key, value in step.get("env", {}).items() if key != "PYTHON"}
-        words = sorted(f"{key}={value}" for key, value in environ.items())
-        found[step["name"] == "Install ciguard"].add((step["run"], *words))
-    return found[True], found[False]
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter with a ciguard that writes down which verb was called."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "ciguard").mkdir()
+    (site / "ciguard/__init__.py").touch()
+    (site / "ciguard/__main__.py").write_text(PROGRAM)
+    return str(folder / "bin/python")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the steps' shell is bash")
-def test_no_module_of_the_checkout_is_imported(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    ours = {"ciguard/__init__.py": "", "ciguard/__main__.py": PROGRAM}
-    wheel = write_wheel(wheels, "ciguard-shards", ours)
-    checkout = shadowed_checkout(tmp_path / "checkout")
-    mark, calls, temp = tmp_path / "mark", tmp_path / "calls", tmp_path / "temp"
-
-    def run_step(script: str, *words: str) -> None:
-        outside = {
-            "CALLS": str(calls),
-            "HOME": str(tmp_path),
-            "MARK": str(mark),
-            "PIP_FIND_LINKS": str(wheels),
-            "PIP_NO_INDEX": "1",
-            "PYTHON": sys.executable,
-            "PYTHONPATH": str(checkout),
-            "RUNNER_TEMP": str(temp),
-        }
-        given = [re.sub(r"\$\{\{.*?\}\}", "x", word).partition("=") for word in words]
-        environ = {**outside, **{name: value for name, _, value in given}}
-        environ.update({name: str(temp) for name in environ if name.endswith("_DIR")})
+@pytest.mark.parametrize("action", CALLS)
+def test_no_module_of_the_checkout_is_imported(tmp_path: Path, action: str, python: str) -> None:
+    checkout, calls = shadowed_checkout(tmp_path / "checkout"), tmp_path / "calls"
+    environ = {
+        "CALLS": str(calls),
+        "CIGUARD_PYTHON": python,
+        "GITHUB_ACTION": "one",
+        "GITHUB_ACTION_PATH": str(ACTIONS / action),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "HOME": str(tmp_path),
+        "MARK": str(tmp_path / "mark"),
+        "PYTHONPATH": str(checkout),
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    for step in (step for step in read_action(action)["runs"]["steps"] if "run" in step):
+        inputs = {**dict.fromkeys(step.get("env", ()), ""), "_CIGUARD_PYTHON": python}
         done = subprocess.run(
-            [*BASH, "-c", script],
+            [*BASH, "-c", step["run"]],
             cwd=checkout,
-            env=clean_environ(**environ),
+            env=clean_environ(**environ, **inputs),
             capture_output=True,
             text=True,
             check=False,
             timeout=120,
         )
-        assert not mark.exists(), f"imported {mark.read_text()}in {script}"
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-
-    installing, calling = scripts(f"ciguard-shards @ {wheel.as_uri()}")
-    assert len(installing) == 1
-    for script in sorted(installing):
-        shutil.rmtree(temp, ignore_errors=True)
-        temp.mkdir()
-        run_step(*script)
-    for script in sorted(calling):
-        run_step(*script)
-    verbs = calls.read_text().split()
-    assert set(verbs) == {"plan", "report", "experiment", "history"}
-    assert len(verbs) == len(calling)
+        assert not (tmp_path / "mark").exists(), f"imported {(tmp_path / 'mark').read_text()}"
+        assert done.returncode == 0, f"{step['run']}\n{done.stdout}{done.stderr}"
+    assert calls.read_text().split() == CALLS[action]

@@ -12,7 +12,7 @@ from ciguard.errors import InputError
 from ciguard.init.languages import RECIPES, ProjectFolder, Recipe, ScriptCall, framework_call
 from ciguard.init.project import Suggestion, is_dependency_file, join_suggestions, suggest_languages
 from ciguard.init.toolchains import steps_of
-from ciguard.init.workflow_files import render_configuration
+from ciguard.init.workflow_files import configuration_tables, with_tables
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 JEST = '{"devDependencies": {"jest": "30"}}'
@@ -145,7 +145,7 @@ def test_suite_calls_the_framework_as_the_test_script_does() -> None:
     script = "NODE_OPTIONS=--experimental-vm-modules jest -c unit.json"
     text = json.dumps({"scripts": {"test": script}, "devDependencies": {"jest": "30"}})
     found, _ = suggested({"package.json": text, "a.test.js": ""})
-    toml = render_configuration("", "", found.suites)
+    toml = with_tables("", configuration_tables("", found.suites), "ciguard.toml")
     assert tomllib.loads(toml)["suite"]["jest"] == {
         "framework": "jest",
         "command": ["npx", "--no", "--", "jest"],

@@ -13,6 +13,7 @@ from init.move_in_samples import (
     CASES,
     CI,
     COMMIT,
+    NO_ADDRESS,
     OWN,
     SAMPLES,
     WORKFLOW,
@@ -66,11 +67,9 @@ def test_configuration_is_written_with_the_suite_of_the_job(
 ) -> None:
     (repository / "ciguard.toml").unlink()
     commit(repository)
-    answer = call(repository, "--into", CI, "--yes", expect=2)
-    assert answer.stderr.startswith("ciguard init: init.actions: the repository of ciguard's")
-    assert (
-        'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml' in answer.stderr
-    )
+    answer = call(repository, "--into", CI, "--yes", expect=2, **NO_ADDRESS)
+    assert answer.stderr.startswith("ciguard init: actions: the repository of ciguard's")
+    assert 'set actions = "OWNER/ciguard@COMMIT # VERSION" in ciguard.toml' in answer.stderr
     assert answer.stdout == ""
     installed = tmp_path / "ciguard_shards-1.dist-info"
     installed.mkdir()
@@ -79,7 +78,7 @@ def test_configuration_is_written_with_the_suite_of_the_job(
     origin = {"url": "https://github.com/octo-org/ciguard", "vcs_info": commit_info}
     (installed / "direct_url.json").write_text(json.dumps(origin), "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    answer = call(repository, "--into", CI, "--yes")
+    answer = call(repository, "--into", CI, "--yes", CIGUARD_ACTIONS="")
     assert answer.stdout.splitlines() == [f"{CI}: changed", "ciguard.toml: created"]
     assert list(load(repository, {}).suite) == ["test"]
     assert "[workflow]" not in (repository / "ciguard.toml").read_text("utf-8")
@@ -115,11 +114,11 @@ def test_keys_without_effect_are_reported(repository: Path, call: Init, ciguard:
 def test_address_that_no_step_can_use_is_an_error(
     address: str, repository: Path, call: Init
 ) -> None:
-    (repository / "ciguard.toml").write_text(f"[init]\nactions = {json.dumps(address)}\n", "utf-8")
+    (repository / "ciguard.toml").write_text(f"actions = {json.dumps(address)}\n", "utf-8")
     answer = call(repository, "--into", CI, "--yes", expect=2)
     assert answer.stderr.splitlines() == [
-        f"ciguard init: init.actions: no address of actions: {address!r}",
-        '  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml',
+        f"ciguard init: actions: no address of actions: {address!r}",
+        '  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" in ciguard.toml',
     ]
 
 
@@ -497,7 +496,8 @@ def test_own_workflow_is_written_where_no_single_step_can_be_moved(
     assert f"{first}--into {CI} --job test --step 1 or --into {CI} " in answer.stderr
     (repository / "ciguard.toml").write_text("", "utf-8")
     write(repository, WORKFLOW)
-    assert f"[init] actions is not set: {OWN} is a workflow of its own" in call(repository).stderr
+    answer = call(repository, expect=2, **NO_ADDRESS)
+    assert f"actions is not set: {OWN} is a workflow of its own" in answer.stderr
     write(repository, JOB + b"      - run: make\n")
     assert f"no workflow here runs tests: {OWN} is" in call(repository).stderr
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from init.move_in_samples import ACTIONS, CI, COMMIT
+from init.move_in_samples import ACTIONS, ADDRESS, CI, COMMIT, commit
 
-from ciguard.workflow.actions_address import address_of_installation
+from ciguard.workflow.actions_address import address_of_checkout, address_of_installation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,15 +40,45 @@ def test_second_move_updates_the_address_of_the_actions(repository: Path, call: 
 
 
 @pytest.mark.parametrize(
-    ("url", "address"),
+    ("url", "revision", "address"),
     [
-        ("https://github.com/octo-org/ciguard.git", f"octo-org/ciguard@{COMMIT}"),
-        ("ssh://git@github.com/octo-org/ciguard", f"octo-org/ciguard@{COMMIT}"),
-        ("https://git.example/octo-org/ciguard", ""),
+        ("https://github.com/octo-org/ciguard.git", "main", f"octo-org/ciguard@{COMMIT}"),
+        ("ssh://git@github.com/octo-org/ciguard", "v0.2.0", ADDRESS),
+        ("https://git.example/octo-org/ciguard", "v0.2.0", ""),
+        ("file:///home/octo/ciguard", "v0.2.0", ""),
     ],
 )
-def test_address_comes_from_an_installation_from_github(url: str, address: str) -> None:
-    direct = f'{{"url": "{url}", "vcs_info": {{"vcs": "git", "commit_id": "{COMMIT}"}}}}'
-    assert address_of_installation(direct) == address
-    assert address_of_installation(f'{{"url": "{url}", "archive_info": {{}}}}') == ""
+def test_address_comes_from_an_installation_from_github(
+    url: str, revision: str, address: str
+) -> None:
+    vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": revision}
+    assert address_of_installation(json.dumps({"url": url, "vcs_info": vcs})) == address
+    assert address_of_installation(json.dumps({"url": url, "archive_info": {}})) == ""
     assert address_of_installation(None) == ""
+
+
+def test_address_comes_from_a_clean_checkout_that_origin_has(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(tmp_path / "checkout"), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    folder = tmp_path / "checkout"
+    (folder / "actions/plan").mkdir(parents=True)
+    (folder / "actions/plan/action.yml").write_text("name: plan\n", "utf-8")
+    git("init", "-q", "-b", "main")
+    git("remote", "add", "origin", "https://github.com/octo-org/ciguard")
+    commit(folder)
+    assert address_of_checkout(folder) == "", "no branch of origin has it"
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    head = git("rev-parse", "HEAD")
+    assert address_of_checkout(folder) == f"octo-org/ciguard@{head}"
+    git("tag", "v0.3.0")
+    git("tag", "tried")
+    assert address_of_checkout(folder) == f"octo-org/ciguard@{head} # v0.3.0"
+    (folder / "notes").touch()
+    assert address_of_checkout(folder) == "", "a runner would get something else"
+    git("add", "notes")
+    commit(folder)
+    assert address_of_checkout(folder) == ""
+    (folder / "actions/plan/action.yml").unlink()
+    assert address_of_checkout(folder) == "", "a project in whose checkout ciguard is installed"

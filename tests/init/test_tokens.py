@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
 from init.move_in_samples import MOVED, SAMPLES
 from init.test_action_files import ROOT, steps
 from init.test_workflow_files import CLAIMS, FILLED_IN, SERVICE, SETUP, workflow
+from init.workflow_steps import evaluate, read_action
 
 from ciguard.init.workflow_files import render_workflow
 from ciguard.plan.outputs import fill_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STORES: Final[dict[str, dict[str, Any]]] = {
     "branch": {},
@@ -32,17 +36,15 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
     "": {},
     "checkpoints": {"checkpoint": "15m", "checkpoint_steps": 3},
     "confirm": {"confirm_suspects": True},
-    "old artifacts": {"artifacts": 3},
 }
-# What runs nothing of the checkout; every other step may. Actions of ours by the folder's name, one
-# of artifacts 3 by that of the repository's own action.
-_OURS: Final = frozenset(
-    {"checkout", "upload-artifact", "download-artifact", "ciguard-upload", "ciguard-download"}
-    | {"setup-python", "report", "history", "audit", "plan"}
-)
-PROGRAMS: Final = re.compile(
-    r"-m ciguard (history|report|plan --register)\b|-m pip --python ciguard/"
-)
+# Whether a step with an action runs code of the checkout, by its inputs; every other step may.
+_RUNS_PROJECT: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
+    **dict.fromkeys(("checkout", "report", "history", "audit"), lambda _: False),
+    "plan": lambda given: given.get("collect") == "here",
+    "run": lambda given: "fetch" not in given,
+    "confirm": lambda given: "comparison" not in given,
+}
+_OURS: Final = re.compile(r"(?:octo-org/ciguard|\$)/actions/(\w+)(?:@.*)?")
 TOKEN: Final = re.compile(r"github\.token|secrets\.|needs\.claims\.outputs\.token")
 PAGE: Final = ROOT / "docs/explanation/security.md"
 
@@ -73,17 +75,42 @@ def workflow_of(variant: str) -> dict[str, Any]:
 
 def runs_project(step: dict[str, Any]) -> bool:
     name = step.get("uses", "").partition("@")[0].rpartition("/")[2]
-    if name == "setup-python":
-        return (step.get("with") or {}).get("update-environment") is not False
-    return name not in _OURS if name else PROGRAMS.search(step["run"]) is None
+    decides = _RUNS_PROJECT.get(name)
+    return decides is None or decides(step.get("with") or {})
+
+
+def expanded(step: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps of an action of ours that run with these inputs; any other step itself."""
+    action = _OURS.fullmatch(step.get("uses", ""))
+    if action is None:
+        return [step]
+    content = read_action(action[1])
+    given = {f"inputs.{name}": one.get("default", "") for name, one in content["inputs"].items()}
+    for name, value in (step.get("with") or {}).items():
+        given[f"inputs.{name}"] = str(value).lower() if value is True else str(value)
+
+    def is_possible(condition: str) -> bool:
+        """Whether what inputs decide of a condition is true; the rest may be."""
+        parts = condition.split(" && ")
+        of_inputs = [part for part in parts if not re.search(r"\b(steps|github)\.|\(\)", part)]
+        return all(evaluate(part, given) for part in of_inputs)
+
+    inner = [one for one in content["runs"]["steps"] if is_possible(one.get("if", "True"))]
+    for one in inner:
+        for name, text in one.get("env", {}).items():
+            of_input = re.fullmatch(r"\$\{\{ (inputs\.[\w-]+) \}\}", text)
+            one["env"][name] = given[of_input[1]] if of_input else text
+    return inner
 
 
 def held(step: dict[str, Any], *owners: dict[str, Any]) -> set[str]:
-    """Names of the variables with a token that a step's process has."""
-    env = {
-        name: str(text) for one in (*owners, step) for name, text in (one.get("env") or {}).items()
+    """Names of the variables with a token that a step's processes have."""
+    return {
+        name.removeprefix("_")
+        for one in (*owners, *expanded(step))
+        for name, text in (one.get("env") or {}).items()
+        if TOKEN.search(str(text))
     }
-    return {name for name, text in env.items() if TOKEN.search(text)}
 
 
 def project_jobs(content: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -111,16 +138,16 @@ def test_no_token_is_beside_code_of_the_project(variant: str) -> None:
             continue  # a job of the user's own has what they gave it
         assert set(permissions) <= {"actions", "contents"}, name
         assert set(permissions.values()) == {"read"}, name
-        of_run = {"CIGUARD_CLAIMS_TOKEN"} if "claims" in variant and name == "legs" else set()
+        of_run = {"CIGUARD_CLAIMS_TOKEN"} if "claims" in variant and name == "tests" else set()
         assert {one for step in behind for one in held(step, content, job)} == of_run
-        given = [step.get("with") or {} for step in behind]
+        given = [one.get("with") or {} for step in behind for one in expanded(step)]
         assert not any("github-token" in one for one in given), "what was left running reads it"
 
 
 def test_actions_that_run_code_of_the_project_hand_it_no_token() -> None:
-    for action, step in (("plan", "plan"), ("run", "run")):
-        (one,) = [one for one in steps(action) if one.get("id") == step]
-        assert held(one) == set()
+    for action, command in (("plan", "ciguard plan"), ("run", "ciguard-run"), ("confirm", "-m")):
+        for one in (one for one in steps(action) if command in one.get("run", "")):
+            assert held(one) == set()
     assert [held(one) for one in steps("plan") if held(one)] == [{"GITHUB_TOKEN"}]
 
 
@@ -128,8 +155,6 @@ def test_page_names_what_each_job_holds() -> None:
     """By job of the workflows: its permissions, and the tokens in the environment of its steps."""
     wanted: dict[str, dict[str, Any]] = {}
     for variant in GENERATED:
-        if "old artifacts" in variant:
-            continue
         content = workflow_of(variant)
         for name, job in content["jobs"].items():
             key = f"{name} (forks)" if "forks" in variant else name

@@ -19,6 +19,7 @@ from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World, make_leg
+from init.workflow_steps import read_action
 from serve.fake_runs import HEAD, MERGE, REPOSITORY, SHOP, upload_artifacts
 
 from ciguard.init.workflow_files import Workflow, render_workflow
@@ -134,19 +135,22 @@ def test_generated_workflow_for_forks_publishes_the_report(
         job.world.result("01", "a.t::two", outcome="failed", message="no")
     upload_artifacts(server, job.world)
     server.pulls_of[HEAD] = [pull(8)]
-    values = Workflow("main", "ciguard", "", history="none", python="3.12")
-    text = render_workflow(values, forks=True)
-    (step,) = [
-        one
-        for one in yaml.safe_load(text)["jobs"]["report"]["steps"]
-        if one.get("name") == "Report"
-    ]
-    program = tmp_path / "ciguard/bin/python"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    program.chmod(0o755)
+    workflow = yaml.safe_load(render_workflow(Workflow("main", "o/c@1", "", ""), forks=True))
+    given = workflow["jobs"]["report"]["steps"][-1]["with"]
+    assert given == {"run-id": "${{ github.event.workflow_run.id }}", "check": True}
+    (step,) = [one for one in read_action("report")["runs"]["steps"] if one.get("id") == "report"]
     job.happens("workflow_run", {"workflow_run": FORK_S_RUN}, RUNNER_TEMP=str(tmp_path))
-    reported = {"RUN_ID": "7", "HISTORY": "none", "GITHUB_RUN_ID": "99"}
+    reported = {
+        **dict.fromkeys(step["env"], ""),
+        "_CIGUARD_PYTHON": sys.executable,
+        "_CIGUARD_PAGE": str(tmp_path / "ciguard-report.html"),
+        "_CIGUARD_RUN": "7",
+        "_CIGUARD_STORE": "none",
+        "_CIGUARD_COMMENT": "true",
+        "_CIGUARD_CHECK": "true",
+        "GITHUB_TOKEN": job.environ["GITHUB_TOKEN"],
+        "GITHUB_RUN_ID": "99",
+    }
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
         cwd=tmp_path,

@@ -239,17 +239,16 @@ def test_each_planning_job_is_a_finding() -> None:
 def test_workflow_of_init(static: bool) -> None:
     workflow = Workflow(
         default_branch="main",
-        install="ciguard-shards @ git+https://git.example/o/ciguard@0123abc",
+        actions="octo-org/ciguard@0123abc",
         setup="",
         history="branch:ciguard-history",
-        python="3.13",
         confirm_suspects=True,
     )
     text = render_workflow(workflow, static=static)
     assert found_in(load(text, FILE)) == []
     expected = [] if static else [("gate", "plan", False, False)]
-    assert found_in(with_gate(["legs"], "always()", [EXIT], text)) == expected
-    assert found_in(with_gate(["legs", "report"], "always()", [EXIT], text)) == []
+    assert found_in(with_gate(["tests"], "always()", [EXIT], text)) == expected
+    assert found_in(with_gate(["tests", "report"], "always()", [EXIT], text)) == []
 
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -261,7 +260,7 @@ WORKFLOWS = {
     "guard": (SAMPLES / "guard_results/history.yml").read_text("utf-8"),
     **{
         f"init, static: {static}, service: {service}": render_workflow(
-            Workflow("main", "ciguard-shards", "", "", "3.13", service=service, claims="https://x"),
+            Workflow("main", "o/ciguard@0123", "", "", service=service, claims="https://x"),
             static=static,
         )
         for static in (False, True)
