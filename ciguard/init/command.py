@@ -92,10 +92,9 @@ def command(
 ) -> int:
     """Write ciguard.toml and the workflow, or move into the workflow that has the only test step.
 
-    The command shows each change and asks first. It never changes an existing ciguard.toml. If the
-    file exists, the options of this command are not stored: set the keys of [workflow] instead, and
-    pass --static each time. If a workflow was edited, the command shows the difference, writes
-    nothing and ends with 3.
+    The command shows each change and asks first. An existing ciguard.toml gets the suites and the
+    set-up that it lacks, but no options: set the keys of [workflow] instead, and pass --static each
+    time. For a workflow that was edited, it shows the difference, writes nothing and ends with 3.
     """
     folder, config = invocation.folder, invocation.config()
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}

@@ -209,7 +209,9 @@ def test_tests_of_a_slow_job_move_to_another(github: GitHub, service: Service) -
     assert {one.count(".") for one in service.tokens("history")} == {2}
     found = spied(github)
     assert found.keys() == {"plan", "01", "02"}
-    tokens = {one for texts in found.values() for one in texts if "TOKEN" in one or TOKEN in one}
+    # act gives the shell steps of an action its inputs as variables; GitHub's runner does not.
+    given = {one for texts in found.values() for one in texts if not one.startswith("INPUT_")}
+    tokens = {one for one in given if "TOKEN" in one or TOKEN in one}
     assert tokens == {f"CIGUARD_CLAIMS_TOKEN={of_legs}"}
     assert not [one for one in found["plan"] if of_legs in one]
     secrets = [of_job.encode(), of_legs.encode()]
