@@ -15,7 +15,12 @@ import yaml
 from init.move_in_samples import ADDRESS
 
 from ciguard.errors import UsageError
-from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
+from ciguard.init.workflow_files import (
+    DRILLS,
+    Workflow,
+    count_checkpoint_steps,
+    render_workflow,
+)
 from ciguard.plan.outputs import fill_matrix
 from ciguard.workflow.job_templates import ACTIONS
 
@@ -381,3 +386,13 @@ def test_a_setup_that_is_no_list_of_steps_is_refused(setup: str, found: str) -> 
 
 def test_the_same_values_give_the_same_bytes() -> None:
     assert rendered(setup=SETUP) == rendered(setup=SETUP)
+
+
+def test_drill_is_chosen_by_hand_alone() -> None:
+    """Of a run that an event started the input is empty."""
+    started = yaml.safe_load(CASES["plain"])[True]
+    options = started["workflow_dispatch"]["inputs"]["drill"]["options"]
+    assert options == ["none", *DRILLS]
+    assert {"pull_request": None, "merge_group": None}.items() <= started.items()
+    assert ours(jobs(CASES["plain"])["plan"])[-1][1]["drill"] == "${{ inputs.drill }}"
+    assert "drill" not in CASES["static"], "no job plans"
