@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from init.move_in_samples import NO_ADDRESS
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
@@ -85,7 +86,7 @@ def test_jobs_of_several_runners_are_not_planned_together(folder: Path, ciguard:
 def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: Ciguard) -> None:
     def next_step(workflow: str) -> dict[str, str]:
         (folder / CI).write_text(workflow, "utf-8")
-        answer = ciguard(*WORDS, "--format", "json", cwd=folder)
+        answer = ciguard(*WORDS, "--format", "json", cwd=folder, expect=0, **NO_ADDRESS)
         found: dict[str, str] = json.loads(answer.stdout)["next_step"]
         return found
 

@@ -150,7 +150,7 @@ def test_pyproject_without_ciguard_section_is_no_configuration(
     (folder / "ciguard.toml").unlink()
     project = folder / "pyproject.toml"
     project.write_text('[project]\nname = "shop"\n', "utf-8")
-    found = checks(ciguard(*words, cwd=folder, expect=3).stdout)["configuration"]
+    found = checks(ciguard(*words, cwd=folder, expect=3, **NO_ADDRESS).stdout)["configuration"]
     assert found["level"] == "warning"
     assert found["what"] == "none, so the defaults hold"
     project.write_text(f"[tool.ciguard]\n{ACTIONS}", "utf-8")
