@@ -27,6 +27,7 @@ from ciguard.codec.record.lines import (
 )
 from ciguard.errors import InputError
 from ciguard.model import (
+    DRILL_KINDS,
     GUARD_RAILS,
     SCHEMA,
     Block,
@@ -47,6 +48,7 @@ from ciguard.model import (
     UnitCount,
     Variant,
 )
+from ciguard.model.types import DRILL_PREFIX
 
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
@@ -91,7 +93,7 @@ def _without_id(plan: Plan) -> dict[str, Any]:
     other_keys = {
         field.name: _plain(getattr(plan, field.name))
         for field in fields(Plan)
-        if field.name not in ("id", "shards")
+        if field.name not in ("id", "shards", *(() if plan.drill else ("drill",)))
     }
     return {**other_keys, "shards": shards}
 
@@ -101,18 +103,20 @@ def _dump(content: Mapping[str, Any]) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _hash(dumped: str) -> str:
-    return hashlib.sha256(dumped.encode("ascii")).hexdigest()[:ID_DIGITS]
+def _id(plan: Plan, dumped: str) -> str:
+    digits = hashlib.sha256(dumped.encode("ascii")).hexdigest()[:ID_DIGITS]
+    return f"{DRILL_PREFIX}{plan.drill}-{digits}" if plan.drill else digits
 
 
 def encode(plan: Plan) -> bytes:
     """Return the bytes of the plan file; equal plans have equal bytes.
 
     `plan.id` is ignored: the written id is the first 12 hex digits of the SHA-256 of all other
-    keys, dumped sorted, with separators "," and ":", in ASCII.
+    keys, dumped sorted, with separators "," and ":", in ASCII. That of a drill
+    names the drill, too.
     """
     content = _dump(_without_id(plan))
-    return f'{{"id":"{_hash(content)}",{content[1:]}\n'.encode("ascii")
+    return f'{{"id":"{_id(plan, content)}",{content[1:]}\n'.encode("ascii")
 
 
 def _units_of_columns(columns: dict[str, Any]) -> Any:
@@ -152,6 +156,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "Any": lambda value: value,
     "Mapping[str, Any]": expect_object,
     "GuardRail": one_of(GUARD_RAILS),
+    "DrillKind": one_of(DRILL_KINDS),
 }
 _UNIT: Final = LineSchema(PlannedUnit, _CHECKS)
 _UNITS: Final = each(_UNIT.build)
@@ -222,7 +227,7 @@ def decode(content: bytes, source: str) -> Plan:
         plan: Plan = _PLAN.build(plan_values)
         _check_references(plan)
         other_keys = {key: value for key, value in plan_values.items() if key != "id"}
-        if _hash(_dump(other_keys)) != plan.id:
+        if _id(plan, _dump(other_keys)) != plan.id:
             raise LineError(f"id: {plan.id!r} is not the hash of the rest: the file was changed")
     except (LineError, ValueError, RecursionError) as error:
         raise InputError(f"no plan: {error}", where=source, fix=remake) from None

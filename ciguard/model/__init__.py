@@ -49,6 +49,7 @@ from ciguard.model.record import (
 )
 from ciguard.model.types import (
     BAD_OUTCOMES,
+    DRILL_KINDS,
     ENDINGS,
     FAIL_CONDITIONS,
     MEASURED_BY,
@@ -58,6 +59,7 @@ from ciguard.model.types import (
     SLOTS,
     STANDINGS,
     CaseKey,
+    DrillKind,
     EmptyPolicy,
     Ending,
     EventKind,

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, Iterable, Iterator, Literal, Mapping, get_args
 
-from ciguard.model.types import SCHEMA, SLOTS, UnitKey
+from ciguard.model.types import SCHEMA, SLOTS, DrillKind, UnitKey
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -331,6 +331,7 @@ class CulpritCandidate:
 
 PlanNoteKind = Literal[
     # warnings
+    "drill",
     "history_unusable",
     "history_missing",
     "history_unrelated",
@@ -387,6 +388,7 @@ class Plan:
         memory_risk: P(any shard needs more than its memory), with unchanged suite and machines.
         job_minutes: limit of each job, above that of its step.
         claims: scheme, host and port of the service that legs ask for blocks; "" for none.
+        drill: the largest shard causes this fault, or each if only legs list the units.
     """
 
     id: str
@@ -411,6 +413,7 @@ class Plan:
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
     claims: str = ""
+    drill: DrillKind | None = None
 
     def combination(self, shard: Shard) -> Mapping[str, Any] | None:
         """Return the values of a shard in the job's matrix; None if the plan is for no matrix."""

@@ -10,6 +10,7 @@ from typing import AbstractSet, Final, Iterable, Iterator, Mapping, Union
 from ciguard.model.types import (
     BAD_OUTCOMES,
     CONCLUSIVE_ENDINGS,
+    DRILL_PREFIX,
     MEMORY_ENDINGS,
     SCHEMA,
     SLOTS,
@@ -416,6 +417,12 @@ class Record:
         sizes += [line.peak_bytes for line in self.process_ends]
         sizes += [line.peak_bytes for line in self.results]
         return max(filter(None, sizes), default=None)
+
+
+def drill_of(records: Iterable[Record]) -> str:
+    """Return the id of the plan of a drill that any of these records is of; "" for none."""
+    ids = (record.identity.plan_id for record in records)
+    return next((plan_id for plan_id in ids if plan_id.startswith(DRILL_PREFIX)), "")
 
 
 def newest_by_shard(records: Iterable[Record]) -> Mapping[str, Record]:

@@ -62,6 +62,7 @@ EventKind = Union[
         "after_tests",
         "claimed",
         "claims_ended",
+        "drill",
         "taken",
         "exit_in_files",
         "excluded",
@@ -112,6 +113,11 @@ EventKind = Union[
         "unit_paused",
     ],
 ]
+
+# The fault that a shard of a drill causes; see `run/drill.py`.
+DrillKind = Literal["lost-shard", "dropped-test", "out-of-memory", "timeout", "cancelled"]
+DRILL_KINDS: Final[tuple[DrillKind, ...]] = get_args(DrillKind)
+DRILL_PREFIX: Final = "drill-"  # of the plan's id, which its records and artifacts have, too
 
 AFTER_TESTS_S: Final = 5.0  # a process that takes longer to end after its last test is reported
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from pydantic import ValidationError
@@ -36,7 +36,7 @@ from ciguard.config.suites import (
 from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.history.stores import committed_timings, load_optional
-from ciguard.model import LegPolicy, Suite
+from ciguard.model import DRILL_KINDS, DrillKind, LegPolicy, PlanNote, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
@@ -62,6 +62,7 @@ from ciguard.plan.planner import (
     PlanResult,
     Provenance,
     empty_plan,
+    encode_plan,
     plan,
     with_listing_shards,
 )
@@ -139,6 +140,12 @@ if TYPE_CHECKING:
     metavar="FILE|DIR",
     help="Plan nothing: tell the service of --claims which tests of this plan may move.",
 )
+@click.option(
+    "--drill",
+    type=click.Choice(("none", *DRILL_KINDS)),
+    default="none",
+    help="Let a shard cause this fault: the run has to end red.",
+)
 @click.option("-o", "--output", metavar="FILE", help="File for the plan.")
 @click.option(
     "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
@@ -172,6 +179,7 @@ def command(
     suite: str | None,
     pools: tuple[str, ...],
     registered: str | None,
+    drill: DrillKind | Literal["none"],
     output: str | None,
     folder: str | None,
     static: str | None,
@@ -223,6 +231,8 @@ def command(
     result, explained = _make_plan(
         invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
+    if drill != "none":
+        result = _as_drill(result, drill, invocation.environ, static=static)
     _write(result, output, folder)
     if static is not None:
         _write_static(invocation.folder, (static, workflow), result)
@@ -406,6 +416,22 @@ def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping
         ordered=listed is None,
     )
     return existing, suites
+
+
+def _as_drill(
+    result: PlanResult, drill: DrillKind, environ: Mapping[str, str], *, static: str | None
+) -> PlanResult:
+    """Return the plan of a drill, during which no test moves to another shard.
+
+    Raises:
+        UsageError: the run was not started by hand, or later runs would be drills.
+    """
+    if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch" or static:
+        fix = "start the workflow by hand (workflow_dispatch), and leave out --static"
+        raise UsageError("no drill in a run that was not started for it", where="--drill", fix=fix)
+    shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
+    draft = replace(result.plan, drill=drill, shards=shards, claims="")
+    return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:

@@ -114,6 +114,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "empty_shards": "shards without a test, left out: {shards}",
     "files_without_tests": "test files without a planned test: {files}; the framework skips the "
     "file, the list of tests omits it, it is outside of the args of its suite, or it is broken",
+    "drill": "this is a drill ({drill}), and the run has to end red",
     "retries_without_effect": "policy.retries has no effect on {suites}: results are in files",
     "requested": "the number was requested",
     "target_met": "they meet the target of {target_s}",

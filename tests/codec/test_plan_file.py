@@ -301,7 +301,7 @@ def schema() -> dict[str, Any]:
         ],
     }
     definitions["Shard"]["properties"]["units"] = {"$ref": "#/$defs/PlannedUnits"}
-    found["properties"]["id"]["pattern"] = "^[0-9a-f]{12}$"
+    found["properties"]["id"]["pattern"] = "^(drill-[a-z-]+-)?[0-9a-f]{12}$"
     definitions["Shard"]["properties"]["key"]["pattern"] = "^[^/]+$"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
