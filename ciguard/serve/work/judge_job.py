@@ -213,7 +213,7 @@ class _Judging:
         contents = report.contents if report is not None else None
         row = run_row(self.key, run, self.finished, report)
         results = 0
-        if contents is not None:
+        if contents is not None and contents.plan.drill is None:
             records = select_of_run(contents.plan, contents.records, contents.platform).newest
             missing = [(unit.key, unit.shard) for unit in contents.verdict.missing]
             rows = run_results(self.key, row.started_at_ms, records, missing)

@@ -216,6 +216,22 @@ def test_base_branch_fills_the_history_that_judges_pull_requests(
     assert failure["answer"]["whose"] == "unknown"
 
 
+def test_drill_is_shown_and_enters_no_statistics(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World(make_plan(drill="timeout"))
+    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    world.result("01", "a.t::two", outcome="died", ending="timeout")
+    upload(server, world, 6, event="workflow_dispatch", head_branch="main")
+    row = judge(service, tmp_path, 6)
+    assert row is not None
+    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+    assert answer.verdict is not None
+    assert answer.verdict["headline"].startswith("DRILL (timeout): FAILED: ")
+    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+    assert list(service.objects.list("results")) == []
+
+
 def test_record_of_another_run_is_named_and_enters_no_history(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
