@@ -33,6 +33,7 @@ from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import FAIL_CONDITIONS, CaseKey, Record
+from ciguard.model.record import drill_of
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -286,6 +287,8 @@ def _compare(
         fix = "name a run of GitHub by its id, or result files as BASE and HEAD"
         raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
     for side, argument in zip((base, head), arguments, strict=True):
+        if drill := drill_of(side.recorded.records):
+            raise InputError(f"is a drill ({drill})", where=argument, fix="name another run")
         for problem in (*side.recorded.problems, *side.recorded.damages()):
             prefix = "" if argument in problem else f"{argument}: "
             console.err(f"warning: {prefix}{problem}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.wording import finding_message
+from ciguard.model import MEMORY_ENDINGS
 from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
@@ -35,6 +36,18 @@ def headline(verdict: Verdict, whose: str | None = None) -> str:
     Args:
         whose: whose the failures are, in words, "" if unknown; then "FAILED" is left out.
     """
+    drill = verdict.plan.drill
+    if drill is None:
+        return _headline(verdict, whose)
+    if verdict.is_fault_unnoticed:
+        return f"DRILL FAILED: {drill} was not noticed"
+    words = dict.fromkeys(MEMORY_ENDINGS, "out of memory")
+    endings = [words.get(ending) or ending.replace("_", " ") for ending in verdict.endings]
+    causes = f" ({', '.join(endings)})" if endings else ""
+    return f"DRILL ({drill}): {_headline(verdict, None)}{causes}"
+
+
+def _headline(verdict: Verdict, whose: str | None) -> str:
     decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
     parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
     if not parts and not (verdict.state == "failed" and verdict.failures):

@@ -34,6 +34,7 @@ def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> di
         "exit_code": int(verdict.exit_code),
         "headline": headline(verdict),
         "plan_id": verdict.plan.id,
+        "drill": verdict.plan.drill,
         "units": {
             "planned": verdict.planned,
             "with_result": verdict.with_result,

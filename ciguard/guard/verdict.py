@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.errors import ExitCode
-from ciguard.model import ENDINGS, OUTCOMES
+from ciguard.model import ENDINGS, MEMORY_ENDINGS, OUTCOMES
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 
 if TYPE_CHECKING:
@@ -245,9 +245,25 @@ class Verdict:
     def state(self) -> State:
         """Incomplete outranks failed outranks passed; excused failures do not count."""
         levels = {finding.level for finding in self.findings}
-        if self.missing or "incomplete" in levels:
+        if self.missing or "incomplete" in levels or self.is_fault_unnoticed:
             return "incomplete"
-        return "failed" if self.failures or "failed" in levels else "passed"
+        is_red = self.failures or "failed" in levels or self.plan.drill  # which nothing excuses
+        return "failed" if is_red else "passed"
+
+    @property
+    def is_fault_unnoticed(self) -> bool:
+        """Return whether the fault of a drill left no trace: a real one would stay hidden."""
+        if self.plan.drill is None:
+            return False
+        endings = {*self.endings, *(leg.ending for leg in self.legs)}
+        traces = {
+            "lost-shard": not all(leg.recorded for leg in self.legs),
+            "dropped-test": self.missing,
+            "out-of-memory": not endings.isdisjoint(MEMORY_ENDINGS),
+            "timeout": not endings.isdisjoint(("timeout", "deadline")),
+            "cancelled": "cancelled" in endings,
+        }
+        return not traces[self.plan.drill]
 
     @property
     def counts(self) -> Mapping[str, int]:

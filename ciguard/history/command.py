@@ -41,6 +41,7 @@ from ciguard.history.runs import MERGED_GROUP
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run, json_lines
 from ciguard.model.jobs import Job, last_attempts
+from ciguard.model.record import drill_of
 from ciguard.model.shard_names import shard_lookup
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
@@ -148,6 +149,9 @@ def add(
         config = invocation.config()
         logs = process_log_reader(config)
         records = [record for path in folders for record in _read_records(path, logs)]
+        if drill := drill_of(records):
+            console.out(f"nothing is added: {drill} is the plan of a drill")
+            return ExitCode.OK
         histories.append(_of_records(records, facts, plan, config.metrics.keep))
     if run is not None and not results:
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"

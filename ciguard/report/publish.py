@@ -82,6 +82,8 @@ def publish_in_job(
         done, wanted = (LEFT_TO_SERVICE,), replace(wanted, comment=False)
     elif wanted.comment and not _actions(run, wanted):
         done = ("no comment: this run belongs to no pull request",)
+    if answer.contents is not None and answer.contents.plan.drill is not None:
+        wanted = replace(wanted, issue=False)
     if not _actions(run, wanted):
         return Published(done)
     with GitHub(run.api_url, SecretStr(token_of(environ))) as github:

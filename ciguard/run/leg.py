@@ -16,6 +16,7 @@ from ciguard.model import EventLine, LegPolicy, PlannedUnit, Prediction, Shard, 
 from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
+from ciguard.run.drill import with_drill
 from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.id_limit import multiline
@@ -179,8 +180,8 @@ def run_shard(
         listed: List[EventLine] = []
         suite = plan.suites[shard.suite_key[0]]
         adapter = framework(suite.framework)
-        if plan.policy.lists and not (adapter.lists_in_tested_process and selection == ALL_UNITS):
-            # A part of the shard is chosen before its first process.
+        is_chosen_first = selection != ALL_UNITS or plan.drill is not None  # a part of the units
+        if plan.policy.lists and (is_chosen_first or not adapter.lists_in_tested_process):
             shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
         shard, head, earlier, events = _select_units(shard, head, selection, plan, others)
@@ -217,7 +218,7 @@ def run_shard(
             others_blocks=others if asks else {},
             claim_client=client,
         )
-        return _supervise(job, guardrail)
+        return _supervise(with_drill(job, plan, guardrail), guardrail)
 
 
 def _shard_line(

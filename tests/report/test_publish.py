@@ -18,7 +18,7 @@ from fakegithub.actions import add_job
 from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fake_jobs import TOKEN, environ_of
-from guard.fixtures import World, make_leg
+from guard.fixtures import World, make_leg, make_plan
 from init.workflow_steps import read_action
 from serve.fake_runs import HEAD, MERGE, REPOSITORY, SHOP, upload_artifacts
 
@@ -198,6 +198,17 @@ def test_failing_base_branch_has_one_issue(job: Job, server: FakeGitHub) -> None
     assert "issue closed" in job.report("--issue").stderr
     assert [one["state"] for one in server.issues.values()] == ["closed"]
     assert server.comments == {}
+
+
+def test_a_drill_opens_no_issue(job: Job, server: FakeGitHub) -> None:
+    job.world = World(make_plan(drill="timeout"))
+    job.happens("workflow_dispatch", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+    job.report("--issue", "--check", expect=13)
+    (check,) = server.checks.values()
+    assert check["output"]["title"] == "DRILL FAILED: timeout was not noticed"
+    job.world.result("01", "a.t::two", outcome="died", ending="timeout")
+    assert "DRILL (timeout): FAILED" in job.report("--issue", expect=10).stdout
+    assert server.issues == {}
 
 
 def test_a_quarantined_failure_opens_no_issue(job: Job, ciguard: Ciguard) -> None:
