@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.document import Block, Content, Facts, Paragraph
+from ciguard.document import Block, Content, Facts, Listing, Paragraph, Section
 from ciguard.text import count_of
 from ciguard.workflow.check_names import names_check, unexpanded_name
+from ciguard.workflow.conditions import evaluate, runs_on_push
+from ciguard.workflow.yaml_values import get, jobs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from ciguard.workflow.aggregation import UndetectedSkip
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
+_OWN_GROUP: Final = re.compile(r"\bgithub\.(run_id|run_number|sha)\b")  # of each push
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check: the state (`what`), and the advice if something is wrong."""
+    """The result of one check: the state (`what`), and the advice if something is wrong.
+
+    `command`: repairs the problem as it stands; "" if no command does.
+    """
 
     level: Level
     name: str
     what: str
     fix: str = ""
+    command: str = ""
 
 
 ok: Final = partial(Check, "ok")
@@ -47,17 +55,30 @@ def as_json(checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def document(checks: Sequence[Check]) -> tuple[Block, ...]:
-    """Return all checks in their order, then the numbers of errors and warnings."""
+    """Return all checks in their order, the numbers of errors and warnings, and the commands."""
     rows: list[tuple[str, Content]] = []
     width = max((len(check.name) for check in checks), default=0)
     for check in checks:
         rows.append((f"{check.level:<8} {check.name:<{width}}", check.what))
-        if check.fix:
-            rows.append(("", f"fix: {check.fix}"))
+        if fix := check.fix or check.command:
+            rows.append(("", f"fix: {fix}"))
     levels = [check.level for check in checks]
     errors, warnings = levels.count("error"), levels.count("warning")
     counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
-    return (Facts(tuple(rows)), Paragraph(counts))
+    commands = "\n".join(dict.fromkeys(check.command for check in checks if check.command))
+    repair = Section("commands", (Listing(commands),), "Commands that repair this")
+    return (Facts(tuple(rows)), Paragraph(counts), repair)
+
+
+def warn_of_cancelled_pushes(file: str, workflow: Any, branch: str) -> Iterator[Check]:
+    """Warn of a group of runs in which each push to a branch cancels the run of the last one."""
+    holders = (workflow, *jobs_of(workflow).values()) if runs_on_push(workflow, branch) else ()
+    for group in (get(holder, "concurrency") for holder in holders):
+        is_shared = not _OWN_GROUP.search(str(get(group, "group")))
+        if is_shared and evaluate(str(get(group, "cancel-in-progress")), "push"):
+            what = f"{file}: a push to {branch} cancels the run of the push before: few complete"
+            fix = "set cancel-in-progress: ${{ github.event_name == 'pull_request' }}"
+            yield warning("concurrency", what, fix)
 
 
 def warn_of_undetected_skip(skip: UndetectedSkip) -> Check:

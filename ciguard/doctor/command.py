@@ -19,6 +19,7 @@ from ciguard.doctor.checks import (
     document,
     error,
     ok,
+    warn_of_cancelled_pushes,
     warn_of_undetected_skip,
     warning,
 )
@@ -38,12 +39,14 @@ from ciguard.init.generated_files import (
     unused_keys,
 )
 from ciguard.init.repository import default_branch, git, ownership_refusal
+from ciguard.model.types import DRILL_PREFIX
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
+from ciguard.sources.artifacts import PLAN
 from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.actions_address import SET_ACTIONS, known_address
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
 FIX_WORD: Final = "fix: "
+MAX_SEARCHED: Final = 10  # runs of workflow_dispatch
 # Permission, a path of the API that needs it, and the features that need it.
 READS: Final = (
     ("actions: read", "actions/runs/1", "how jobs ended, and records of other runs"),
@@ -91,6 +95,7 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
 
 
 def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]:
+    yield from _checked("git", lambda: _git(invocation))
     try:
         config = invocation.config()
     except UsageError as mistake:
@@ -98,13 +103,11 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
     file = configured_by(invocation.folder)
-    fix = "ciguard init writes one"
     yield (
         ok("configuration", file)
         if file
-        else warning("configuration", "none, so the defaults hold", fix)
+        else warning("configuration", "none, so the defaults hold", command="ciguard init")
     )
-    yield from _checked("git", lambda: _git(invocation))
     yield from _checked("tests", lambda: _tests(invocation, config))
     # Without an origin, no workflow runs: problems of workflows are warnings.
     origin = remote_url(invocation.folder, invocation.environ)
@@ -160,13 +163,13 @@ def _git(invocation: Invocation) -> Iterator[Check]:
         return
     what, fix = ownership_refusal(invocation.folder)
     if what:
-        yield error("git", what, fix)
+        yield error("git", what, command=fix)
         return
     is_repository = git(invocation.folder, "rev-parse", "--git-dir") is not None
     what = "no remote origin" if is_repository else "this folder is in no git repository"
     first = "" if is_repository else "git init, then "
     fix = "git remote add origin ADDRESS: the history and the base's policy come from there"
-    yield warning("git", what, first + fix)
+    yield warning("git", what, first + fix, "" if is_repository else "git init")
 
 
 def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
@@ -223,19 +226,17 @@ def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
     for item in generate(invocation.folder, config, static=is_static):
         if item.path in FILES:
             continue
-        option = " --static" if is_static else ""
-        fix = f"ciguard init{option} shows how it differs"
+        command = f"ciguard init{' --static' * is_static}"
         if item.is_up_to_date:
             yield ok("workflow", f"{item.path} is what the configuration says")
         elif item.verb == "create":
-            what = f"there is no {item.path}"
-            yield warning("workflow", what, "ciguard init writes it, unless yours is another")
+            yield warning("workflow", f"there is no {item.path}", command=command)
         elif item.is_edited:
             what = f"{item.path} was edited or written by hand, so ciguard init refuses to write"
-            yield warning("workflow", what, fix)
+            yield warning("workflow", what, f"{command} shows how it differs")
         else:
             what = f"{item.path} is not what the configuration and this version say"
-            yield warning("workflow", what, fix)
+            yield warning("workflow", what, command=command)
     if workflow.is_symlink():
         yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
 
@@ -254,10 +255,12 @@ def _workflow_value(path: Path) -> Any:
 
 
 def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
-    """Warn of jobs in a workflow that would hide a failure of the job that plans."""
+    """Warn of jobs that would hide a failure of the job that plans, and of cancelled base runs."""
     file = path.relative_to(folder).as_posix()
-    text = local.read(path).decode("utf-8", "replace")
-    yield from map(warn_of_undetected_skip, find_undetected_skips(load_yaml(text, file), file))
+    workflow = load_yaml(local.read(path).decode("utf-8", "replace"), file)
+    yield from map(warn_of_undetected_skip, find_undetected_skips(workflow, file))
+    if find_judging_jobs(workflow):
+        yield from warn_of_cancelled_pushes(file, workflow, default_branch(folder))
 
 
 def _history(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -> Iterator[Check]:
@@ -297,7 +300,11 @@ def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
         fix = (
             "set GITHUB_TOKEN or GH_TOKEN; in a workflow: GITHUB_TOKEN: ${{ github.token }} in env"
         )
-        yield warning("GitHub", f"no token, so nothing was asked of {repository.server_url}", fix)
+        host = repository.server_url.partition("//")[2]
+        gh = shutil.which("gh", path=environ.get("PATH"))
+        command = f"export GH_TOKEN=$(gh auth token --hostname {host})" if gh else ""
+        what = f"no token, so nothing was asked of {repository.server_url}"
+        yield warning("GitHub", what, fix, command)
         return
     # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
     from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
@@ -328,6 +335,25 @@ def _github_checks(
         required = partial(required_checks, github, repository.repository, facts.default_branch)
         make_checks = partial(_required_checks, invocation.folder, required)
         yield from _checked("required check", make_checks, warning)
+    yield from _checked("drill", partial(_last_drill, repository.repository, github), warning)
+
+
+def _last_drill(repository: str, github: GitHub) -> Iterator[Check]:
+    """Find the last run whose plan is that of a drill; each searched run costs a request."""
+    from ciguard.github.models import WorkflowRun  # noqa: PLC0415
+    from ciguard.github.run_client import RunClient  # noqa: PLC0415
+
+    path = f"/repos/{repository}/actions/runs?event=workflow_dispatch&status=completed"
+    runs = github.items(WorkflowRun, path, key="workflow_runs", limit=MAX_SEARCHED)
+    for run in runs:
+        artifacts = RunClient(github, repository, run.id).artifacts(limit=100)
+        if any(artifact.name.startswith(f"{PLAN}{DRILL_PREFIX}") for artifact in artifacts):
+            day = f"{run.created_at:%Y-%m-%d}" if run.created_at else "an unknown day"
+            what = f"the last one was run {run.id} of {day}: {run.conclusion}"
+            yield (ok if run.conclusion == "failure" else error)("drill", what)
+            return
+    what = f"none known among the last {count_of(len(runs), 'run')} that were started by hand"
+    yield ok("drill", what, "start the workflow with its input `drill`: it has to end red")
 
 
 def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iterator[Check]:

@@ -9,6 +9,7 @@ from ciguard.doctor.checks import (
     document,
     error,
     ok,
+    warn_of_cancelled_pushes,
     warn_of_undetected_skip,
     warning,
 )
@@ -54,3 +55,31 @@ def test_fix_of_an_undetected_skip(is_needed: bool, reads_single_results: bool, 
     )
     what = "ci.yml: job gate is green if job plan fails: tests are skipped"
     assert (found.level, found.what, found.fix) == ("warning", what, fix)
+
+
+REF = "tests-${{ github.ref }}"
+ON_PULL = "${{ github.event_name == 'pull_request' }}"
+
+
+@pytest.mark.parametrize(
+    ("events", "group", "cancels", "count"),
+    [
+        (["push", "pull_request"], REF, True, 1),
+        ({"push": {"branches": ["main"]}}, REF, "${{ github.event_name != 'merge_group' }}", 1),
+        (["push", "pull_request"], REF, False, 0),
+        (["push", "pull_request"], REF, ON_PULL, 0),
+        (["push", "pull_request"], REF, "${{ github.ref != 'refs/heads/main' }}", 0),
+        (["push", "pull_request"], "${{ github.head_ref || github.run_id }}", True, 0),
+        ({"push": {"branches": ["release"]}}, REF, True, 0),
+        (["pull_request"], REF, True, 0),
+    ],
+)
+@pytest.mark.parametrize("in_job", [False, True])
+def test_pushes_that_cancel_runs_of_the_base_are_a_warning(
+    *, events: object, group: str, cancels: object, count: int, in_job: bool
+) -> None:
+    setting = {"concurrency": {"group": group, "cancel-in-progress": cancels}}
+    workflow = {"on": events, **({"jobs": {"tests": setting}} if in_job else setting)}
+    found = list(warn_of_cancelled_pushes("ci.yml", workflow, "main"))
+    what = "ci.yml: a push to main cancels the run of the push before: few complete"
+    assert [check.what for check in found] == [what] * count

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import clean_environment
+from fakegithub.actions import add_artifact, add_run
 from fakegithub.conformance import conforming
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
@@ -80,6 +83,7 @@ def test_complete_project_passes_all_checks(
         "history": "warning",  # there is none yet
         "GitHub": "ok",
         "token": "ok",
+        "drill": "ok",
         "memory": "ok",
         "measuring": "ok",
     }
@@ -98,7 +102,7 @@ def test_missing_parts_are_reported_with_a_fix(folder: Path, ciguard: Ciguard) -
     assert named
     assert Path(named[1]).is_file()
     assert "ModuleNotFoundError: No module named 'nowhere' fix: " in said
-    assert done.stdout.splitlines()[-1].startswith("2 errors, ")
+    assert "\n2 errors, " in done.stdout
     # A path is never broken.
     assert all(len(line) <= 80 or str(folder.parent) in line for line in done.stdout.splitlines())
 
@@ -130,6 +134,61 @@ def test_folder_without_repository_gets_git_init_as_fix(tmp_path: Path, ciguard:
     assert found["workflow"]["fix"].endswith("or begin one: git init")
 
 
+def test_printed_commands_repair_what_was_found(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "ciguard.toml").unlink()
+    subprocess.run(["rm", "-r", ".git"], cwd=folder, check=True)
+    words = ("doctor", "--offline")
+    ceiling, install = str(folder.parent), "ciguard==1"
+    asked = ciguard(
+        *words, cwd=folder, expect=3, GIT_CEILING_DIRECTORIES=ceiling, CIGUARD_INSTALL=install
+    )
+    _, _, commands = asked.stdout.partition("\n\nCommands that repair this:\n")
+    assert commands == "  git init\n  ciguard init\n"
+    environ = clean_environment(GIT_CEILING_DIRECTORIES=ceiling, CIGUARD_INSTALL=install)
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"y\n" * 9)
+    for command in commands.splitlines():
+        subprocess.run(["sh", "-c", command], cwd=folder, env=environ, stdin=terminal, check=True)
+    os.close(keyboard)
+    os.close(terminal)
+    assert "Commands" not in ciguard(*words, cwd=folder, CIGUARD_INSTALL=install).stdout
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "artifact", "level", "what"),
+    [
+        ("failure", "ciguard-plan-drill-timeout-0123456789ab-1", "ok", "was run 8 of 2026-11-20"),
+        ("success", "ciguard-plan-drill-timeout-0123456789ab-1", "error", "of 2026-11-20: success"),
+        ("failure", "ciguard-plan-0123456789ab-1", "ok", "none known among the last 1 run that"),
+    ],
+)
+def test_last_drill_is_named(
+    folder: Path,
+    ciguard: Ciguard,
+    server: FakeGitHub,
+    *,
+    conclusion: str,
+    artifact: str,
+    level: str,
+    what: str,
+) -> None:
+    facts = {"event": "workflow_dispatch", "created_at": "2026-11-20T10:00:00Z"}
+    add_run(server, 8, conclusion=conclusion, **facts)
+    add_artifact(server, artifact, {"plan.json": b""}, run=8)
+    words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
+    done = ciguard(
+        *words,
+        cwd=folder,
+        expect=3 if level == "error" else 0,
+        GITHUB_TOKEN=TOKEN,
+        GITHUB_API_URL=server.address,
+        NO_PROXY="*",
+    )
+    drill = checks(done.stdout)["drill"]
+    assert drill["level"] == level
+    assert what in drill["what"]
+
+
 def test_dubious_ownership_error_of_git_is_shown(folder: Path, ciguard: Ciguard) -> None:
     """As in a container job, where the checkout belongs to the runner's user."""
     owner = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
@@ -137,7 +196,8 @@ def test_dubious_ownership_error_of_git_is_shown(folder: Path, ciguard: Ciguard)
     found = checks(ciguard(*words, cwd=folder, expect=3, **owner).stdout)
     for name in ("git", "workflow", "history"):
         assert "dubious ownership" in found[name]["what"]
-        assert found[name]["fix"].startswith("git config --global --add safe.directory ")
+        advice = found[name]["fix"] or found[name]["command"]
+        assert advice.startswith("git config --global --add safe.directory ")
     said = ciguard("init", "--yes", cwd=folder, expect=2, **owner).stderr
     assert "dubious ownership" in said
     assert "git init" not in said
@@ -180,7 +240,7 @@ def test_configuration_error_skips_the_other_checks(folder: Path, ciguard: Cigua
     (folder / "ciguard.toml").write_text("[plan]\nshard = 2\n", "utf-8")
     done = ciguard("doctor", "--format", "json", cwd=folder, expect=3)
     found = checks(done.stdout)
-    assert list(found) == ["configuration"]
+    assert list(found) == ["git", "configuration"]
     assert found["configuration"]["fix"] == "did you mean shards?"
 
 
@@ -289,7 +349,7 @@ def test_required_check_that_is_green_over_a_lost_test_is_a_warning(
     )
     found = checks(done.stdout)
     file = ".github/workflows/ciguard.yml"
-    expected = {"name": "required check", "level": level, "what": f"{file}: {what}"}
+    expected = {"name": "required check", "level": level, "what": f"{file}: {what}", "command": ""}
     fix = "require the check ciguard in the rules of the branch" if level == "warning" else ""
     assert found.get("required check") == ({**expected, "fix": fix} if level else None)
 
