@@ -13,7 +13,6 @@ from ciguard.audit.rules import (
     aggregation_green_on_loss,
     imbalanced_matrix,
     job_near_limit,
-    matrix_near_limit,
     no_tests_run,
     red_without_test_failure,
     required_check_never_reported,
@@ -67,7 +66,6 @@ WORKFLOW_RULES: Final[Mapping[str, WorkflowRule]] = {
     "required-check-never-reported": required_check_never_reported,
     "results-only-on-success": results_only_on_success,
     "retries-hide-flaky-tests": retries_hide_flaky_tests,
-    "matrix-near-limit": matrix_near_limit,
 }
 RUN_RULES: Final[Mapping[str, RunRule]] = {
     "red-without-test-failure": red_without_test_failure,

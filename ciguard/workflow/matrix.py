@@ -92,21 +92,6 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
     return _label_combinations(value_pairs, where)
 
 
-def count_combinations(matrix: Any) -> int | None:
-    """Count the jobs of a matrix, also more than GitHub runs; None if known only in a run.
-
-    Above 65,536, the count is the product of the axes, without exclusions.
-    """
-    try:
-        axes, excluded, included = _read_parts(matrix, _WHERE)
-    except InputError:
-        return None
-    product_size = _product_size(axes)
-    if product_size > MAX_JOBS * MAX_JOBS:
-        return product_size
-    return len(_combine(axes, excluded, included))
-
-
 def _read_parts(
     matrix: Any, where: str
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]], list[dict[str, Any]]]:
