@@ -150,14 +150,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
-    "audit.proposal": (*SHARED, "audit", "plan.allocation", "workflow.guard_job"),
-    # What `init` would write.
-    "audit.next_change": (
-        *("workflow.actions_address", "audit", "config", "errors", "sources.local", "workflow"),
-    ),
+    "audit.proposal": (*SHARED, "audit", "plan.allocation"),
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
+    "audit.checkout_reader": (
+        *("audit", "errors", "git", "github.repository_ref", "sources.local"),
+    ),
     "audit.repository_reader": (
-        *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
+        *(*SHARED, "audit", "config.suites", "console", "github"),
+        *("sources.artifacts", "sources.inputs"),
     ),
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
@@ -200,7 +200,7 @@ ADAPTERS = frozenset(
     }
     | {"compare.log_inputs"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
-    | {"audit.next_change", "audit.repository_reader"}
+    | {"audit.checkout_reader", "audit.repository_reader"}
 )
 
 PURE = frozenset(
@@ -210,7 +210,7 @@ PURE = frozenset(
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(
     {"experiment.command", "experiment.commits", "audit.command", "audit.matrix_command"}
-    | {"audit.repository_command"}
+    | {"audit.workflow_command"}
 )
 
 IMPURE = frozenset(

@@ -1,17 +1,26 @@
-"""`ciguard audit`: a matrix written by hand against its tests, or a repository on GitHub."""
+"""`ciguard audit`: a checkout, a repository on GitHub, or a matrix against its tests."""
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from ciguard.audit.matrix_command import CONDITIONS, audit_matrix
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
 
+# Findings of a matrix that `--fail-on` names.
+CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
+    "overlap": lambda audit: bool(audit.in_several),
+    "orphan": lambda audit: bool(audit.orphans),
+    "empty": lambda audit: any(shard.is_empty for shard in audit.shards),
+}
 FORMATS: Final = ("text", "markdown", "html", "json")
 
 
@@ -21,7 +30,7 @@ FORMATS: Final = ("text", "markdown", "html", "json")
     "--workflow",
     metavar="FILE",
     default="",
-    help="Workflow of OWNER/NAME to audit (default: all that run tests).",
+    help="Workflow to audit (default: all that run tests).",
 )
 @click.option(
     "--runs",
@@ -29,7 +38,7 @@ FORMATS: Final = ("text", "markdown", "html", "json")
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="Runs of OWNER/NAME to read at most.",
+    help="Past runs to read at most.",
 )
 @click.option(
     "--matrix",
@@ -79,35 +88,42 @@ def command(
     output: str | None,
     fail_on: str,
 ) -> int:
-    """Compare a matrix written by hand with the tests that exist, or audit a repository.
+    """Audit the workflows of a checkout or repository, or compare a matrix with its tests.
 
-    With --matrix and --tests, shows the tests in no shard and in several, empty shards, terms of
-    filters that match nothing or everything; -o writes the plan of the matrix as it is, for
-    `ciguard guard --results`. With OWNER/NAME, reads the workflows and the last runs from GitHub,
-    and shows what the rules find in them. The command changes nothing else.
+    Without an argument, reads the workflows of the checkout and, with a token of GITHUB_TOKEN or of
+    `gh`, its last runs, and shows what the rules find in them. With OWNER/NAME, reads both from
+    GitHub. With --matrix and --tests, shows the tests in no shard and in several, empty shards,
+    terms of filters that match nothing or everything; -o writes the plan of the matrix as it is,
+    for `ciguard guard --results`. The command changes nothing else.
     """
     conditions = [name.strip() for name in fail_on.split(",") if name.strip()]
-    if (repository is None) == (matrix is None):
-        what = "neither OWNER/NAME nor --matrix" if matrix is None else "OWNER/NAME and --matrix"
+    if repository is not None and matrix is not None:
         fix = "ciguard audit OWNER/NAME, or ciguard audit --matrix FILE --tests FILE"
-        raise UsageError(what, fix=fix)
-    if repository is not None:
+        raise UsageError("OWNER/NAME and --matrix", fix=fix)
+    if matrix is None:
         if listing or history or output or filter_key:
-            fix = "leave them out, or pass --matrix FILE in the place of OWNER/NAME"
+            fix = "leave them out, or pass --matrix FILE"
             raise UsageError("--tests, --history, --filter-key and -o need --matrix", fix=fix)
-        # Imported here: pydantic and httpx cost 0.2 s that a matrix need not pay.
-        from ciguard.audit.repository_command import audit_remote  # noqa: PLC0415
+        # Imported here: the rules cost 0.3 s that a matrix need not pay.
+        from ciguard.audit.workflow_command import audit_workflows  # noqa: PLC0415
 
-        return audit_remote(
+        return audit_workflows(
             invocation,
             repository=repository,
-            workflow=workflow,
+            workflow=PurePosixPath(workflow).name,
             runs=runs,
             format_=format_,
             fail_on=conditions,
         )
-    if matrix is None or listing is None:
+    if listing is None:
         raise UsageError("--matrix without --tests", fix="name the tests: --tests FILE")
+    unknown = [name for name in conditions if name not in CONDITIONS]
+    if unknown:
+        fix = f"name: {', '.join(CONDITIONS)}"
+        raise UsageError(f"--fail-on: no finding {unknown[0]!r}", fix=fix)
+    # Imported here: numpy costs 0.3 s that an audit of workflows need not pay.
+    from ciguard.audit.matrix_command import audit_matrix  # noqa: PLC0415
+
     return audit_matrix(
         invocation,
         matrix=matrix,
@@ -116,5 +132,5 @@ def command(
         history=history,
         format_=format_,
         output=output,
-        fail_on=conditions,
+        fail_on={name: CONDITIONS[name] for name in conditions},
     )

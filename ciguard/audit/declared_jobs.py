@@ -64,17 +64,14 @@ class DeclaredJobs:
     """Index of the jobs of workflow files, by the names that their runs show."""
 
     def __init__(self, workflows: Sequence[WorkflowFile]) -> None:
-        contents = {workflow.path: workflow.content for workflow in workflows}
+        files = {workflow.path: workflow for workflow in workflows}
         self._by_name: dict[tuple[str, str], DeclaredJob | None] = {}
         self._by_workflow = {
             path: sorted(
-                (
-                    replace(job, workflow=path)
-                    for job in _declared(content, contents, path, _MAX_DEPTH)
-                ),
+                (replace(job, workflow=path) for job in _declared(file, files, path, _MAX_DEPTH)),
                 key=lambda job: -len(_EXPRESSION.sub("", job.name)),
             )
-            for path, content in contents.items()
+            for path, file in files.items()
         }
 
     def of_workflow(self, workflow: str) -> Sequence[DeclaredJob]:
@@ -102,10 +99,10 @@ def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
 
 
 def _declared(
-    workflow: Any, contents: Mapping[str, Any], path: str, depth: int
+    workflow: WorkflowFile, files: Mapping[str, WorkflowFile], path: str, depth: int
 ) -> Iterator[DeclaredJob]:
-    steps = find_test_steps(workflow)
-    for key, job in jobs_of(workflow).items():
+    steps = find_test_steps(workflow.content, workflow.makefile)
+    for key, job in jobs_of(workflow.content).items():
         if not isinstance(job, dict):
             continue
         declared = _declared_job(path, str(key), job)
@@ -114,8 +111,8 @@ def _declared(
             numbers = {step.number for step in steps if step.job == str(key)}
             names = (_step_name(step) for number, step in steps_of(job) if number in numbers)
             yield replace(declared, test_steps=tuple(map(_pattern, names)))
-        elif called.startswith(_LOCAL) and called[2:] in contents and depth:
-            for inner in _declared(contents[called[2:]], contents, path, depth - 1):
+        elif called.startswith(_LOCAL) and called[2:] in files and depth:
+            for inner in _declared(files[called[2:]], files, path, depth - 1):
                 joined = re.compile(f"{declared.pattern.pattern} / {inner.pattern.pattern}")
                 yield replace(inner, name=f"{declared.name} / {inner.name}", pattern=joined)
         else:

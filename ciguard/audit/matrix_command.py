@@ -6,38 +6,35 @@ import io
 import json
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ciguard import console
 from ciguard.audit import tool_listings
 from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.findings import Audit, audit
-from ciguard.audit.proposal import WorkflowChange, propose_by_count
+from ciguard.audit.findings import audit
+from ciguard.audit.next_command import NextCommand, after_matrix
+from ciguard.audit.proposal import propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
 from ciguard.codec import inventory_file
 from ciguard.codec.unpack_limits import gunzip, read_limited
-from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.errors import ExitCode, InputError
 from ciguard.history.stores import load, open_store
 from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.guard_job import split_target
+from ciguard.workflow.guard_job import split_target, test_job
+from ciguard.workflow.positions import SourceText
+from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
     from ciguard.model import UnitKey
-
-
-CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
-    "overlap": lambda audit: bool(audit.in_several),
-    "orphan": lambda audit: bool(audit.orphans),
-    "empty": lambda audit: any(shard.is_empty for shard in audit.shards),
-}
 
 
 def audit_matrix(
@@ -49,20 +46,14 @@ def audit_matrix(
     history: str | None,
     format_: str,
     output: str | None,
-    fail_on: Sequence[str],
+    fail_on: Mapping[str, Callable[[Audit], bool]],
 ) -> int:
     """Audit a matrix, print the findings, and write the plan of the matrix to `output`.
 
     Raises:
-        UsageError: `fail_on` names an unknown finding.
         InputError: the matrix, the tests or the history cannot be read.
     """
-    unknown = [name for name in fail_on if name not in CONDITIONS]
-    if unknown:
-        raise UsageError(
-            f"--fail-on: no finding {unknown[0]!r}", fix=f"name: {', '.join(CONDITIONS)}"
-        )
-    shards = _matrix(invocation, matrix, filter_key)
+    shards, following = _matrix(invocation, matrix, filter_key)
     tests = _tests(invocation, listing)
     loaded = _history(invocation, history) if history is not None else None
     walls_s = _durations_s(loaded, tests) if loaded is not None else ()
@@ -70,7 +61,7 @@ def audit_matrix(
     proposal = propose_by_count(result)
     # Without times, a plan has nothing to add to the counts.
     if output is not None or (loaded is not None and not result.undecided):
-        # Imported here, as in `_next_change`: numpy and templates take as long as an audit.
+        # Imported here, numpy takes as long as an audit.
         from ciguard.audit.matrix_plan import plan_basis, propose  # noqa: PLC0415
         from ciguard.plan.fixed_shards import plan_fixed  # noqa: PLC0415
 
@@ -82,37 +73,20 @@ def audit_matrix(
             count = count_of(len(plan.plan.shards), "shard")
             console.err(f"plan {plan.plan.id}: {count}, written to {output}")
     if output != "-":
-        page = result, proposal, _next_change(invocation, matrix, shards, filter_key)
+        page = result, proposal, following
         is_json = format_ == "json"
         answer = (
             json.dumps(as_json(*page), indent=1) if is_json else as_format(document(*page), format_)
         )
         console.out(answer)
-    failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](result)]
+    failed = [name for name, is_found in fail_on.items() if is_found(result)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(result)}")
     elif fail_on and result.undecided:
         # A gate that cannot be decided must not be green.
         console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(result)}")
-        failed = fail_on
+        failed = [*fail_on]
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
-
-
-def _next_change(
-    invocation: Invocation, matrix: str, shards: HandMatrix, filter_key: str
-) -> WorkflowChange | None:
-    path, job = split_target(matrix)
-    if not _is_workflow(path):
-        return None
-    from ciguard.audit.next_change import next_change  # noqa: PLC0415
-
-    folder, config = invocation.folder, invocation.config()
-    labels = shards.has_labels
-    return next_change(folder, config, path, job, filter_key=filter_key, needs_labels=labels)
-
-
-def _is_workflow(path: str) -> bool:
-    return path.endswith((".yml", ".yaml"))
 
 
 def _history(invocation: Invocation, location: str) -> History:
@@ -131,16 +105,22 @@ def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
     return walls_s
 
 
-def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
+def _matrix(
+    invocation: Invocation, matrix: str, filter_key: str
+) -> tuple[HandMatrix, NextCommand | None]:
+    """Read the matrix, and the command that follows its audit if a workflow has it."""
     path, job = split_target(matrix)
     content = local.read(invocation.folder / path)
-    if not _is_workflow(path):
-        return read_json(io.BytesIO(content), matrix)
+    if not path.endswith((".yml", ".yaml")):
+        return read_json(io.BytesIO(content), matrix), None
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error}", where=path) from None
-    return read_workflow(text, path, job, filter_key)
+    shards = read_workflow(text, path, job, filter_key)
+    workflow = load_yaml(text, path)
+    job = job or test_job(workflow, SourceText(text), path)
+    return shards, after_matrix(workflow, path, job, needs_labels=shards.has_labels)
 
 
 def _tests(invocation: Invocation, listing: str) -> TestSet:

@@ -1,4 +1,4 @@
-"""Proposals after an audit: a plan of the same tests, the next change of the workflow. Pure."""
+"""A plan of the same tests that an audit proposes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ciguard.plan.allocation import shard_count_option, walls_of
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
     from ciguard.model import Plan, ShardCountOption
-    from ciguard.workflow.guard_job import NextStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +41,6 @@ class Proposal:
     matrix: ShardLayout
     as_many: ShardLayout
     as_long: ShardLayout | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowChange:
-    """The next change of a workflow, as `ciguard init` would write it.
-
-    Attributes:
-        target: `FILE:JOB`.
-        listing: command that prints the tests, for the step that guards; "" if not known.
-        diff: "" if the change cannot be written, for the reason in `problem` and `fix`.
-    """
-
-    step: NextStep
-    target: str
-    listing: str = ""
-    diff: str = ""
-    problem: str = ""
-    fix: str = ""
 
 
 def propose_by_count(audit: Audit) -> Proposal | None:

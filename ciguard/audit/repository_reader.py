@@ -10,37 +10,53 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
+from ciguard import console
 from ciguard.audit.declared_jobs import DeclaredJobs, test_workflows
 from ciguard.audit.red_causes import bad_jobs, is_evident, is_run_wide
-from ciguard.audit.repository_runs import PastRun, RepositoryRuns, Unread, What
-from ciguard.audit.rules.base import WorkflowFile
+from ciguard.audit.repository_runs import (
+    FOLDER,
+    PastRun,
+    RepositoryRuns,
+    Unread,
+    What,
+    read_workflow,
+)
 from ciguard.codec.results.attach import read_cases
 from ciguard.codec.unpack_limits import ArchiveLimits, UnpackBudget
+from ciguard.config.suites import HOSTED
 from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
+from ciguard.github.client import GitHub
 from ciguard.github.contents import file_at, folder_at
 from ciguard.github.models import Artifact, RunJob, WorkflowRun
-from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached
+from ciguard.github.response_cache import (
+    CacheFolder,
+    CallBudget,
+    CallLimitReached,
+    ResponseCache,
+)
 from ciguard.github.run_client import RunClient, as_job, completed_runs
 from ciguard.sources.artifacts import RunArtifacts
-from ciguard.workflow.yaml_values import load
+from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from ciguard.github.client import GitHub
+    from ciguard.audit.rules.base import WorkflowFile
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.model.jobs import Job
 
 T = TypeVar("T")
 
 MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
-FOLDER: Final = ".github/workflows"
 MAX_FILES: Final = 60
 MAX_ANNOTATED: Final = 4  # jobs of a run whose annotations are read
 RESULT_RUNS: Final = 2  # of a workflow, whose result files are read
@@ -57,6 +73,51 @@ class Progress(Protocol):
 
     def __call__(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
         """Return the function to call after each item."""
+
+
+def read_runs(
+    environ: Mapping[str, str],
+    reference: RepositoryRef,
+    token: str,
+    *,
+    workflow: str,
+    runs: int,
+    files: tuple[WorkflowFile, ...] = (),
+) -> RepositoryRuns:
+    """Read a repository and its past runs.
+
+    Args:
+        workflow: name of a workflow file; "" for all that run tests.
+        runs: read at most.
+        files: of a checkout; without one, those of the default branch are read.
+
+    Raises:
+        GitHubError, InputError, NothingToDo: the repository, or its workflow, cannot be read.
+    """
+    cache, calls = CacheFolder(_cache_folder(environ, reference)), CallBudget(MAX_CALLS)
+    prices = {label: pool.usd_per_minute or 0.0 for label, pool in HOSTED.items()}
+    with GitHub(
+        reference.api_url,
+        SecretStr(token),
+        retry_policy=RETRY_POLICY,
+        timeout_s=TIMEOUT_S,
+        cache=ResponseCache(cache),
+        calls=calls,
+    ) as github:
+        read = RepositoryReader(
+            *(github, reference, workflow, runs, prices), cache, calls, console.progress
+        ).read(files)
+    console.err(f"GitHub: {read.calls:,} of {calls.limit:,} calls")
+    return read
+
+
+def _cache_folder(environ: Mapping[str, str], reference: RepositoryRef) -> Path | None:
+    """Return the cache folder of a repository; None if the environment names none."""
+    home = environ.get("HOME")
+    base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
+    base = base or (f"{home}/.cache" if home else "")
+    host = (urlsplit(reference.server_url).hostname or "").replace(":", "_")
+    return Path(base, "ciguard", "audit", host, *reference.repository.split("/")) if base else None
 
 
 @dataclass(slots=True)
@@ -87,8 +148,8 @@ class RepositoryReader:
     def repository(self) -> str:
         return self.reference.repository
 
-    def read(self) -> RepositoryRuns:
-        """Read the repository.
+    def read(self, files: tuple[WorkflowFile, ...] = ()) -> RepositoryRuns:
+        """Read the repository; `files` of a checkout replace those of the default branch.
 
         Raises:
             GitHubError: the repository cannot be read.
@@ -97,7 +158,7 @@ class RepositoryReader:
         """
         facts = repository_facts(self.github, self.repository)
         branch = facts.default_branch or ""
-        workflows = self.workflows(branch)
+        workflows = files or self.workflows(branch)
         required = self.ask(
             "required_checks",
             lambda: required_checks(self.github, self.repository, branch),
@@ -187,12 +248,11 @@ class RepositoryReader:
         content = self.ask("workflows", lambda: file_at(self.github, self.repository, branch, path))
         if content is None:
             return None
-        try:
-            text = content.decode("utf-8")
-            return WorkflowFile(path, text, load(text, path))
-        except (UnicodeDecodeError, InputError):
-            self.unread.append(Unread("workflows", "not_yaml", 0, 1, path))
+        read = read_workflow(path, content)
+        if isinstance(read, Unread):
+            self.unread.append(read)
             return None
+        return read
 
     def runs(self, workflows: Sequence[str]) -> tuple[PastRun, ...]:
         """Read the newest runs, equally many of each workflow; return the newest first."""

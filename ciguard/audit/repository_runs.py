@@ -9,20 +9,22 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.audit.rules.base import Evidence
+from ciguard.audit.rules.base import Evidence, WorkflowFile
+from ciguard.errors import InputError
+from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ciguard.audit.rules.base import WorkflowFile
     from ciguard.model.jobs import Job
 
+FOLDER: Final = ".github/workflows"
 # Conclusions of a red run, and of a job that ran.
 RED: Final = frozenset({"failure", "cancelled", "timed_out", "startup_failure"})
 RAN: Final = frozenset({"success", "failure", "cancelled", "timed_out"})
 What = Literal["workflows", "required_checks", "runs", "jobs", "annotations", "test_results"]
-Why = Literal["call_limit", "file_limit", "refused", "not_yaml", "skipped_after_refusal"]
+Why = Literal["call_limit", "file_limit", "refused", "not_yaml"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,15 @@ class RepositoryRuns:
                 if job.conclusion in RAN:
                     executions[job.name].append((run, job))
         return dict(executions)
+
+
+def read_workflow(path: str, content: bytes, makefile: str = "") -> WorkflowFile | Unread:
+    """Read a workflow file; return the reason if it cannot be read."""
+    try:
+        text = content.decode("utf-8")
+        return WorkflowFile(path, text, load(text, path), makefile)
+    except (UnicodeDecodeError, InputError):
+        return Unread("workflows", "not_yaml", 0, 1, path)
 
 
 def distinct(jobs: Sequence[Job]) -> Iterator[Job]:

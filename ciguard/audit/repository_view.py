@@ -1,12 +1,15 @@
-"""The audit of a repository as blocks and as JSON, schema 1. Pure."""
+"""The audit of a repository as one screen, as a page and as JSON, schema 1. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ciguard.audit.rule_table import RULES, RepositoryAudit, Rule
+from ciguard.audit.next_command import as_section
+from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
 from ciguard.document import (
     Bullets,
     Code,
@@ -17,18 +20,25 @@ from ciguard.document import (
     Paragraph,
     Section,
     join,
+    plain,
 )
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.next_command import NextCommand
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
     from ciguard.audit.rules.base import Evidence, RuleFinding
-    from ciguard.document import Block, Content, Format, Span
+    from ciguard.document import Block, Content, Span
 
 SCHEMA: Final = 1
 NAME_WIDTH: Final = 80
+SCREEN_LINES: Final = (
+    15  # of headline and findings: a terminal has 24, the rest is for what follows
+)
+SCREEN_COLUMNS: Final = 78  # of a line of a finding
+MAX_NAMED: Final = 2  # subjects of a line
 _NAMES: Final[Mapping[str, str]] = {
     "workflows": "workflow files",
     "required_checks": "required checks",
@@ -40,12 +50,14 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 def headline(audit: RepositoryAudit) -> str:
-    """Count the findings and the runs that were read."""
+    """Count what makes checks wrong, by rule, and the runs that were read."""
     repository = audit.repository
-    total = len(audit.all_findings)
-    possible = sum(finding.certainty == "possible" for finding in audit.all_findings)
-    counts = count_of(total, "finding") if total else "no finding"
-    counts += f", {possible} possible" if possible else ""
+    counts = ", ".join(
+        f"{count_of(len(findings), RULES[rule].COUNTED[0])} {RULES[rule].COUNTED[1]}"
+        for rule, findings in _ordered(audit)
+    )
+    checked = count_of(len(repository.workflows), "workflow file")
+    counts = counts or f"no finding in {checked}"
     with_jobs = [run for run in repository.runs if run.id in repository.jobs]
     workflows = count_of(len({run.workflow for run in with_jobs}), "workflow")
     if not with_jobs:
@@ -55,24 +67,76 @@ def headline(audit: RepositoryAudit) -> str:
     return f"{repository.name}: {counts}; {runs}"
 
 
-def document(audit: RepositoryAudit) -> tuple[Block, ...]:
-    """Return the whole audit, for all formats."""
+def screen(audit: RepositoryAudit, following: NextCommand | None = None) -> tuple[Block, ...]:
+    """Return the answer for a terminal: each finding that fits, with its first evidence."""
+    items, shown = [*_lines(audit)], []
+    lines = len(wrap(headline(audit), SCREEN_COLUMNS))
+    for item in items:
+        lines += len(wrap(plain(item.content), SCREEN_COLUMNS))
+        if lines <= SCREEN_LINES:
+            shown.append(item)
+    more = count_of(len(items) - len(shown), "more finding")
+    return (
+        _headline(audit),
+        Bullets(tuple(shown), "finding"),
+        Paragraph(f"{more}: --format markdown" if len(shown) < len(items) else ""),
+        Facts(tuple(_facts(audit))),
+        *([as_section(following)] if following else ()),
+    )
+
+
+def document(audit: RepositoryAudit, following: NextCommand | None = None) -> tuple[Block, ...]:
+    """Return the whole audit, for Markdown and HTML."""
     clean = [rule for rule, findings in audit.findings.items() if not findings]
     return (
-        Headline(headline(audit), "failed" if audit.all_findings else "neutral"),
+        _headline(audit),
         Facts(tuple(_facts(audit))),
-        *_sections(audit, ("text",)),
-        *_sections(audit, ("markdown", "html")),
+        *_sections(audit),
         Paragraph(f"No finding: {', '.join(clean)}." if clean else "", is_note=True),
+        *([as_section(following)] if following else ()),
     )
+
+
+def _headline(audit: RepositoryAudit) -> Headline:
+    return Headline(headline(audit), "failed" if audit.all_findings else "neutral")
+
+
+def _ordered(audit: RepositoryAudit) -> list[tuple[str, tuple[RuleFinding, ...]]]:
+    """Return the rules with findings: those about past runs first, which have happened."""
+    rules = [*RUN_RULES, *(rule for rule in RULES if rule not in RUN_RULES)]
+    return [(rule, audit.findings[rule]) for rule in rules if audit.findings[rule]]
+
+
+def _lines(audit: RepositoryAudit) -> Iterator[Item]:
+    """Yield the findings; those of one rule with the same sentence are one entry."""
+    for rule, findings in _ordered(audit):
+        groups: dict[str, list[RuleFinding]] = defaultdict(list)
+        for finding in findings:
+            caveat = "possible: " if finding.caveat else ""
+            groups[caveat + RULES[rule].sentence(finding.facts)].append(finding)
+        for sentence, group in groups.items():
+            subjects = [Code(finding.subject, NAME_WIDTH) for finding in group]
+            named = join(subjects, most=MAX_NAMED)
+            yield Item((*named, f": {sentence} ({_addresses(group[:MAX_NAMED])})"))
+
+
+def _addresses(findings: Sequence[RuleFinding]) -> str:
+    """Return the first evidence of each finding; a file is named once."""
+    addresses: list[str] = []
+    before = ""
+    for at in (finding.evidence[0] for finding in findings):
+        is_again = at.line is not None and at.what == before
+        addresses.append(f":{at.line}" if is_again else at.url or _location(at))
+        before = at.what
+    return ", ".join(dict.fromkeys(addresses))
 
 
 def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
     for unread in audit.repository.unread:
         yield "not read", _unread(unread)
     if not audit.repository.test_workflows:
-        words = "no workflow has a step that is known to run tests; name one: --workflow FILE"
-        yield "no test workflow", words
+        words = "no workflow has a step that is known to run tests; name one: "
+        yield "no test workflow", (words, Code("ciguard init --into FILE --job JOB --step N"))
 
 
 def _unread(unread: Unread) -> tuple[Span, ...]:
@@ -94,39 +158,21 @@ def _unread(unread: Unread) -> tuple[Span, ...]:
     return f"{counts}: ", Code(unread.detail or "refused", NAME_WIDTH)
 
 
-def _sections(audit: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
+def _sections(audit: RepositoryAudit) -> Iterator[Section]:
     for rule, findings in audit.findings.items():
-        in_full = "text" in formats
-        items = tuple(
-            _item(RULES[rule], finding, audit.repository, in_full=in_full) for finding in findings
-        )
-        yield Section(
-            f"{rule} {formats[0]}",
-            (Bullets(items, "finding"),),
-            f"{RULES[rule].TITLE} ({rule})",
-            (len(items), "finding"),
-            drop=1,
-            formats=formats,
-        )
+        items = tuple(_item(RULES[rule], finding, audit.repository) for finding in findings)
+        title, size = f"{RULES[rule].TITLE} ({rule})", (len(items), "finding")
+        yield Section(rule, (Bullets(items, "finding"),), title, size, drop=1)
 
 
-def _item(rule: Rule, finding: RuleFinding, repository: RepositoryRuns, *, in_full: bool) -> Item:
-    """Return a finding, with its caveat and its evidence below it.
-
-    Args:
-        in_full: write addresses in full, for a format without links.
-    """
-    children = []
+def _item(rule: Rule, finding: RuleFinding, repository: RepositoryRuns) -> Item:
+    """Return a finding, with its caveat and its evidence below it."""
+    links: list[Content] = [
+        Link(Code(_location(at), NAME_WIDTH), _url(at, repository)) for at in finding.evidence
+    ]
+    children = [Item(("evidence: ", *join(links)))]
     if finding.caveat:
-        children.append(Item(f"possible: {rule.CAVEATS[finding.caveat]}"))
-    if in_full:
-        first = finding.evidence[0]
-        children.append(Item((Code(_location(first)), f"  {first.url}" if first.url else "")))
-    else:
-        links: list[Content] = [
-            Link(Code(_location(at), NAME_WIDTH), _url(at, repository)) for at in finding.evidence
-        ]
-        children.append(Item(("evidence: ", *join(links))))
+        children.insert(0, Item(f"possible: {rule.CAVEATS[finding.caveat]}"))
     words = f": {rule.sentence(finding.facts)}"
     return Item((Code(finding.subject, NAME_WIDTH), words), tuple(children))
 
@@ -137,7 +183,7 @@ def _location(at: Evidence) -> str:
 
 def _url(at: Evidence, repository: RepositoryRuns) -> str:
     """Return the page of evidence; for a line of a file, the file's page on the default branch."""
-    if at.url or at.line is None:
+    if at.url or at.line is None or not repository.url:
         return at.url
     return f"{repository.url}/blob/{quote(repository.branch)}/{quote(at.what)}#L{at.line}"
 

@@ -1,7 +1,8 @@
 """The table of the audit's rules, and their findings in a repository. Pure.
 
-A rule is a file of `rules/`: its title, the function that yields its findings, the sentence of a
-finding, and its caveats. docs/reference/audit-rules.md has its examples, which a test checks.
+A rule is a file of `rules/`: its title, the words that count its findings, the function that yields
+them, the sentence of a finding, and its caveats. docs/reference/audit-rules.md has its examples,
+which a test checks.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Rule(Protocol):
 
     @property
     def TITLE(self) -> str: ...
+    @property
+    def COUNTED(self) -> tuple[str, str]: ...  # noun of a finding's subject, and what it is
     @property
     def CAVEATS(self) -> Mapping[str, str]: ...
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import REASONS, Audit, MissingReason, SelectedShard
+from ciguard.audit.next_command import as_section
 from ciguard.document import (
     Bullets,
     Cell,
     Code,
     Column,
-    Details,
     Facts,
     Headline,
     Item,
-    Listing,
-    Paragraph,
     Section,
     Table,
     join,
@@ -29,7 +25,8 @@ from ciguard.text import count_of, duration, price
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.proposal import Proposal, WorkflowChange
+    from ciguard.audit.next_command import NextCommand
+    from ciguard.audit.proposal import Proposal
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -66,9 +63,9 @@ def headline(audit: Audit) -> str:
 
 
 def document(
-    audit: Audit, proposal: Proposal | None, change: WorkflowChange | None
+    audit: Audit, proposal: Proposal | None, following: NextCommand | None
 ) -> tuple[Block, ...]:
-    """Return the whole audit, for all formats; `change` is None without a workflow."""
+    """Return the whole audit, for all formats; `following` is None without a workflow."""
     is_bad = bool(audit.orphans or audit.in_several)
     return (
         Headline(headline(audit), "failed" if is_bad else "neutral"),
@@ -80,7 +77,7 @@ def document(
         _cut_classes(audit),
         _shards(audit),
         *_proposal(proposal),
-        *_next_step(change),
+        *([as_section(following)] if following else ()),
     )
 
 
@@ -257,40 +254,8 @@ def _proposal(proposal: Proposal | None) -> Iterator[Section]:
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
 
 
-def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
-    if change is None or change.step == "none":
-        return
-    content: Content
-    path = change.target.partition(":")[0]
-    command = f"ciguard init --guard {change.target}"
-    if change.step == "guard":
-        command += f" --list {shlex.quote(change.listing)}"
-    if change.step == "plan":
-        content = (
-            "let ciguard plan the shards: ",
-            Code(f"ciguard init --into {path}", FILTER_WIDTH),
-        )
-    elif change.step == "history":
-        content = ("Record the times of the tests: ", Code(command, FILTER_WIDTH))
-    else:
-        content = (
-            "Judge the results of these jobs in each run, by the tests that a command lists: ",
-            Code(command, FILTER_WIDTH),
-        )
-    blocks: list[Block] = [Paragraph(content)]
-    if change.problem:
-        fix, _, lines = change.fix.partition("\n")
-        blocks.append(Paragraph((f"Before: {change.problem}. Fix: {fix}",)))
-        blocks.append(Listing(textwrap.dedent(lines), "yaml"))
-    if change.diff:
-        shown = Details("What the command would change", (Listing(change.diff, "diff"),))
-        # In a terminal, the command above shows the same.
-        blocks.append(Section("change", (shown,), formats=("markdown", "html")))
-    yield Section("next", tuple(blocks), "Next step", drop=5)
-
-
 def as_json(
-    audit: Audit, proposal: Proposal | None, change: WorkflowChange | None
+    audit: Audit, proposal: Proposal | None, following: NextCommand | None
 ) -> dict[str, Any]:
     """Return the audit as JSON values: every key is present, null if not known.
 
@@ -328,7 +293,7 @@ def as_json(
         ],
         **_details(audit, names),
         "proposal": asdict(proposal) if proposal is not None else None,
-        "next_step": asdict(change) if change is not None else None,
+        "next_step": following._asdict() if following is not None else None,
     }
 
 

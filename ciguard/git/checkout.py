@@ -99,6 +99,10 @@ class Checkout:
         done = self._git("rev-parse", *words)
         return None if done.returncode else _text(done.stdout)
 
+    def root(self) -> str:
+        """Return the path of the top folder; raise RemoteError outside of a checkout."""
+        return _text(self._checked_output("rev-parse", "--show-toplevel"))
+
     def prefix(self) -> str:
         """Return the path of the folder in the repository, with "/" at its end; "" for the root."""
         return _text(self._checked_output("rev-parse", "--show-prefix"))

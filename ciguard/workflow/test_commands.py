@@ -168,8 +168,7 @@ def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if isinstance(step.get("run"), str)
-        and (commands := find_test_commands(_MAKE.sub(with_recipe, step["run"])))
+        if (commands := find_test_commands(_MAKE.sub(with_recipe, step_script(step))))
     )
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.conformance import conforming
-from fakegithub.past_runs import Audit, Findings, PastRuns
+from fakegithub.past_runs import (
+    AT_LIMIT,
+    SUPERSEDED,
+    WORKFLOW,
+    Audit,
+    Findings,
+    PastRuns,
+)
 from fakegithub.state import FakeGitHub, Login
 
 if TYPE_CHECKING:
@@ -18,6 +25,9 @@ if TYPE_CHECKING:
     from conftest import Ciguard
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
+SHARDS = WORKFLOW.replace(
+    "    steps:", "    strategy:\n      matrix:\n        shard: [1, 2, 3]\n    steps:"
+)
 
 
 @pytest.fixture
@@ -33,6 +43,26 @@ def past(server: FakeGitHub) -> PastRuns:
     found = PastRuns(server)
     found.workflow()
     return found
+
+
+@pytest.fixture
+def shop(past: PastRuns) -> PastRuns:
+    """A repository in which each rule about runs has something to say but one."""
+    past.workflow(SHARDS)
+    for number in range(24):
+        if number % 4 == 3:
+            run = past.run("cancelled")
+            past.job(run, "test (1)", "cancelled", annotations=[SUPERSEDED], minutes=2)
+            continue
+        died = number in (5, 9)
+        run = past.run("cancelled" if died else "success", minutes=46)
+        if died:
+            past.job(run, "test (1)", "cancelled", annotations=[AT_LIMIT], minutes=45.5)
+        else:
+            past.job(run, "test (1)", minutes=38)
+        past.job(run, "test (2)", minutes=8)
+        past.job(run, "test (3)", minutes=7)
+    return past
 
 
 @pytest.fixture

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 FILE = ".github/workflows/ci.yml"
 
 
-def find(rule: str, text: str, required: frozenset[str] | None = None) -> list[RuleFinding]:
-    workflow = WorkflowFile(FILE, text, load(text, FILE))
+def find(
+    rule: str, text: str, required: frozenset[str] | None = None, makefile: str = ""
+) -> list[RuleFinding]:
+    workflow = WorkflowFile(FILE, text, load(text, FILE), makefile)
     findings = list(WORKFLOW_RULES[rule].check_workflow(workflow, required))
     for finding in findings:
         assert finding.evidence

@@ -25,6 +25,7 @@ jobs:
       - uses: actions/checkout@v7
       - name: Test
         run: pytest
+      - {if: always(), uses: actions/upload-artifact@v7, with: {name: junit, path: junit.xml}}
 """
 SUPERSEDED = "Canceling since a higher priority waiting request for ci-refs/pull/7/merge exists"
 AT_LIMIT = "The job has exceeded the maximum execution time of 45m0s"

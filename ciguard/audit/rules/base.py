@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ciguard.workflow.positions import SourceText
@@ -22,11 +23,13 @@ class WorkflowFile:
         path: in the repository, as `.github/workflows/ci.yml`.
         text: the YAML as written.
         content: the value of the YAML, of any shape.
+        makefile: of the repository, for the recipes that its steps call; "" if not read.
     """
 
     path: str
     text: str
     content: Any
+    makefile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,14 @@ def locate(
     workflow: WorkflowFile, *targets: tuple[tuple[str | int, ...], str]
 ) -> tuple[Evidence, ...]:
     """Return the lines of (path of keys, text below the key or "") in the file; sorted."""
-    source = SourceText(workflow.text)
+    source = _source(workflow.text)
     lines = {source.line_number(*path, text=text) for path, text in targets}
     return tuple(Evidence(workflow.path, line=line) for line in sorted(lines))
+
+
+@lru_cache(maxsize=64)  # parsing takes a tenth of a second for 600 lines, and each rule asks
+def _source(text: str) -> SourceText:
+    return SourceText(text)
 
 
 def job_title(job_id: str, job: Any) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 TITLE: Final = "Jobs close to their limit"
+COUNTED: Final = ("job", "close to a limit")
 CAVEATS: Final = {
     "few-executions": "fewer than 20 executions: the longest counts as the 95th percentile",
     "limit-changed": "an execution succeeded above the limit, which was another one then",

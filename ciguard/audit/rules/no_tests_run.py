@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 TITLE: Final = "Tests that did not run"
+COUNTED: Final = ("job", "ran no test")
 CAVEATS: Final = {
     "triggers": "the filters of its triggers may leave out all changes since",
     "condition": "its `if` may be false on purpose",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ciguard.audit.rules.base import Evidence
 
 TITLE: Final = "Red runs without a failure"
+COUNTED: Final = ("workflow", "red without a failed test")
 CAVEATS: Final = {
     "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "
     "while these still ran",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 TITLE: Final = "Required checks that no job reports"
+COUNTED: Final = ("required check", "may never report")
 CAVEATS: Final = {
     "needed_job_fails": "only after another job failed, which may be required itself",
     "other_workflow_may_report": "another workflow may report a check of that name",

@@ -1,4 +1,4 @@
-"""Test jobs that upload their results only after a success. Pure.
+"""Test jobs that upload their results only after a success, or not at all. Pure.
 
 A step without a status check function in its `if` runs as if it had `success()`: where the tests
 fail or the process dies, no later step of this kind uploads what they wrote until then. Source:
@@ -16,6 +16,7 @@ from ciguard.workflow.test_commands import (
     RESULTS,
     action_of,
     find_test_commands,
+    find_test_steps,
     step_script,
 )
 from ciguard.workflow.yaml_values import jobs_of, steps_of
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-TITLE: Final = "Results that are uploaded only on success"
+TITLE: Final = "Results that get lost"
+COUNTED: Final = ("job", "can lose results")
 CAVEATS: Final = {"coverage_only": "only coverage, which of a failed run may not be wanted"}
 UploadKind = Literal["results", "coverage"]
 UPLOADERS: Final[Mapping[str, UploadKind]] = {
@@ -61,22 +63,26 @@ def check_workflow(
 ) -> Iterator[RuleFinding]:
     """Find test jobs whose results are lost when their tests fail."""
     del required_checks  # the results of any job are worth reading
+    last = {step.job: step.number for step in find_test_steps(workflow.content, workflow.makefile)}
     for job_id, job in jobs_of(workflow.content).items():
         lost = _find_lost_uploads(job)
-        if not lost:
+        later = (step for number, step in steps_of(job) if number > last.get(job_id, 0))
+        if not lost and (job_id not in last or any(map(_may_upload_results, later))):
             continue
         kinds = sorted({upload.kind for upload in lost})
         steps = [(("jobs", job_id, "steps", upload.number), "") for upload in lost]
         yield RuleFinding(
             job_title(job_id, job),
-            locate(workflow, *steps),
+            locate(workflow, *(steps or [(("jobs", job_id), "")])),
             {"kinds": kinds},
-            caveat="" if "results" in kinds else "coverage_only",
+            caveat="coverage_only" if kinds == ["coverage"] else "",
         )
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """Name the uploads that a failure skips."""
+    if not facts["kinds"]:
+        return "no step uploads test results, so the tests of a lost job are not known"
     return f"{' and '.join(facts['kinds'])} uploaded only if the tests passed"
 
 
@@ -98,6 +104,13 @@ def _find_lost_uploads(job: Any) -> list[_Upload]:
         for upload in uploads
         if not upload.is_after_failure and upload.kind not in safe and "results" not in safe
     ]
+
+
+def _may_upload_results(step: Mapping[str, Any]) -> bool:
+    """Return whether a step uploads test results, or data of an unknown kind."""
+    kind, action = _upload_kind(step), action_of(step)
+    is_open = action == _UPLOAD_ARTIFACT or action.startswith("./")
+    return kind == "results" or (kind is None and is_open)
 
 
 def _upload_kind(step: Mapping[str, Any]) -> UploadKind | None:

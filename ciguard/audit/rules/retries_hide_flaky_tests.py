@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 TITLE: Final = "Retries that hide flaky tests"
+COUNTED: Final = ("job", "can hide a flaky test")
 CAVEATS: Final = {
     "retry_count_is_variable": "a variable or an expression holds the number of retries",
     "plugin_installed_only": "the plugin is installed; whether it is used stands elsewhere",

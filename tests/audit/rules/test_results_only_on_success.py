@@ -47,7 +47,7 @@ def test_accepts_an_upload_after_a_failure(condition: str) -> None:
     "steps",
     [
         TESTS + BINARIES,
-        JUNIT + TESTS,
+        TESTS + "- uses: ./.github/actions/upload\n",
         "- run: make build\n" + JUNIT,
         TESTS + "  continue-on-error: true\n" + JUNIT,
         TESTS + JUNIT + JUNIT + "  if: failure()\n",
@@ -56,6 +56,17 @@ def test_accepts_an_upload_after_a_failure(condition: str) -> None:
 )
 def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
     assert find(RULE, job(steps)) == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [TESTS, JUNIT + TESTS, TESTS + COVERAGE + "  if: always()\n", "- run: make ci\n"],
+)
+def test_finds_jobs_without_an_upload(steps: str) -> None:
+    text = job(steps)
+    (found,) = find(RULE, text, makefile="ci:\n\t@pytest tests\n")
+    assert (found.certainty, found.facts) == ("certain", {"kinds": []})
+    assert lines(found, text) == ["test:"]
 
 
 def test_doubts_coverage_that_is_uploaded_on_success_only() -> None:
