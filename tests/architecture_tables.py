@@ -157,7 +157,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "audit.repository_reader": (
         *(*SHARED, "audit", "config.suites", "console", "github"),
-        *("sources.artifacts", "sources.inputs"),
+        "sources.inputs",
     ),
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),

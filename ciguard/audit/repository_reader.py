@@ -6,8 +6,6 @@ interrupted audit continues without asking again.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
@@ -27,15 +25,13 @@ from ciguard.audit.repository_runs import (
     What,
     read_workflow,
 )
-from ciguard.codec.results.attach import read_cases
-from ciguard.codec.unpack_limits import ArchiveLimits, UnpackBudget
 from ciguard.config.suites import HOSTED
 from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
 from ciguard.github.contents import file_at, folder_at
-from ciguard.github.models import Artifact, RunJob, WorkflowRun
+from ciguard.github.models import RunJob, WorkflowRun
 from ciguard.github.response_cache import (
     CacheFolder,
     CallBudget,
@@ -43,7 +39,6 @@ from ciguard.github.response_cache import (
     ResponseCache,
 )
 from ciguard.github.run_client import RunClient, as_job, completed_runs
-from ciguard.sources.artifacts import RunArtifacts
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -59,13 +54,6 @@ T = TypeVar("T")
 MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
 MAX_FILES: Final = 60
 MAX_ANNOTATED: Final = 4  # jobs of a run whose annotations are read
-RESULT_RUNS: Final = 2  # of a workflow, whose result files are read
-MAX_RESULT_RUNS: Final = 6
-MAX_ARTIFACTS: Final = 4  # of a run
-MAX_ARTIFACT_BYTES: Final = 20 << 20
-_RESULT_LIMITS: Final = ArchiveLimits(members=5_000, member_bytes=1 << 26, bytes=1 << 27)
-_RESULT_NAME: Final = re.compile(r"junit|trx|test|result", re.IGNORECASE)
-_RESULT_FILE: Final = re.compile(r"\.(xml|trx)$", re.IGNORECASE)
 
 
 class Progress(Protocol):
@@ -173,7 +161,6 @@ class RepositoryReader:
         if not runs and error is not None and not isinstance(error, CallLimitReached):
             raise error
         jobs, annotations = self.jobs(runs, DeclaredJobs(workflows))
-        counts = self.test_counts(runs)
         return RepositoryRuns(
             name=self.repository,
             url=f"{self.reference.server_url}/{self.repository}",
@@ -184,7 +171,6 @@ class RepositoryReader:
             runs=runs,
             jobs=jobs,
             annotations=annotations,
-            test_counts=counts,
             # GitHub's runners are free of charge for a public repository.
             usd_per_minute=self.prices if facts.private else {},
             unread=tuple(self.unread),
@@ -336,61 +322,6 @@ class RepositoryReader:
             if is_run_wide(texts):
                 break
         return annotations, True
-
-    def test_counts(self, runs: Sequence[PastRun]) -> dict[int, int]:
-        """Count the tests in the result files of the newest runs that were not cancelled."""
-        ranks: Counter[str] = Counter()
-        counts: dict[int, int] = {}
-        missed = 0
-        for run in runs:
-            ranks[run.workflow] += run.conclusion != "cancelled"
-            is_new = run.conclusion != "cancelled" and ranks[run.workflow] <= RESULT_RUNS
-            if not is_new or len(counts) == MAX_RESULT_RUNS:
-                continue
-            name = f"tests-{run.id}-{run.attempt}"
-            value = self.cache.get(name)
-            if value is None:
-                counted = self.ask("test_results", lambda run=run: self.count_tests(run))  # type: ignore[misc]
-                if counted is None:
-                    missed += 1
-                    continue
-                value = {"tests": counted[0]}
-                self.cache.put(name, value)
-            if value["tests"] is not None:
-                counts[run.id] = value["tests"]
-        if missed:
-            self.miss("test_results", len(counts), len(counts) + missed)
-        return counts
-
-    def count_tests(self, run: PastRun) -> tuple[int | None]:
-        """Count the cases of the result files; None if there are none, or not all are read."""
-        client = RunClient(self.github, self.repository, run.id)
-        artifacts = [
-            artifact
-            for artifact in client.artifacts(limit=100)
-            if not artifact.expired and _RESULT_NAME.search(artifact.name)
-        ]
-        small = [item for item in artifacts if item.size_in_bytes <= MAX_ARTIFACT_BYTES]
-        total, files, is_complete = 0, 0, len(small[:MAX_ARTIFACTS]) == len(artifacts)
-        for artifact in small[:MAX_ARTIFACTS]:
-            for count, problem in self.cases(run.id, artifact):
-                total, files = total + count, files + 1
-                is_complete = is_complete and not problem
-        return (total if files and (total or is_complete) else None,)
-
-    def cases(self, run_id: int, artifact: Artifact) -> Iterator[tuple[int, str]]:
-        """Yield the number of cases of each result file of an artifact, and its problem or ""."""
-        budget = UnpackBudget()
-        try:
-            files = RunArtifacts(self.github, self.repository, run_id).files(
-                artifact, _RESULT_LIMITS, lambda name: _RESULT_FILE.search(name) is not None
-            )
-        except InputError as error:
-            yield 0, error.what
-            return
-        for name, content in files:
-            cases, problem = read_cases(content, name, budget)
-            yield len(cases), problem
 
 
 def _ranks(listed: Sequence[Sequence[PastRun]]) -> Iterator[list[PastRun]]:

@@ -23,7 +23,7 @@ FOLDER: Final = ".github/workflows"
 # Conclusions of a red run, and of a job that ran.
 RED: Final = frozenset({"failure", "cancelled", "timed_out", "startup_failure"})
 RAN: Final = frozenset({"success", "failure", "cancelled", "timed_out"})
-What = Literal["workflows", "required_checks", "runs", "jobs", "annotations", "test_results"]
+What = Literal["workflows", "required_checks", "runs", "jobs", "annotations"]
 Why = Literal["call_limit", "file_limit", "refused", "not_yaml"]
 
 
@@ -85,7 +85,6 @@ class RepositoryRuns:
         runs: the newest first.
         jobs: of all attempts, by the id of the run.
         annotations: by the id of the job.
-        test_counts: number of tests that the result files of a run name, by the id of the run.
         usd_per_minute: by label of a runner.
         calls: number of requests.
     """
@@ -99,7 +98,6 @@ class RepositoryRuns:
     runs: tuple[PastRun, ...] = ()
     jobs: Mapping[int, tuple[Job, ...]] = field(default_factory=dict)
     annotations: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    test_counts: Mapping[int, int] = field(default_factory=dict)
     usd_per_minute: Mapping[str, float] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
     calls: int = 0

@@ -45,7 +45,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "runs": "runs",
     "jobs": "jobs",
     "annotations": "annotations",
-    "test_results": "result files",
 }
 
 
@@ -146,7 +145,7 @@ def _unread(unread: Unread) -> tuple[Span, ...]:
         counts = f"jobs of {unread.read:,} of {count_of(unread.total, 'run')} read"
     elif unread.what == "annotations":
         counts = f"annotations of {unread.read:,} of {count_of(unread.total, 'red run')} read"
-    elif unread.what in ("workflows", "test_results"):
+    elif unread.what == "workflows":
         counts = f"{_NAMES[unread.what]}: {unread.read:,} of {unread.total:,} read"
     else:
         counts = _NAMES[unread.what]

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.actions import add_artifact
 from fakegithub.past_runs import AT_LIMIT, BY_PERSON, LOST, SUPERSEDED, WORKFLOW
 
 if TYPE_CHECKING:
@@ -338,32 +337,3 @@ def test_run_that_was_cancelled_does_not_skip_tests(past: PastRuns, findings: Fi
         past.job(past.run("cancelled"), conclusion="skipped")
     past.green(1)
     assert findings("no-tests-run") == []
-
-
-EMPTY = b"<testsuites><testsuite name='s'></testsuite></testsuites>"
-ONE_CASE = EMPTY.replace(b"</testsuite>", b"<testcase name='a'/></testsuite>")
-
-
-@pytest.mark.parametrize(
-    ("newest", "older"), [([ONE_CASE], [EMPTY]), ([EMPTY, b"<testsuites"], [ONE_CASE])]
-)
-def test_result_files_that_may_name_a_test_are_no_finding(
-    past: PastRuns, findings: Findings, newest: list[bytes], older: list[bytes]
-) -> None:
-    past.green(2)
-    for run, files in zip(past.numbers, (newest, older), strict=True):
-        named = {f"{number}.xml": content for number, content in enumerate(files)}
-        add_artifact(past.server, "junit-results", named, run)
-    assert findings("no-tests-run") == []
-
-
-@pytest.mark.parametrize(("case", "count"), [("", 1), ('<testcase name="a"/>', 0)])
-def test_result_files_without_a_test(
-    past: PastRuns, findings: Findings, case: str, count: int
-) -> None:
-    past.green(2)
-    content = f'<testsuites><testsuite name="s">{case}</testsuite></testsuites>'.encode()
-    for run in past.numbers:
-        add_artifact(past.server, "junit-results", {"results.xml": content}, run)
-    found = findings("no-tests-run")
-    assert [one["facts"]["how"] for one in found] == ["empty_results"] * count

@@ -1,6 +1,6 @@
 """Workflows and jobs that should run tests, and ran none for at least 14 days.
 
-Their runs are missing, skip the job or the test step, or have result files that name no test.
+Their runs are missing, or skip the job or the test step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ How = Literal["executed", "step_skipped", "skipped", "absent"]
 
 
 def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
-    """Yield a finding for a workflow without runs, a job that is skipped, empty result files.
+    """Yield a finding for a workflow without runs, a job that is skipped.
 
     Time is counted up to the newest run of any workflow that was read.
     """
@@ -56,7 +56,6 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
         if idle is not None:
             yield idle
             continue
-        yield from _without_tests(repository, workflow)
         for job in declared.of_workflow(workflow):
             if job.test_steps:
                 yield from _never_executed(repository, job, declared)
@@ -65,8 +64,6 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 def sentence(facts: Mapping[str, Any]) -> str:
     """Name the time without a test, and how it is known."""
     how = facts["how"]
-    if how == "empty_results":
-        return f"the result files of {count_of(facts['runs'], 'run')} name no test"
     days = f"{'' if facts['is_known_start'] else 'at least '}{count_of(facts['days'], 'day')}"
     if how == "no_run":
         return f"not started for {days}, while other workflows were"
@@ -95,18 +92,6 @@ def _without_runs(repository: RepositoryRuns, workflow: str, now: datetime) -> R
         facts={"how": "no_run", "days": days, "is_known_start": bool(runs)},
         caveat="triggers",
     )
-
-
-def _without_tests(repository: RepositoryRuns, workflow: str) -> Iterator[RuleFinding]:
-    """Yield a finding for a workflow whose newest result files name no test."""
-    counted = [run for run in repository.runs_of(workflow) if run.id in repository.test_counts]
-    empty = [run for run in counted if repository.test_counts[run.id] == 0]
-    if empty and empty[0] is counted[0]:
-        yield RuleFinding(
-            subject=workflow,
-            evidence=run_evidence(empty[:MAX_EVIDENCE]),
-            facts={"how": "empty_results", "runs": len(empty), "counted": len(counted)},
-        )
 
 
 def _never_executed(
