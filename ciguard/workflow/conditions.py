@@ -18,6 +18,7 @@ _AFTER_FAILURE: Final = re.compile(
 _ONLY_AFTER_SUCCESS: Final = re.compile(r"!failure\(\)|=='success'", re.I)
 _STATUS_BUT_SUCCESS: Final = re.compile(r"\b(always|cancelled|failure)\(\)", re.I)
 _EVENT: Final = re.compile(r"github\.event_name(==|!=)'([^']*)'")
+_LITERALS: Final = re.compile(r"'([^']*)'(==|!=)(?:'([^']*)'|(\d+))")  # a value of the matrix, too
 # Terms that count as true: they are the same in each run of a repository; a draft is not merged.
 _SETTLED: Final = re.compile(
     r"(github\.(repository\w*|event\.repository\.[\w.]+)|vars\.\w+)((==|!=)('[^']*'|\w+))?"
@@ -69,6 +70,8 @@ def _value(text: str, event: str) -> bool | None:
         return None if value is None else not value
     if match := _EVENT.fullmatch(text):
         return (match[2] == event) == (match[1] == "==")
+    if match := _LITERALS.fullmatch(text):
+        return (match[1].lower() == (match[3] or match[4] or "").lower()) == (match[2] == "==")
     return _KNOWN.get(text.lower())
 
 

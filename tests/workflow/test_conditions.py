@@ -15,6 +15,8 @@ OUTPUT = "needs.changes.outputs.code == 'true'"
     ("condition", "expected"),
     [
         ("", True),
+        ("'Linux' == 'linux' && '1' != 2", True),
+        ("'a' != 'a'", False),
         ("true", True),
         ("False", False),
         ("${{ always() }}", True),
