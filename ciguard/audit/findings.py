@@ -27,7 +27,7 @@ from ciguard.audit.filters.expression import (
     terms,
     without_exclusions,
 )
-from ciguard.audit.shard_filters import HandMatrix, ShardFilter, is_placeholder, wrap
+from ciguard.audit.shard_filters import SEPARATOR, HandMatrix, ShardFilter, is_placeholder, wrap
 from ciguard.audit.test_set import TestSet, class_of
 from ciguard.errors import InputError
 from ciguard.model.plan import OrphanReason
@@ -372,7 +372,8 @@ def _continued(shard: ShardFilter, terms: Sequence[Term], neighbours: Sequence[E
     names = [shard.written(part) for part in neighbours if _selects(part)]
     name = max((name for name in names if "." in name), key=len, default="")
     beginnings = {shard.written(term).rpartition(".")[0] for term in terms}
-    if not name or len(beginnings) > 1 or "" in beginnings:
+    is_one = len(beginnings) == 1 and SEPARATOR not in shard.text
+    if not name or not is_one or "" in beginnings:
         return ""
     text = shard.text
     for term in reversed(terms):

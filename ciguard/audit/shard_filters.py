@@ -15,11 +15,12 @@ import yaml
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.base import LANGUAGES
-from ciguard.audit.filters.expression import Expression, Selection, Term, terms
+from ciguard.audit.filters.expression import Expression, Or, Selection, Term, terms
 from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
+from ciguard.workflow.conditions import bare_condition, evaluate
 from ciguard.workflow.guard_job import find_result_upload
 from ciguard.workflow.matrix import (
     EXPRESSION,
@@ -44,6 +45,7 @@ MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000
 PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common filter
 _NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
+SEPARATOR: Final = "; "  # of the filters of a shard's commands
 _MINUTE_S: Final = 60
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 # A command's output; the scanner of words ends one without quotes at its parenthesis.
@@ -185,16 +187,18 @@ class _NotConstant(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _TestStep:
-    """The step of a job that runs tests.
+    """A step of a job that runs tests.
 
     Attributes:
         script: as written, with expressions and variables.
+        condition: "" for none.
         variables: environment of the step, the job and the workflow.
         line: of the script.
     """
 
     framework: str
     script: str
+    condition: str
     variables: Mapping[str, str]
     line: int
 
@@ -212,7 +216,7 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     """
     workflow = load(text, where)
     source = SourceText(text)
-    name, step = _find_job(workflow, source, where, job)
+    name, steps = _find_job(workflow, source, where, job)
     value = workflow["jobs"][name]
     matrix_line = f"{where}:{source.line_number('jobs', name, 'strategy', 'matrix')}"
     matrix = value["strategy"]["matrix"]
@@ -221,22 +225,27 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     if any(EXPRESSION.search(text) for axis in axes for text in texts_of(axis)):
         what = "the matrix is computed while the workflow runs"
         raise InputError(what, where=matrix_line, fix=_AS_JSON)
-    language = LANGUAGES.get(step.framework)
-    if language is None:
-        what = f"no filters of {step.framework or 'what this step runs'} can be read"
+    framework = next((step.framework for step in reversed(steps) if step.framework), "")
+    if not framework:
         fix = f"the filters that can be read are those of {', '.join(LANGUAGES)}"
-        raise InputError(what, where=f"{where}:{step.line}", fix=fix)
+        what = "no filters of what this step runs can be read"
+        raise InputError(what, where=f"{where}:{steps[-1].line}", fix=fix)
+    language = LANGUAGES[framework]
+    steps = [step for step in steps if step.framework == framework]
     entries = combinations(matrix, matrix_line)
     lines = _entry_lines(source, name, len(entries))
     template = f"${{{{ matrix.{filter_key} }}}}" if filter_key else ""
     common: Expression = NO_COMMON
     common_text = ""
-    if not filter_key and language is vstest:  # only VSTest nests a filter in a filter
-        command_filter = vstest.find_filter(_command_words(step.framework, step.script))
-        template, common, common_text = _split_filter(command_filter, f"{where}:{step.line}")
+    commands = [words for step in steps for words in _command_words(framework, step.script)]
+    if not filter_key and language is vstest and len(commands) == 1:
+        # Only VSTest nests a filter in a filter.
+        template, common, common_text = _split_filter(
+            vstest.find_filter(commands[0]), f"{where}:{steps[0].line}"
+        )
     upload = find_result_upload(value)
     artifact = upload.artifact if upload is not None else ""
-    reader = _Reader(value, name, step, language, template, artifact)
+    reader = _Reader(value, name, steps, language, template, artifact)
     shards = tuple(
         reader.shard(combination, index, where, line)
         for index, (combination, line) in enumerate(zip(entries, lines, strict=True))
@@ -245,8 +254,10 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     return HandMatrix(shards, common, common_text, language)
 
 
-def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tuple[str, _TestStep]:
-    """Return the id of the test job, and the step that runs tests.
+def _find_job(
+    workflow: Any, source: SourceText, where: str, wanted: str
+) -> tuple[str, list[_TestStep]]:
+    """Return the id of the test job, and its steps that run tests.
 
     Raises:
         InputError: no such job, or several of them and no id in `wanted`.
@@ -260,9 +271,9 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
         fix = f"jobs with a matrix: {', '.join(with_matrix) or 'none'}"
         raise InputError(what, where=where, fix=fix)
     test_jobs = {
-        name: step
+        name: steps
         for name in ([wanted] if wanted else with_matrix)
-        if (step := _test_step(workflow, name, source)) is not None
+        if (steps := list(_test_steps(workflow, name, source)))
     }
     if not test_jobs:
         what = f"no job with a matrix runs tests; jobs with a matrix: {', '.join(with_matrix)}"
@@ -273,10 +284,10 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
     return next(iter(test_jobs.items()))
 
 
-def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None:
-    """Return the last step of a job that runs tests."""
+def _test_steps(workflow: Any, name: str, source: SourceText) -> Iterator[_TestStep]:
+    """Yield the steps of a job that run tests, in their order."""
     job = workflow["jobs"][name]
-    for number, step in reversed(list(steps_of(job))):
+    for number, step in steps_of(job):
         script = step.get("run")
         framework = _framework(script) if isinstance(script, str) else None
         if framework is not None:
@@ -286,8 +297,8 @@ def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None
                 env = env if isinstance(env, dict) else {}
                 variables |= {str(key): text_of(value) for key, value in env.items()}
             line = source.line_number("jobs", name, "steps", number, "run")
-            return _TestStep(framework, str(script), variables, line)
-    return None
+            condition = bare_condition(text_of(step.get("if", "")))
+            yield _TestStep(framework, str(script), condition, variables, line)
 
 
 def _framework(script: str) -> str | None:
@@ -296,11 +307,12 @@ def _framework(script: str) -> str | None:
     return next(filter(None, frameworks), "" if frameworks else None)
 
 
-def _command_words(framework: str, script: str) -> list[str]:
-    """Return the words of the first command that runs this framework, without redirections."""
-    words = next((words for name, words in _commands(script) if name == framework), [])
-    end = next((at for at, word in enumerate(words) if _REDIRECTION.match(word)), len(words))
-    return words[:end]
+def _command_words(framework: str, script: str) -> Iterator[list[str]]:
+    """Yield the words of the commands that run this framework, without redirections."""
+    for name, words in _commands(script):
+        if name == framework:
+            end = next((at for at, word in enumerate(words) if _REDIRECTION.match(word)), None)
+            yield words[:end]
 
 
 def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
@@ -347,7 +359,7 @@ class _Reader:
 
     job: Mapping[str, Any]
     name: str
-    step: _TestStep
+    steps: Sequence[_TestStep]
     language: FilterLanguage
     template: str
     artifact: str
@@ -359,19 +371,33 @@ class _Reader:
             InputError: the filter has a mistake.
         """
         values = combination.values
-        name = f"{self.name} ({combination.label})" if combination.label else self.name
-        name = fill_constant(self.job.get("name"), values, index) or name
-        text, unknown, project, expression = "", "", "", None
-        # As GitHub does, fill in the values before the shell divides the script into words.
-        words = _command_words(self.step.framework, self._fill_in(self.step.script, values))
+        title = self.job.get("name")
+        name = fill_constant(title, values, index) or self.name
+        if combination.label and (name == self.name or not EXPRESSION.search(str(title))):
+            name = f"{name} ({combination.label})"
+        unknown, project, expression = "", "", None
+        texts: list[str] = []
+        projects: list[str] = []
+        line_of_step = self.steps[0].line
         try:
-            text = self._fill_in(self.template, values) or self.language.find_filter(words)
-            _reject_variables(text, _FIX)
-            project = vstest.find_project(words) if self.language is vstest else ""
-            _reject_variables(project, _AS_JSON)
-            expression = self.language.parse(text, f"{where}:{line} ({name})")
+            for step in self.steps:
+                line_of_step = step.line
+                if len(self.steps) > 1 and not _is_run(step.condition, values):
+                    continue
+                # As GitHub does, fill in the values before the shell divides the script into words.
+                for words in _command_words(step.framework, _fill_in(step, step.script, values)):
+                    own = _fill_in(step, self.template, values)
+                    texts.append(own or self.language.find_filter(words))
+                    projects.append(vstest.find_project(words) if self.language is vstest else "")
+                    project = projects[0]
+                    _reject_variables(texts[-1], _FIX)
+                    _reject_variables(projects[-1], _AS_JSON)
+            if len({*projects}) > 1:
+                raise _NotConstant(f"its commands test several projects; {_AS_JSON}")
+            expression = self._union(texts, f"{where}:{line} ({name})")
         except _NotConstant as error:
-            unknown = f"line {self.step.line}: {error}"
+            unknown = f"line {line_of_step}: {error}"
+        text = SEPARATOR.join(texts)
         return ShardFilter(
             name=name,
             text=text,
@@ -384,17 +410,41 @@ class _Reader:
             unknown=unknown,
         )
 
-    def _fill_in(self, text: str, values: Mapping[str, Any]) -> str:
-        """Fill the values of the matrix and the variables of the workflow into a script."""
+    def _union(self, texts: Sequence[str], where: str) -> Expression:
+        """Parse filters, each at its position in the text of the shard: any may select a test."""
+        expressions = []
+        start = 0
+        for text in texts:
+            expressions.append(self.language.parse(" " * start + text, where))
+            start += len(text) + len(SEPARATOR)
+        return expressions[0] if len(expressions) == 1 else Or(tuple(expressions))
 
-        def variable(match: re.Match[str]) -> str:
-            name = next(filter(None, match.groups()))
-            return self.step.variables.get(name, match[0])
 
-        parts = EXPRESSION.split(text)  # text, expression, text, ...
-        parts[::2] = [_VARIABLE.sub(variable, part) for part in parts[::2]]
-        parts[1::2] = [f"${{{{ {part} }}}}" for part in parts[1::2]]
-        return fill("".join(parts), values)
+def _fill_in(step: _TestStep, text: str, values: Mapping[str, Any]) -> str:
+    """Fill the values of the matrix and the variables of the workflow into a text."""
+
+    def variable(match: re.Match[str]) -> str:
+        name = next(filter(None, match.groups()))
+        return step.variables.get(name, match[0])
+
+    parts = EXPRESSION.split(text)  # text, expression, text, ...
+    parts[::2] = [_VARIABLE.sub(variable, part) for part in parts[::2]]
+    parts[1::2] = [f"${{{{ {part} }}}}" for part in parts[1::2]]
+    return fill("".join(parts), values)
+
+
+def _is_run(condition: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a step runs in a push or a pull request in which no step before it fails."""
+
+    def literal(match: re.Match[str]) -> str:
+        text = fill(f"${{{{ {match[0]} }}}}", values)
+        return text if text in ("true", "false") else f"'{text}'"
+
+    filled = MATRIX_PATH.sub(literal, condition)
+    runs = {evaluate(filled, event) for event in ("push", "pull_request")}
+    if None in runs and True not in runs:
+        raise _NotConstant(f"only a run knows whether the step runs: if: {condition:.60}")
+    return True in runs
 
 
 def _reject_variables(text: str, fix: str) -> None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.audit.filters import vstest
-from ciguard.audit.filters.base import LANGUAGES
+from ciguard.audit.filters.base import LANGUAGES, Evaluator
+from ciguard.audit.filters.expression import And, Or, terms
 from ciguard.audit.shard_filters import read_workflow
+from ciguard.audit.test_set import TestSet
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,6 +140,11 @@ def test_filter_that_a_script_makes_is_unknown_and_asked_for(command: str, reaso
     assert read(command, key="shard.filter").shards[0].text == "FullyQualifiedName~Unit"
 
 
+def test_name_without_an_expression_is_followed_by_the_values() -> None:
+    found = read("dotnet test", WORKFLOW.replace("Tests - ${{ matrix.shard.name }}", "Tests"))
+    assert found.shards[0].name.startswith("Tests (Unit, ubuntu-latest, tests/App.Tests/")
+
+
 def test_command_without_a_filter_selects_every_test_of_its_project() -> None:
     found = read("dotnet test ${{ matrix.shard.project }}")
     assert [shard.text for shard in found.shards] == ["", ""]
@@ -252,3 +260,60 @@ def test_arguments_of_each_tool_are_found(command: str, language: str, first: st
         "test (tests/a tests/b, 1)",
         "test (tests/c, 2)",
     ]
+
+
+STEPS = """\
+jobs:
+  test:
+    strategy: {matrix: {os: [linux, mac]}}
+    steps:
+"""
+BY_OS = ("{if: matrix.os == 'mac', run: pytest a}", "{if: matrix.os != 'mac', run: pytest b}")
+
+
+@pytest.mark.parametrize(
+    ("steps", "texts", "unsure"),
+    [
+        # The last step alone would be nothing that is known: every test runs before it.
+        (("{run: pytest}", "{run: pytest --integration}"), ("; --integration",) * 2, 1),
+        (("{run: pytest a/b && pytest -k c}", "{run: npm test}"), ("a/b; -k c",) * 2, 0),
+        (("{run: pytest a}", "{if: failure(), run: pytest --lf}"), ("a",) * 2, 0),
+        (BY_OS, ("b", "a"), 0),
+        (("{if: github.event_name == 'push', run: pytest a}", "{run: pytest b}"), ("a; b",) * 2, 0),
+        (("{run: ./t --gtest_filter=A*}", "{run: ./t --gtest_filter=B*}"), ("A*; B*",) * 2, 0),
+    ],
+)
+def test_shard_has_the_tests_of_all_its_steps(
+    steps: tuple[str, ...], texts: tuple[str, ...], unsure: int
+) -> None:
+    found = read_workflow(STEPS + "".join(f"      - {step}\n" for step in steps), "ci.yml")
+    assert tuple(shard.text for shard in found.shards) == texts
+    for shard in found.shards:
+        assert shard.expression is not None
+        written = [shard.written(term) for term in terms(shard.expression)]
+        assert all(name in shard.text.split("; ") or f"-k {name}" in shard.text for name in written)
+    unit = TestSet((InventoryUnit("a/b/test_c.py::test_d"),))
+    selections = [
+        Evaluator(unit, found.language).term(term)
+        for term in terms(found.shards[0].expression or And(()))
+    ]
+    assert sum(not selection.is_known for selection in selections) == unsure
+    if unsure:
+        selected = Evaluator(unit, found.language).select(found.shards[0].expression or Or(()))
+        assert selected == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        (
+            ("{if: steps.a.outputs.b, run: pytest a}", "{run: pytest}"),
+            "only a run knows whether the step runs: if: steps.a.outputs.b",
+        ),
+        (("{run: dotnet test a}", "{run: dotnet test b}"), "its commands test several projects"),
+    ],
+)
+def test_steps_that_are_not_known_are_named(steps: tuple[str, ...], reason: str) -> None:
+    found = read_workflow(STEPS + "".join(f"      - {step}\n" for step in steps), "ci.yml")
+    assert {shard.expression for shard in found.shards} == {None}
+    assert reason in found.shards[0].unknown

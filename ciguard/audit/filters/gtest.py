@@ -26,15 +26,16 @@ def find_filter(words: Sequence[str]) -> str:
 
 def parse(text: str, where: str) -> Expression:  # noqa: ARG001  # every text is a filter
     """Parse a filter; an empty filter selects every test."""
-    if not text:
+    start = len(text) - len(text.lstrip())
+    if start == len(text):
         return And(())
     dash = text.find("-")
     end = len(text) if dash < 0 else dash
-    selected = _terms(text, 0, end, excludes=False)
+    selected = _terms(text, start, end, excludes=False)
     if dash < 0:
         return Or(selected)
     excluded = _terms(text, dash + 1, len(text), excludes=True)
-    return And(((Or(selected) if end else And(())), *excluded))
+    return And(((Or(selected) if end > start else And(())), *excluded))
 
 
 def _terms(text: str, start: int, end: int, *, excludes: bool) -> tuple[Term, ...]:
