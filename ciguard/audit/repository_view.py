@@ -51,10 +51,7 @@ _NAMES: Final[Mapping[str, str]] = {
 def headline(audit: RepositoryAudit) -> str:
     """Count what makes checks wrong, by rule, and the runs that were read."""
     repository = audit.repository
-    counts = ", ".join(
-        f"{count_of(len(findings), RULES[rule].COUNTED[0])} {RULES[rule].COUNTED[1]}"
-        for rule, findings in _ordered(audit)
-    )
+    counts = ", ".join(_count(rule, len(findings)) for rule, findings in _ordered(audit))
     checked = count_of(len(repository.workflows), "workflow file")
     counts = counts or f"no finding in {checked}"
     with_jobs = [run for run in repository.runs if run.id in repository.jobs]
@@ -64,6 +61,11 @@ def headline(audit: RepositoryAudit) -> str:
     days = [f"{run.created_at:%Y-%m-%d}" for run in (with_jobs[-1], with_jobs[0])]
     runs = f"{count_of(len(with_jobs), 'run')} of {workflows}, {days[0]} to {days[1]}"
     return f"{repository.name}: {counts}; {runs}"
+
+
+def _count(rule: str, findings: int) -> str:
+    noun, words = RULES[rule].COUNTED
+    return f"{count_of(findings, noun)} {words}"
 
 
 def screen(audit: RepositoryAudit, following: NextCommand | None = None) -> tuple[Block, ...]:
@@ -160,7 +162,7 @@ def _unread(unread: Unread) -> tuple[Span, ...]:
 def _sections(audit: RepositoryAudit) -> Iterator[Section]:
     for rule, findings in audit.findings.items():
         items = tuple(_item(RULES[rule], finding, audit.repository) for finding in findings)
-        title, size = f"{RULES[rule].TITLE} ({rule})", (len(items), "finding")
+        title, size = f"{_count(rule, len(items))} ({rule})", (len(items), "finding")
         yield Section(rule, (Bullets(items, "finding"),), title, size, drop=1)
 
 

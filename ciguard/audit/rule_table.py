@@ -1,7 +1,7 @@
 """The table of the audit's rules, and their findings in a repository. Pure.
 
-A rule is a file of `rules/`: its title, the words that count its findings, the function that yields
-them, the sentence of a finding, and its caveats. docs/reference/audit-rules.md has its examples,
+A rule is a file of `rules/`: the words that count its findings, the function that yields them, the
+sentence of a finding, and its caveats. docs/reference/audit-rules.md has its examples,
 which a test checks.
 """
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 class Rule(Protocol):
     """A rule: a module of `rules/`."""
 
-    @property
-    def TITLE(self) -> str: ...
     @property
     def COUNTED(self) -> tuple[str, str]: ...  # noun of a finding's subject, and what it is
     @property

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ciguard.workflow.aggregation import JobTexts
 
-TITLE: Final = "Aggregation jobs that stay green"
 COUNTED: Final = ("check", "can be green over lost tests")
 CAVEATS: Final = {
     "required_checks_not_known": "which checks are required is not known; only one that is speaks "

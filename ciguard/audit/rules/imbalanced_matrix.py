@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
-TITLE: Final = "Imbalanced matrices"
 COUNTED: Final = ("job", "with an imbalanced matrix")
 CAVEATS: Final = {
     "axis-of-environments": "the axes may be environments, whose tests cannot change places",

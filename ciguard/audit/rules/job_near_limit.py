@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
-TITLE: Final = "Jobs close to their limit"
 COUNTED: Final = ("job", "close to a limit")
 CAVEATS: Final = {
     "few-executions": "fewer than 20 executions: the longest counts as the 95th percentile",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
-TITLE: Final = "Tests that did not run"
 COUNTED: Final = ("job", "ran no test")
 CAVEATS: Final = {
     "triggers": "the filters of its triggers may leave out all changes since",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.audit.rules.base import Evidence
 
-TITLE: Final = "Red runs without a failure"
 COUNTED: Final = ("workflow", "red without a failed test")
 CAVEATS: Final = {
     "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "

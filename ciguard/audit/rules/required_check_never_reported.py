@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-TITLE: Final = "Required checks that no job reports"
 COUNTED: Final = ("required check", "may never report")
 CAVEATS: Final = {
     "needed_job_fails": "only after another job failed, which may be required itself",

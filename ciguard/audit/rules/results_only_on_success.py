@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-TITLE: Final = "Results that get lost"
 COUNTED: Final = ("job", "can lose results")
 CAVEATS: Final = {"coverage_only": "only coverage, which of a failed run may not be wanted"}
 UploadKind = Literal["results", "coverage"]

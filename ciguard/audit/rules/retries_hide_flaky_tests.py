@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-TITLE: Final = "Retries that hide flaky tests"
 COUNTED: Final = ("job", "can hide a flaky test")
 CAVEATS: Final = {
     "retry_count_is_variable": "a variable or an expression holds the number of retries",

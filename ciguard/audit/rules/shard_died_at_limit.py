@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.model.jobs import Job
 
-TITLE: Final = "Jobs that died at their limit"
 COUNTED: Final = ("job", "died at a limit")
 CAVEATS: Final = {
     "no-annotation": "no annotation names the limit; the wall time is that of the limit",
