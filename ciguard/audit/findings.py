@@ -12,7 +12,7 @@ requires.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, get_args
@@ -28,7 +28,6 @@ from ciguard.audit.filters.expression import (
     without_exclusions,
 )
 from ciguard.audit.shard_filters import SEPARATOR, HandMatrix, ShardFilter, is_placeholder, wrap
-from ciguard.audit.test_set import TestSet, class_of
 from ciguard.errors import InputError
 from ciguard.model.plan import OrphanReason
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from ciguard.audit.filters.base import Evaluator
     from ciguard.audit.filters.expression import Expression
+    from ciguard.audit.test_set import TestSet
 
 MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]
@@ -94,13 +94,6 @@ class EmptyTerm(NamedTuple):
     shards: tuple[int, ...]
 
 
-class CutClass(NamedTuple):
-    """A class whose tests are in several shards, with the number of its tests by shard."""
-
-    name: str
-    shards: Mapping[int, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Audit:
     """A matrix compared with its tests. Sets of tests are integers (`filters/expression.py`).
@@ -124,7 +117,6 @@ class Audit:
     overlaps: tuple[Overlap, ...]
     empty_terms: tuple[EmptyTerm, ...]
     term_count: int
-    cut_classes: tuple[CutClass, ...]
     corrections: tuple[Correction, ...]
 
     @property
@@ -191,7 +183,6 @@ def audit(
         overlaps=tuple(_overlaps(sure)),
         empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in all_terms if empty),
         term_count=len(all_terms),
-        cut_classes=_cut_classes(tests, sure, repeated[0]),
         corrections=tuple(
             correction
             for position, shard in enumerate(matrix.shards)
@@ -283,21 +274,6 @@ def _terms(matrix: HandMatrix, evaluator: Evaluator) -> list[tuple[str, tuple[in
             shards[key][position] = None
             empty[key] = not evaluator.term(term).possible
     return [(text, tuple(shards[key]), empty[key]) for key, text in texts.items()]
-
-
-def _cut_classes(tests: TestSet, sets: Sequence[int], running: int) -> tuple[CutClass, ...]:
-    """Return the classes of which no shard has every test that runs."""
-    counts: dict[str, dict[int, int]] = defaultdict(dict)
-    for shard, members in enumerate(sets):
-        for position in positions_in(members):
-            by_shard = counts[class_of(tests.units[position].unit)]
-            by_shard[shard] = by_shard.get(shard, 0) + 1
-    sizes = Counter(class_of(tests.units[position].unit) for position in positions_in(running))
-    return tuple(
-        CutClass(name, by_shard)
-        for name, by_shard in sorted(counts.items())
-        if name and max(by_shard.values()) < sizes[name]
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,6 @@ def document(
         _overlaps(audit),
         _corrections(audit),
         _empty_terms(audit),
-        _cut_classes(audit),
         _shards(audit),
         *_proposal(proposal),
         *([as_section(following)] if following else ()),
@@ -182,21 +181,6 @@ def _empty_terms(audit: Audit) -> Section:
     table = Table((Column("Term"), Column("Shards", drop=1)), rows, "term", MAX_ROWS)
     size = (len(rows), "term")
     return Section("terms", (table,), "Terms that match no test", size, drop=3, folded=True)
-
-
-def _cut_classes(audit: Audit) -> Section:
-    rows = tuple(
-        (
-            Code(cut_class.name, NAME_WIDTH),
-            _named(audit, tuple(cut_class.shards)),
-            f"{sum(cut_class.shards.values()):,}",
-        )
-        for cut_class in audit.cut_classes
-    )
-    columns = (Column("Class"), Column("Shards"), Column("Tests", "right"))
-    table = Table(columns, rows, "class", MAX_ROWS)
-    title = "Classes with tests in different shards"
-    return Section("classes", (table,), title, (len(rows), "class"), drop=4, folded=True)
 
 
 def _shards(audit: Audit) -> Section:
@@ -323,12 +307,5 @@ def _details(audit: Audit, names: Sequence[str]) -> dict[str, Any]:
                 else None,
             }
             for correction in audit.corrections
-        ],
-        "cut_classes": [
-            {
-                "class": cut_class.name,
-                "shards": {names[at]: n for at, n in cut_class.shards.items()},
-            }
-            for cut_class in audit.cut_classes
         ],
     }

@@ -146,15 +146,6 @@ def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
         assert tuple(term for one in found.corrections for term in one.vacuous) == expected
 
 
-def test_class_whose_tests_are_in_different_shards_is_told() -> None:
-    found = audited(shard("a", "Adds|Order"), shard("b", "Removes"))
-    assert [(one.name, dict(one.shards)) for one in found.cut_classes] == [
-        ("App.Tests.Cart", {0: 1, 1: 1})
-    ]
-    # A shard that has all of it does not cut it, whoever has a part besides.
-    assert audited(shard("a", "Cart"), shard("b", "Removes")).cut_classes == ()
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

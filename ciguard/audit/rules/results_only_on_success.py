@@ -69,10 +69,11 @@ def check_workflow(
         if not lost and (job_id not in last or any(map(_may_upload_results, later))):
             continue
         kinds = sorted({upload.kind for upload in lost})
-        steps = [(("jobs", job_id, "steps", upload.number), "") for upload in lost]
+        path: tuple[str | int, ...] = ("jobs", job_id)
+        steps = [((*path, "steps", upload.number), "") for upload in lost]
         yield RuleFinding(
             job_title(job_id, job),
-            locate(workflow, *(steps or [(("jobs", job_id), "")])),
+            locate(workflow, *(steps or [(path, "")])),
             {"kinds": kinds},
             caveat="coverage_only" if kinds == ["coverage"] else "",
         )
