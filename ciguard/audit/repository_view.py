@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 NAME_WIDTH: Final = 80
-SCREEN_LINES: Final = (
-    15  # of headline and findings: a terminal has 24, the rest is for what follows
-)
+SCREEN_LINES: Final = 15  # of headline and findings; a terminal has 24, and more follows
 SCREEN_COLUMNS: Final = 78  # of a line of a finding
 MAX_NAMED: Final = 2  # subjects of a line
 _NAMES: Final[Mapping[str, str]] = {

@@ -13,12 +13,7 @@ from ciguard.audit.repository_runs import FOLDER, Unread
 from ciguard.audit.repository_view import as_json, document, headline, screen
 from ciguard.audit.rule_table import RULES, RUN_RULES, audit_repository
 from ciguard.errors import ExitCode, RemoteError, UsageError
-from ciguard.github.repository_ref import (
-    REPOSITORY,
-    parse_remote,
-    required_token,
-    resolve_repository,
-)
+from ciguard.github.repository_ref import REPOSITORY, required_token, resolve_repository
 from ciguard.render.formats import as_format
 
 if TYPE_CHECKING:
@@ -106,9 +101,10 @@ def _with_runs(
     Raises:
         UsageError: its repository is not known, or there is no token. RemoteError: of GitHub.
     """
-    if not environ.get("GITHUB_REPOSITORY") and parse_remote(checkout.remote) is None:
-        raise UsageError("the remote origin is no repository on a server")
-    reference = resolve_repository(environ, remote=checkout.remote)
+    try:  # a job of another repository may have checked this one out
+        reference = resolve_repository({**environ, "GITHUB_REPOSITORY": ""}, remote=checkout.remote)
+    except UsageError as error:
+        raise UsageError("the remote origin is no repository on GitHub") from error
     token = find_token(reference, environ)
     if not token:
         raise UsageError("no token for GitHub", fix="set GITHUB_TOKEN, or log in: gh auth login")
