@@ -156,7 +156,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),
     ),
     "audit.repository_reader": (
-        *(*SHARED, "audit", "config.suites", "console", "github"),
+        *(*SHARED, "audit", "console", "github"),
         "sources.inputs",
     ),
     "report": (*SHARED, "github", "render", "guard", "compare"),

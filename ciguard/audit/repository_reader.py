@@ -25,7 +25,6 @@ from ciguard.audit.repository_runs import (
     What,
     read_workflow,
 )
-from ciguard.config.suites import HOSTED
 from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
@@ -83,7 +82,6 @@ def read_runs(
         GitHubError, InputError, NothingToDo: the repository, or its workflow, cannot be read.
     """
     cache, calls = CacheFolder(_cache_folder(environ, reference)), CallBudget(MAX_CALLS)
-    prices = {label: pool.usd_per_minute or 0.0 for label, pool in HOSTED.items()}
     with GitHub(
         reference.api_url,
         SecretStr(token),
@@ -93,7 +91,7 @@ def read_runs(
         calls=calls,
     ) as github:
         read = RepositoryReader(
-            *(github, reference, workflow, runs, prices), cache, calls, console.progress
+            *(github, reference, workflow, runs), cache, calls, console.progress
         ).read(files)
     console.err(f"GitHub: {read.calls:,} of {calls.limit:,} calls")
     return read
@@ -115,7 +113,6 @@ class RepositoryReader:
     Attributes:
         wanted: name or path of a workflow file; "" for all that run tests.
         max_runs: shared by the workflows.
-        prices: US dollars a minute, by label of a runner.
         cache: data of runs that ended.
         calls: the budget by which `github` counts its requests.
     """
@@ -124,7 +121,6 @@ class RepositoryReader:
     reference: RepositoryRef
     wanted: str
     max_runs: int
-    prices: Mapping[str, float]
     cache: CacheFolder
     calls: CallBudget
     progress: Progress
@@ -144,8 +140,7 @@ class RepositoryReader:
             NothingToDo: the repository has no workflow.
             InputError: the repository does not have the wanted workflow.
         """
-        facts = repository_facts(self.github, self.repository)
-        branch = facts.default_branch or ""
+        branch = repository_facts(self.github, self.repository).default_branch or ""
         workflows = files or self.workflows(branch)
         required = self.ask(
             "required_checks",
@@ -171,8 +166,6 @@ class RepositoryReader:
             runs=runs,
             jobs=jobs,
             annotations=annotations,
-            # GitHub's runners are free of charge for a public repository.
-            usd_per_minute=self.prices if facts.private else {},
             unread=tuple(self.unread),
             calls=self.calls.used,
         )

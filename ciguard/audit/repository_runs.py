@@ -85,7 +85,6 @@ class RepositoryRuns:
         runs: the newest first.
         jobs: of all attempts, by the id of the run.
         annotations: by the id of the job.
-        usd_per_minute: by label of a runner.
         calls: number of requests.
     """
 
@@ -98,7 +97,6 @@ class RepositoryRuns:
     runs: tuple[PastRun, ...] = ()
     jobs: Mapping[int, tuple[Job, ...]] = field(default_factory=dict)
     annotations: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    usd_per_minute: Mapping[str, float] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
     calls: int = 0
 

@@ -232,7 +232,6 @@ def test_imbalance_of_shards(
         assert (facts["longest"], facts["saved_wall_s"]) == ("test (1)", 1080.0)
         # The same minutes are billed: 30 + 3 x 6, and 4 x 12.
         assert (facts["billed_minutes"], facts["balanced_minutes"]) == (48, 48)
-        assert facts["saved_usd"] == 0.0
         assert facts["fewest_jobs"] == 2
 
 
@@ -247,13 +246,6 @@ def test_shard_that_is_gone_is_not_compared(past: PastRuns, findings: Findings) 
     assert findings("imbalanced-matrix") == []
 
 
-def test_public_repository_has_no_price(past: PastRuns, findings: Findings) -> None:
-    past.server.is_private = False
-    shards_took(past, 30, 6, 6, 6)
-    (found,) = findings("imbalanced-matrix")
-    assert found["facts"]["saved_usd"] is None
-
-
 def test_rounding_up_to_minutes_is_what_balance_can_save(
     past: PastRuns, findings: Findings
 ) -> None:
@@ -261,7 +253,6 @@ def test_rounding_up_to_minutes_is_what_balance_can_save(
     (found,) = findings("imbalanced-matrix")
     facts = found["facts"]
     assert (facts["billed_minutes"], facts["balanced_minutes"]) == (14, 12)
-    assert facts["saved_usd"] == pytest.approx(2 * 0.006)
 
 
 def test_axis_of_environments_is_only_possibly_imbalanced(

@@ -53,7 +53,7 @@ class RuleFinding:
 
     Attributes:
         subject: the job, matrix or check that the finding is about, as GitHub shows it.
-        facts: numbers and names; the end of a key is the unit of the number (`_s`, `_usd`).
+        facts: numbers and names; the end of a key is the unit of the number (`_s`).
         evidence: at least one.
         caveat: the reason why the finding is uncertain, as a key of the rule's `CAVEATS`; or "".
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.model.jobs import Job, whole_minutes
-from ciguard.text import duration, price
+from ciguard.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +55,9 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
             if declared_job is not None and declared_job.has_matrix and job_times is not None:
                 groups[declared_job, executions[0][1].labels].append(job_times)
         present = _present_names(repository, workflow)
-        for (job, labels), legs in groups.items():
+        for (job, _), legs in groups.items():
             current = [job_times for job_times in legs if job_times.name in present]
-            price_of = repository.usd_per_minute.get
-            yield from _imbalance(job, current, price_of(labels[0]) if len(labels) == 1 else None)
+            yield from _imbalance(job, current)
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -69,13 +68,9 @@ def sentence(facts: Mapping[str, Any]) -> str:
     )
     saved = f"balance saves {duration(facts['saved_wall_s'])} of wall time at best"
     before, after = facts["billed_minutes"], facts["balanced_minutes"]
+    minutes = f"billed minutes {before:,} -> {after:,}"
     if before == after:
         minutes = f"the {before:,} billed minutes stay"
-    else:
-        minutes = f"billed minutes {before:,} -> {after:,}"
-        if facts["saved_usd"] is not None:
-            side = "less" if before > after else "more"
-            minutes += f" ({price(abs(facts['saved_usd']))} a run {side})"
     fewest = facts["fewest_jobs"]
     same = f"; {fewest} balanced jobs take the same wall time" if fewest < facts["jobs"] else ""
     return f"{longest}, {jobs}; {saved}, {minutes}{same}"
@@ -103,9 +98,7 @@ def _present_names(repository: RepositoryRuns, workflow: str) -> frozenset[str]:
     return frozenset(repository.jobs_by_name(workflow))
 
 
-def _imbalance(
-    job: DeclaredJob, jobs: Sequence[MatrixJob], usd_per_minute: float | None
-) -> Iterator[RuleFinding]:
+def _imbalance(job: DeclaredJob, jobs: Sequence[MatrixJob]) -> Iterator[RuleFinding]:
     if len(jobs) < 2:  # noqa: PLR2004  # one job has nothing to share with
         return
     walls_s = [job_times.wall_s for job_times in jobs]
@@ -114,7 +107,6 @@ def _imbalance(
         return
     billed = sum(map(whole_minutes, walls_s))
     balanced = len(jobs) * whole_minutes(mean_s)
-    usd = usd_per_minute * (billed - balanced) if usd_per_minute is not None else None
     ordered = sorted(jobs, key=lambda job_times: (-job_times.wall_s, job_times.name))
     yield RuleFinding(
         subject=job.name,
@@ -130,7 +122,6 @@ def _imbalance(
             "saved_wall_s": longest_s - mean_s,
             "billed_minutes": billed,
             "balanced_minutes": balanced,
-            "saved_usd": usd,
             "fewest_jobs": math.ceil(sum(walls_s) / longest_s),
             "executions": min(job_times.executions for job_times in jobs),
             "workflow": job.workflow,
