@@ -99,7 +99,17 @@ _OTHER_WORDS: Final = frozenset(
     | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
     | {"pre", "clean", "fixtures", "images", "image", "lock", "publish", "start", "stop", "up"}
     | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
-    | {"ruff", "pylint", "pyright", "isort", "bandit", "codespell", "linters", "linting"}
+    | {
+        "ruff",
+        "pylint",
+        "twinecheck",
+        "pyright",
+        "isort",
+        "bandit",
+        "codespell",
+        "linters",
+        "linting",
+    }
 )
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
@@ -117,6 +127,7 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
 }
 # A rule of a Makefile with its recipe, and the call of a rule.
 _RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
+_TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
 _MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
@@ -169,7 +180,14 @@ def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
         if (commands := find_test_commands(_MAKE.sub(with_recipe, step_script(step))))
+        and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
+
+
+def _has_other_environments(job: Any) -> bool:
+    """Return whether TOXENV, also of the matrix, names only environments without tests."""
+    names = [name for text in _TOXENV.findall(str(job)) for name in text.split(",")]
+    return bool(names) and all(map(is_other_environment, names))
 
 
 def step_script(step: Mapping[str, Any]) -> str:
@@ -293,9 +311,9 @@ def _is_other_session(program: str, arguments: Sequence[str]) -> bool:
     """Return whether tox or nox runs only environments without tests, as `tox -e lint`."""
     if program not in {"tox", "nox"}:
         return False
-    if {"-l", "--list", "devenv", "config", "list", "--install-only", "--notest"}.intersection(
-        arguments
-    ):
+    arguments = " ".join(("", *arguments, "")).partition(" -- ")[0].split()  # then of the tests
+    other = {"-l", "--list", "devenv", "config", "list", "--install-only", "--notest", "-n"}
+    if other.intersection(arguments):
         return True
     options = ("-e", "-f", "-s", "--session", "--sessions", "-t", "--tags")
     names = [arguments[at + 1] for at, word in enumerate(arguments[:-1]) if word in options]

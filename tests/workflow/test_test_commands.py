@@ -32,6 +32,7 @@ RUN_TESTS = {
     "": """
         tox
         tox -e py312
+    tox -- -n 4
         python -m tox run -e py,lint
         uvx --with tox-uv tox
         pipx run nox
@@ -77,6 +78,7 @@ OTHERS = """
     tox -e lint
     tox -e docs,mypy
     tox --notest
+    tox -n -e benchmark
     nox -s lint
     npm run lint
     echo pytest
@@ -143,3 +145,12 @@ def test_steps_with_test_commands_are_found() -> None:
     }
     (found,) = find_test_steps({"jobs": jobs})
     assert (found.job, found.number, found.commands[0].words) == ("unit", 3, "pytest")
+
+
+@pytest.mark.parametrize(
+    ("names", "count"), [(["docs", "pylint,mypy-tests"], 0), (["docs", "py312"], 1), ([], 1)]
+)
+def test_step_of_tox_runs_what_the_matrix_names(names: list[str], count: int) -> None:
+    matrix = {"include": [{"env": {"TOXENV": name}} for name in names]}
+    job = {"strategy": {"matrix": matrix}, "steps": [{"run": "tox"}]}
+    assert len(find_test_steps({"jobs": {"a": job}})) == count
