@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.audit.declared_jobs import test_workflows
@@ -24,19 +24,16 @@ TOKENS: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTE
 GH_LIMIT_S: Final = 10.0
 
 
-class CheckoutFacts(NamedTuple):
-    """The workflow files of a checkout, the address of `origin`, and the folder's path in it."""
-
-    facts: RepositoryRuns
-    remote: str
-    prefix: str
-
-
-def read_checkout(folder: Path, environ: Mapping[str, str], workflow: str) -> CheckoutFacts:
+def read_checkout(
+    folder: Path, environ: Mapping[str, str], workflow: str
+) -> tuple[RepositoryRuns, str, str]:
     """Read the checkout that contains a folder.
 
     Args:
         workflow: name of a file that must exist, or "".
+
+    Returns:
+        Its workflow files, the address of `origin`, and the path of the folder in it.
 
     Raises:
         InputError, NothingToDo: no checkout, no workflow in it, or not the named one.
@@ -63,7 +60,7 @@ def read_checkout(folder: Path, environ: Mapping[str, str], workflow: str) -> Ch
     files = tuple(file for file in read if not isinstance(file, Unread))
     name = (parse_remote(remote) or ("", root.name))[1]
     facts = RepositoryRuns(name, "", "", files, test_workflows(files), unread=unread)
-    return CheckoutFacts(facts, remote, prefix)
+    return facts, remote, prefix
 
 
 def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
@@ -85,15 +82,13 @@ def find_token(reference: RepositoryRef, environ: Mapping[str, str]) -> str:
         return token
     command = ["gh", "auth", "token", "--hostname", urlsplit(server).hostname or ""]
     try:
-        done = subprocess.run(
+        answer = subprocess.check_output(
             command,
             env=_without_tokens(environ),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
+            stderr=subprocess.DEVNULL,
             timeout=GH_LIMIT_S,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return ""
-    return "" if done.returncode else done.stdout.strip()
+    return answer.decode("utf-8", "replace").strip()

@@ -19,7 +19,6 @@ from ciguard.render.formats import as_format
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.audit.checkout_reader import CheckoutFacts
     from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.config.invocation import Invocation
 
@@ -52,19 +51,19 @@ def audit_workflows(
     if repository is not None:
         facts = _read_repository(environ, repository, workflow, runs)
     else:
-        checkout = read_checkout(invocation.folder, environ, workflow)
-        following = after_workflows(checkout.facts.workflows)
-        if checkout.prefix:  # the paths are those of the repository
-            up = "../" * checkout.prefix.count("/")
+        facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
+        following = after_workflows(facts.workflows)
+        if prefix:  # the paths are those of the repository
+            up = "../" * prefix.count("/")
             following = following._replace(command=f"cd {up} && {following.command}")
         try:
-            facts = _with_runs(checkout, environ, workflow, runs)
+            facts = _with_runs(facts, remote, environ, workflow=workflow, runs=runs)
         except (UsageError, RemoteError) as error:
             if not RUN_RULES.keys().isdisjoint(fail_on):
                 raise
             detail = f"{error.what}{': ' * bool(error.fix)}{error.fix}"
             unread = Unread("runs", "refused", 0, runs, detail)
-            facts = replace(checkout.facts, unread=(*checkout.facts.unread, unread))
+            facts = replace(facts, unread=(*facts.unread, unread))
     audit = audit_repository(facts, f"{FOLDER}/{workflow}" if workflow else "")
     if format_ == "json":
         extra = {"next_command": following.command} if following else {}
@@ -94,15 +93,15 @@ def _read_repository(
 
 
 def _with_runs(
-    checkout: CheckoutFacts, environ: Mapping[str, str], workflow: str, runs: int
+    facts: RepositoryRuns, remote: str, environ: Mapping[str, str], *, workflow: str, runs: int
 ) -> RepositoryRuns:
-    """Return the facts of a checkout with the past runs of its repository.
+    """Return the facts of a checkout with the past runs of its remote.
 
     Raises:
         UsageError: its repository is not known, or there is no token. RemoteError: of GitHub.
     """
     try:  # a job of another repository may have checked this one out
-        reference = resolve_repository({**environ, "GITHUB_REPOSITORY": ""}, remote=checkout.remote)
+        reference = resolve_repository({**environ, "GITHUB_REPOSITORY": ""}, remote=remote)
     except UsageError as error:
         raise UsageError("the remote origin is no repository on GitHub") from error
     token = find_token(reference, environ)
@@ -110,6 +109,6 @@ def _with_runs(
         raise UsageError("no token for GitHub", fix="set GITHUB_TOKEN, or log in: gh auth login")
     from ciguard.audit.repository_reader import read_runs  # noqa: PLC0415
 
-    files = checkout.facts.workflows
-    facts = read_runs(environ, reference, token, workflow=workflow, runs=runs, files=files)
-    return replace(facts, unread=(*checkout.facts.unread, *facts.unread))
+    files = facts.workflows
+    read = read_runs(environ, reference, token, workflow=workflow, runs=runs, files=files)
+    return replace(read, unread=(*facts.unread, *read.unread))
