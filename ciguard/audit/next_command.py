@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
+from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.guard_job import next_step, read_guarded_job
 from ciguard.workflow.movable_job import read_job, reject_condition
@@ -23,7 +25,7 @@ Kind = Literal["check", "divide", "guard", "history", "plan"]
 LIST_PLACEHOLDER: Final = "COMMAND"
 _PURPOSES: Final[Mapping[Kind, str]] = {
     "check": "what the jobs of ciguard lack",
-    "divide": 'a comment (README of ciguard, "A comment"), then balanced jobs',
+    "divide": "a comment, by a job of eight lines (README of ciguard), or balanced jobs",
     "guard": "judge the results of these jobs in each run, by the tests that a command lists",
     "history": "record the times of the tests",
     "plan": "let ciguard plan the shards",
@@ -56,14 +58,15 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextCommand:
     if len(candidates) == 1:
         path, job = candidates[0]
         file = jobs[candidates[0]]
-        try:
-            reject_condition(read_job(file.text, path, job))
-        except InputError:
-            guard = after_matrix(file.content, path, job)
-            if guard is not None and not guard.problem and LIST_PLACEHOLDER not in guard.command:
-                return guard
-        else:
-            return NextCommand("divide", f"ciguard init --into {shlex.quote(path)} --job {job}")
+        with contextlib.suppress(InputError):
+            movable = read_job(file.text, path, job)
+            reject_condition(movable)
+            # Another framework may need a configuration first.
+            if all(command.framework == DEFAULT for command in movable.commands):
+                return NextCommand("divide", f"ciguard init --into {shlex.quote(path)} --job {job}")
+        guard = after_matrix(file.content, path, job)
+        if guard is not None and not guard.problem and LIST_PLACEHOLDER not in guard.command:
+            return guard
     return NextCommand("divide", "ciguard init")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,7 @@ def test_refusal_of_github_leaves_the_files(past: PastRuns, look: Look) -> None:
     [
         ("pytest", "ciguard init --into .github/workflows/tests.yml --job test"),
         ("pytest --splits 4 --group ${{ strategy.job-index }}", "ciguard init"),
+        ("go test ./...", "ciguard init"),  # ciguard starts it itself
         ("./build", "ciguard init"),
         ("ciguard guard --plan plan", "ciguard doctor"),
     ],
@@ -174,7 +176,7 @@ def test_next_step_works_as_printed(
     subprocess.run(commit.split(), cwd=folder, check=True)
     shown = look().stdout
     assert shown.endswith(f"\n\n  {kind}\n")
-    assert ("known to run tests" in shown) == ("pytest" not in command)
+    assert ("known to run tests" in shown) == ("test " not in f"{command} ")
     if "--into" in kind:
         answer = ciguard(*kind.split()[1:], cwd=folder).stdout
         assert "would change .github/workflows/tests.yml" in answer
@@ -190,3 +192,13 @@ def test_what_cannot_be_audited_is_named(folder: Path, look: Look, tmp_path: Pat
     assert "no token for GitHub" in look("--fail-on", "job-near-limit", expect=2).stderr
     (folder / CI).unlink()
     assert "no workflow file" in look(expect=5).stderr
+
+
+def test_audit_of_files_loads_no_client_and_no_numpy() -> None:
+    program = (
+        "import ciguard.audit.command, ciguard.audit.workflow_command, sys; print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"httpx", "pydantic", "numpy", "jinja2"} & {*done.stdout.split()}
