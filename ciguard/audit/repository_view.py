@@ -25,7 +25,7 @@ from ciguard.document import (
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ciguard.audit.next_command import NextCommand
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
@@ -114,20 +114,9 @@ def _lines(audit: RepositoryAudit) -> Iterator[Item]:
             caveat = "possible: " if finding.caveat else ""
             groups[caveat + RULES[rule].sentence(finding.facts)].append(finding)
         for sentence, group in groups.items():
-            subjects = [Code(finding.subject, NAME_WIDTH) for finding in group]
-            named = join(subjects, most=MAX_NAMED)
-            yield Item((*named, f": {sentence} ({_addresses(group[:MAX_NAMED])})"))
-
-
-def _addresses(findings: Sequence[RuleFinding]) -> str:
-    """Return the first evidence of each finding; a file is named once."""
-    addresses: list[str] = []
-    before = ""
-    for at in (finding.evidence[0] for finding in findings):
-        is_again = at.line is not None and at.what == before
-        addresses.append(f":{at.line}" if is_again else at.url or _location(at))
-        before = at.what
-    return ", ".join(dict.fromkeys(addresses))
+            named = join([Code(item.subject, NAME_WIDTH) for item in group], most=MAX_NAMED)
+            at = group[0].evidence[0]
+            yield Item((*named, f": {sentence} ({at.url or _location(at)})"))
 
 
 def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
