@@ -44,7 +44,8 @@ def read_checkout(
     except RemoteError as error:
         fix = "call it in a checkout, or name a repository on GitHub: ciguard audit OWNER/NAME"
         raise InputError(f"no checkout: {error.what}", where=str(folder), fix=fix) from error
-    paths = {path.name: path for path in sorted((root / FOLDER).glob("*.y*ml"))}
+    listed = sorted((root / FOLDER).glob("*.y*ml"))
+    paths = {path.name: path for path in listed if path.is_file()}  # a link may be to a device
     if not paths:
         fix = "call it in a repository that uses GitHub Actions"
         raise NothingToDo("no workflow file", where=str(root / FOLDER), fix=fix)

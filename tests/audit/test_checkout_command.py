@@ -84,6 +84,7 @@ def test_screen_has_evidence_and_next_step(folder: Path, look: Look, golden: Gol
     (folder / CI).write_text(CARELESS, "utf-8")
     (folder / "Makefile").write_text("slow:\n\t@pytest -m slow\n", "utf-8")
     (folder / ".github/workflows/broken.yml").write_text("on: [push", "utf-8")
+    (folder / ".github/workflows/endless.yml").symlink_to("/dev/zero")
     (folder / "src").mkdir()
     golden(look(cwd=folder / "src").stdout, SAMPLES / "checkout.txt")
     golden(look("--format", "markdown").stdout, SAMPLES / "checkout.md")
