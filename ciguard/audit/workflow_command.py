@@ -100,8 +100,10 @@ def _with_runs(
     Raises:
         UsageError: its repository is not known, or there is no token. RemoteError: of GitHub.
     """
-    try:  # a job of another repository may have checked this one out
-        reference = resolve_repository({**environ, "GITHUB_REPOSITORY": ""}, remote=remote)
+    # A job of another repository may have checked this one out; find_token judges the server.
+    unnamed = dict.fromkeys(("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GH_TOKEN"), "")
+    try:
+        reference = resolve_repository({**environ, **unnamed}, remote=remote)
     except UsageError as error:
         raise UsageError("the remote origin is no repository on GitHub") from error
     token = find_token(reference, environ)

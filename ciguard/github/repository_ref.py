@@ -61,6 +61,12 @@ def is_address(text: str) -> bool:
     return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
+def is_enterprise_server(server_url: str) -> bool:
+    """Return whether a company runs the server: neither github.com nor data residency."""
+    host = urlsplit(server_url).hostname or ""
+    return host != "github.com" and not host.endswith(RESIDENT)
+
+
 def api_of(server_url: str) -> str:
     """Return the address of the API of a server."""
     parts = urlsplit(server_url)
@@ -97,8 +103,8 @@ def resolve_repository(
 ) -> RepositoryRef:
     """Resolve a repository: by option or address, else the environment, else the git remote.
 
-    The token of the environment is for the server of the environment: an address of another server
-    is refused, so that this server does not receive the token.
+    The token of the environment is for the server of the environment, else for GitHub's own: an
+    address or a git remote on another server is refused, so that it does not receive the token.
 
     Args:
         repository: `owner/name` of an option or address; "" for none.
@@ -114,6 +120,8 @@ def resolve_repository(
     has_variable = bool(server_url or api_url or environ.get("GITHUB_REPOSITORY"))
     if not has_variable and from_remote is not None:
         server_url = from_remote[0]
+        if token_of(environ) and is_enterprise_server(server_url):
+            server, server_url = server_url, SERVER_URL
     server_url = server_url or SERVER_URL
     if not is_address(server_url):
         what = f'expected an http(s) address, found "{server_url:.200}"'

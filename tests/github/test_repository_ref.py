@@ -71,6 +71,17 @@ def test_enterprise_server_is_read_from_the_remote() -> None:
     assert resolve_repository(reported, repository="o/r").api_url == "https://api.git.example"
 
 
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "GH_TOKEN"])
+def test_token_is_not_sent_to_the_server_of_a_remote(name: str) -> None:
+    remote = "https://git.example/o/r.git"
+    with pytest.raises(UsageError, match="not sent to another server"):
+        resolve_repository({name: "secret"}, remote=remote)
+    resident = resolve_repository({name: "secret"}, remote="https://shop.ghe.com/o/r")
+    assert resident.api_url == "https://api.shop.ghe.com"
+    named = {name: "secret", "GITHUB_SERVER_URL": OWN}
+    assert resolve_repository(named, remote=remote).server_url == OWN
+
+
 def test_remote_on_another_server_is_ignored() -> None:
     environ = {"GITHUB_SERVER_URL": GITHUB}
     with pytest.raises(UsageError, match="the repository is not known"):
