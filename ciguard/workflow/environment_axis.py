@@ -17,7 +17,7 @@ from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, shorten
 from ciguard.workflow.positions import Edit, Entry, find_entry
-from ciguard.workflow.rewrite import insert_key, level_of, name_edits
+from ciguard.workflow.rewrite import insert_key, level_of, name_edits, with_suffix
 from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_commands
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
@@ -187,8 +187,8 @@ def select_environments(job: MovableJob, selection: SelectedEnvironments) -> str
             changed["strategy"] = _with_axis(changed.get("strategy"), selection, where)
             if "name" in changed and "matrix." not in str(changed["name"]):
                 suffix = f" {selection.value}"
-                edits += name_edits(find_entry(entry.value, "name"), suffix, where)
-                changed["name"] = f"{changed['name']}{suffix}"
+                edits += name_edits(source, find_entry(entry.value, "name"), suffix)
+                changed["name"] = with_suffix(changed["name"], suffix)
         text = source.edited(edits)
         is_same = load_ended(text, where) == workflow
     except InputError as error:

@@ -108,7 +108,7 @@ def _edit(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[st
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
-            *name_edits(find_entry(entry.value, "name"), _NAME_END, job.where),
+            *name_edits(source, find_entry(entry.value, "name"), _NAME_END),
             *_step_edits(job, entry, action_path(actions, "run")),
             *_artifact_edits(job),
         ]
@@ -248,14 +248,19 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
     return {"actions": "read"} | (held if job_permissions is None else {})
 
 
-def name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
+def name_edits(source: SourceText, name: Entry | None, suffix: str) -> list[Edit]:
+    """Append a suffix to a name, before the line end of a block scalar."""
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
-    if style not in (None, "'", '"'):
-        raise NotMovable("a name is a block", where=where, fix="write the name on one line")
-    end -= 0 if style is None else 1
+    end = source.content_end(name) if style in ("|", ">") else end - (style in ("'", '"'))
     return [Edit(end, end, suffix)]
+
+
+def with_suffix(name: Any, suffix: str) -> str:
+    """Return the value of a name after `name_edits`."""
+    text = str(name).rstrip("\n")
+    return f"{text}{suffix}{str(name)[len(text) :]}"
 
 
 def uploads_artifact(step: Any) -> bool:
@@ -276,7 +281,7 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
         inputs = find_entry(node, "with")
         if uploads_artifact(step) and inputs is not None:
             name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
-            edits += name_edits(name, _ARTIFACT_END, job.where)
+            edits += name_edits(job.source, name, _ARTIFACT_END)
             edits += [] if name else [insert_key(job.source, inputs.value, [line], job.where)]
     return edits
 
@@ -342,12 +347,12 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
         jobs[name]["needs"] = names[0] if is_only else [*names, *listed]
     moved["strategy"] = {**moved.get("strategy", {"fail-fast": False}), "matrix": _MATRIX}
     if "name" in moved:
-        moved["name"] = f"{moved['name']}{_NAME_END}"
+        moved["name"] = with_suffix(moved["name"], _NAME_END)
     if added_permissions := _added_permissions(job):
         moved["permissions"] = {**(moved.get("permissions") or {}), **added_permissions}
     for item in moved["steps"]:
         if uploads_artifact(item) and isinstance(item.get("with"), dict):
-            item["with"]["name"] = f"{item['with'].get('name', 'artifact')}{_ARTIFACT_END}"
+            item["with"]["name"] = with_suffix(item["with"].get("name", "artifact"), _ARTIFACT_END)
     step = moved["steps"][job.step - 1]
     inputs = {**_INPUTS, **_limit(step)}
     defaults = run_defaults_of(workflow, moved)
