@@ -6,10 +6,12 @@ The scanner takes time linear in the script. It expands nothing and reads no fil
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.errors import InputError
+from ciguard.workflow.matrix import combinations, fill
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +41,7 @@ TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
     ("playwright", "test"): "playwright",
     ("go", "test"): "go test",
     ("gotestsum",): "go test",
+    ("richgo", "test"): "go test",
     ("dotnet", "test"): "dotnet test",
     ("ctest",): "ctest",
     ("cargo", "test"): "cargo test",
@@ -73,8 +76,8 @@ _RUNS_NOTHING: Final = frozenset(
 )
 # Programs that run a task of the project by its name.
 TASK_RUNNERS: Final = frozenset(
-    {"make", "gmake", "just", "task", "invoke", "inv", "poe", "npm", "yarn", "pnpm", "hatch", "pdm"}
-    | {"pixi", "rye"}
+    {"make", "gmake", "just", "task", "invoke", "inv", "poe", "npm", "yarn", "pnpm", "bun", "hatch"}
+    | {"pdm", "pixi", "rye"}
 )
 # Programs that run the command in their arguments -> the word before the command, or "".
 _ANY_COMMAND: Final = (
@@ -97,7 +100,19 @@ _OTHER_WORDS: Final = frozenset(
     {"lint", "install", "deps", "dependencies", "requirements", "setup", "build", "prepare", "env"}
     | {"docs", "doc", "mypy", "type", "types", "typing", "typecheck", "format", "fmt", "style"}
     | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
-    | {"pre", "clean", "fixtures", "images", "image", "lock", "publish", "start", "stop", "up"}
+    | {
+        "pre",
+        "post",
+        "clean",
+        "fixtures",
+        "images",
+        "image",
+        "lock",
+        "publish",
+        "start",
+        "stop",
+        "up",
+    }
     | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
     | {
         "ruff",
@@ -126,7 +141,7 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
     "coactions/setup-xvfb": "run",
 }
 # A rule of a Makefile with its recipe, and the call of a rule.
-_RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
+RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
 _MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
@@ -170,16 +185,11 @@ class FoundStep:
 
 def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
     """Find the steps whose script, or a recipe of `make`, runs tests, in the order of the file."""
-    recipes = dict(_RULE.findall(makefile.replace("\t@", "\t")))
-
-    def with_recipe(match: re.Match[str]) -> str:
-        return f"{match[0]}\n{recipes.get(match[1], '')}\n"
-
     return tuple(
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if (commands := find_test_commands(_MAKE.sub(with_recipe, step_script(step))))
+        if (commands := _find_commands(with_recipes(step_script(step), makefile), job))
         and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
 
@@ -188,6 +198,31 @@ def _has_other_environments(job: Any) -> bool:
     """Return whether TOXENV, also of the matrix, names only environments without tests."""
     names = [name for text in _TOXENV.findall(str(job)) for name in text.split(",")]
     return bool(names) and all(map(is_other_environment, names))
+
+
+def _find_commands(script: str, job: Any) -> tuple[FoundCommand, ...]:
+    """Find test commands; a task `${{ matrix.task }}` has the value of the first combination."""
+    commands = find_test_commands(script)
+    if commands or "matrix." not in script:
+        return commands
+    try:
+        values = combinations(get(get(job, "strategy"), "matrix"))[0].values
+    except InputError:
+        return ()
+    words = [(words, [fill(word, values) for word in words]) for words in split_commands(script)]
+    found = [(test_command(filled[:MAX_WORDS]), " ".join(raw)) for raw, filled in words]
+    return tuple(replace(command, words=raw) for command, raw in found if command)
+
+
+def with_recipes(script: str, makefile: str) -> str:
+    """Replace each call of a rule that runs tests by the recipe of the rule."""
+    recipes = dict(RULE.findall(makefile.replace("\t@", "\t"))) if makefile else {}
+
+    def recipe(match: re.Match[str]) -> str:
+        text = recipes.get(match[1], "")
+        return f"\n{text}\n" if find_test_commands(text) else match[0]
+
+    return _MAKE.sub(recipe, script)
 
 
 def step_script(step: Mapping[str, Any]) -> str:
@@ -247,7 +282,11 @@ def _framework(words: Sequence[str]) -> str | None:
     if program in WRAPPERS and (wrapped := _wrapped_framework(program, arguments)) is not None:
         return wrapped
     if program in TASK_RUNNERS and _has_test_task(program, arguments):
-        return program if program in {"npm", "yarn", "pnpm"} else UNKNOWN
+        return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
+            program, UNKNOWN
+        )
+    if program == "node" and "--test" in arguments:
+        return "node --test"
     if program in SHELLS:
         return _shell_framework(arguments)
     return UNKNOWN if _is_test_script(words[0]) else None
