@@ -65,6 +65,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sources.references": ("errors", "github.repository_ref"),
     "init.repository": ("errors", "git.checkout"),
     "init.generated_files": (
+        "text",
         *(
             "workflow.actions_address",
             "workflow.job_templates",
@@ -132,6 +133,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "workflow.actions_address",
     ),
     "init.tool_environments": ("errors", "workflow"),
+    "init.candidates": ("console", "errors", "init", "workflow"),
+    "init.coverage_gates": ("errors", "workflow"),
     "init.move_in": (
         "workflow.actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
@@ -199,7 +202,13 @@ ADAPTERS = frozenset(
         "guard.evaluation",
     }
     | {"compare.log_inputs"}
-    | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
+    | {
+        "init.candidates",
+        "init.generated_files",
+        "init.guard_results",
+        "init.move_in",
+        "init.repository",
+    }
     | {"audit.checkout_reader", "audit.repository_reader"}
 )
 
