@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from pydantic import ValidationError
@@ -14,18 +15,26 @@ from ciguard import console
 from ciguard.config.file import FILE, Config, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
+from ciguard.init.candidates import SEPARATE, choose_candidate, find_candidates
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.guard_results import guarded_files
-from ciguard.init.move_in import choose_workflow, moved_files, snippet
+from ciguard.init.move_in import STARTED_FIX, Move, moved_files, snippet
 from ciguard.sources import local
-from ciguard.workflow.movable_job import NotMovable
+from ciguard.workflow.actions_address import actions_address
+from ciguard.workflow.movable_job import BY_HAND, NotMovable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
+    from ciguard.init.candidates import Candidate
+
+    Target = tuple[str, str, str]  # path of the workflow, job, step
+
+# Refusals of jobs that only a person can change: the lines to write are shown.
+_BY_HAND: Final = (BY_HAND, STARTED_FIX)
 
 
 @click.command()
@@ -50,7 +59,7 @@ if TYPE_CHECKING:
     default="",
     help="Matrix key of a shard's filter, for --guard (see `ciguard audit`).",
 )
-@click.option("--new", is_flag=True, help="Write a workflow of its own, also beside a test job.")
+@click.option("--new", is_flag=True, help="Write a separate workflow, also beside a test job.")
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
 )
@@ -90,11 +99,13 @@ def command(
     forks: bool,
     confirm_suspects: bool,
 ) -> int:
-    """Write ciguard.toml and the workflow, or move into the workflow that has the only test step.
+    """Move a test job of a workflow to ciguard's actions, or write a separate workflow.
 
-    The command shows each change and asks first. An existing ciguard.toml gets the suites and the
-    set-up that it lacks, but no options: set the keys of [workflow] instead, and pass --static each
-    time. For a workflow that was edited, it shows the difference, writes nothing and ends with 3.
+    If several steps run tests, the command asks which one to move; without a terminal, it prints
+    a command for each answer and ends with 3. It shows each change and asks first. An existing
+    ciguard.toml gets the suites and the set-up that it lacks, but no options: set the keys of
+    [workflow] instead, and pass --static each time. For a workflow that was edited, it shows the
+    difference, writes nothing and ends with 3.
     """
     folder, config = invocation.folder, invocation.config()
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
@@ -107,56 +118,111 @@ def command(
     if (job or step) and into is None:
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
     own_workflow = new or static or any(options.values())
-    changed_files = None
+    move: Move | None = None
     if guard is not None:
-        changed_files = guarded_files(folder, config, guard, listing, filter_key)
-    elif into is not None or not own_workflow:
+        changed_files: Sequence[GeneratedFile] = guarded_files(
+            folder, config, guard, listing, filter_key
+        )
+    else:
+        target = (into, job, step) if into else None
         try:
-            changed_files = _moved_files(folder, config, into, job, step)
+            if into is not None or not own_workflow:
+                target = _choose_target(folder, config, into, job, step)
+            move = moved_files(folder, config, *target) if target else None
         except NotMovable as error:
-            # The reason goes first: the lines to write by hand are longer than a screen.
-            console.err(f"ciguard init: {error}")
-            console.out(snippet(folder, config, into or "", job))
+            _show_refusal(folder, config, error, target, is_asked=into is not None)
             return error.exit_code
-    if changed_files is None:
-        generated = generate(folder, config, console.err, static=static)
-        changed_files = [item for item in generated if item.verb != "keep"]
-        if not changed_files:
-            console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
-        if not force:
-            refuse_edited(changed_files)
-    written = [item for item in changed_files if yes or force or confirm_change(item)]
+        if move and target:
+            _show_step(move, target[0], is_asked=into is not None)
+        changed_files = (
+            move.files if move else _generated(folder, config, static=static, force=force)
+        )
+    is_sure = yes or force
+    if not is_sure:
+        for item in changed_files:
+            show_change(item)
+    for message in move.messages if move else ():
+        console.err(f"- {message}")
+    written = [item for item in changed_files if is_sure or confirm_change(item)]
     for item in written:
         local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
     if len(written) < len(changed_files):
-        console.err("nothing else was written; ciguard init --yes writes it")
+        words = ("ciguard", "init", *(move.words if move else _options()), "--yes")
+        console.err(f"to write {'the rest' if written else 'this'}: {shlex.join(words)}")
     return ExitCode.OK
 
 
-def _moved_files(
-    folder: Path, config: Config, into: str | None, job: str, step: str
-) -> list[GeneratedFile] | None:
-    """Return the files of workflow `into`, else of the only test step; None without such a step.
+def _options() -> Iterator[str]:
+    """Yield the options of this call."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        value = context.params[str(parameter.name)]
+        if value:
+            yield parameter.opts[0]
+            yield from () if value is True else (str(value),)
+
+
+def _generated(
+    folder: Path, config: Config, *, static: bool, force: bool
+) -> Sequence[GeneratedFile]:
+    """Return the changed files of a separate workflow.
 
     Raises:
-        CiguardError: the workflow `into` cannot be changed.
+        InputError: a file was edited, and `force` is not set.
     """
-    path = into
-    if path is None:
-        if (folder / WORKFLOW_FILE).exists():
-            return None
-        path, job, step, why = choose_workflow(folder, config)
-        console.err(why)
-    if not path:
+    generated = generate(folder, config, console.err, static=static)
+    changed_files = [item for item in generated if item.verb != "keep"]
+    if not changed_files:
+        console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
+    if not force:
+        refuse_edited(changed_files)
+    return changed_files
+
+
+def _choose_target(
+    folder: Path, config: Config, into: str | None, job: str, step: str
+) -> Target | None:
+    """Return the test step to move, of workflow `into` or of any; None for a separate workflow.
+
+    Raises:
+        CiguardError: several steps run tests, and there is no terminal; or no address of actions.
+    """
+    if into is None and (folder / WORKFLOW_FILE).exists():
         return None
-    try:
-        return moved_files(folder, config, path, job, step)
-    except NotMovable as error:
-        if into is None:
-            console.err(f"the tests of {error.where} stay as they are: {error.what}")
-            return None
-        raise
+    path, candidates = find_candidates(folder)
+    candidates = [
+        item for item in candidates if into in (None, item.path) and job in ("", item.job)
+    ]
+    if step or not candidates:
+        if not (into or path):
+            console.err("no workflow here runs tests")
+        return (into or path, job, step) if into or path else None
+    actions_address(config.init.actions)  # before a question whose answer could not be used
+    chosen: Candidate | None = candidates[0]
+    if len(candidates) > 1:
+        chosen = choose_candidate(
+            candidates, lambda item: moved_files(folder, config, *item.target)
+        )
+    return chosen.target if chosen else None
+
+
+def _show_step(move: Move, path: str, *, is_asked: bool) -> None:
+    if move.step:
+        console.err(move.step if is_asked else f"{move.step}; {SEPARATE}: a separate workflow")
+    elif not move.files:
+        console.out(f"{path} uses ciguard's actions already")
+
+
+def _show_refusal(
+    folder: Path, config: Config, error: NotMovable, target: Target | None, *, is_asked: bool
+) -> None:
+    """Print the reason, then the lines to write by hand, which are longer than a screen."""
+    console.err(f"ciguard init: {error}")
+    if not is_asked:
+        console.err(f"a separate workflow beside it: {SEPARATE}")
+    elif target and error.fix in _BY_HAND:
+        console.out(snippet(folder, config, target[0], target[1]))
 
 
 def with_workflow(config: Config, options: Mapping[str, object]) -> Config:
@@ -190,8 +256,7 @@ def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:
 
 
 def confirm_change(item: GeneratedFile) -> bool:
-    """Show the change, and ask for confirmation in a terminal."""
-    show_change(item)
+    """Ask for confirmation in a terminal."""
     return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)
 
 

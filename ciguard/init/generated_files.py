@@ -13,7 +13,7 @@ from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
-from ciguard.init.other_tools import no_suite, other_projects
+from ciguard.init.other_tools import first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
     is_dependency_file,
@@ -35,6 +35,7 @@ from ciguard.init.workflow_files import (
 )
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.sources import local
+from ciguard.text import count_of
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.job_templates import quoted
 
@@ -206,7 +207,7 @@ def suggest_suites(
     patterns = framework.file_patterns
     tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
     if tests:
-        notify(f"{framework.name}: {len(tests)} test files")
+        notify(f"{framework.name}: {count_of(len(tests), 'test file')}")
     contents = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
     texts = {path: text for path, text in contents.items() if text is not None}
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
@@ -221,8 +222,9 @@ def suggest_suites(
         **{path: tool for path, tool in projects if path not in project_files},
     }
     suggestion = join_suggestions(suggestion, language_suggestion)
-    for path, tool in without_suite.items():
-        notify(f"{path} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
+    if without_suite:
+        named = [f"{path} ({tool})" for path, tool in without_suite.items()]
+        notify(f"not in the workflow: {first_of(named)}; see docs/how-to/other-frameworks.md")
     return suggestion
 
 

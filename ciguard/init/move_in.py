@@ -1,19 +1,18 @@
 """`ciguard init --into FILE`: moves a test job of an existing workflow to ciguard's actions.
 
-The suite of the moved tests has the framework that the job runs. Lines that fail a run for too
-little coverage are reported, as a shard covers only a part of the code.
+The suite of the moved tests has the framework that the job runs.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ciguard import console
-from ciguard.config.file import FILE, Config, configured_by
+from ciguard.config.file import Config
 from ciguard.errors import InputError, UsageError
+from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
@@ -21,10 +20,12 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
+from ciguard.init.other_tools import first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
@@ -41,32 +42,30 @@ from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition,
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
-from ciguard.workflow.yaml_values import load, run_defaults_of, steps_of
+from ciguard.workflow.yaml_values import load, run_defaults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.run.frameworks.base import Framework
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
 
-CONFIGURATION: Final = re.compile(r"[\w.-]+\.(toml|ini|cfg)|\.coveragerc|noxfile\.py|Makefile")
-_GATE: Final = re.compile(r"(?m)^[^#\n]*?(--(?:cov-)?fail-under|^\s*fail_under\s*=)[^\d\n]*[1-9]")
-
+ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
 )
 STARTED_FIX: Final = (
-    "write the lines below by hand: framework and command in [suite.NAME] of ciguard.toml, and no "
-    "`command` for the action run"
+    "write the lines by hand that `ciguard init --into FILE` prints: framework and command in "
+    "[suite.NAME] of ciguard.toml, and no `command` for the action run"
 )
+NODE_SCRIPTS: Final = ("npm", "yarn", "pnpm", "bun run")
 # Called program -> adapters whose plugin reaches the framework by an environment variable.
 ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("npm", "yarn", "pnpm"), ("vitest", "jest", "mocha", "playwright")),
+    **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "playwright")),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
@@ -80,10 +79,24 @@ STARTED: Final[Mapping[str, str]] = {
 }
 
 
-def moved_files(
-    folder: Path, config: Config, path: str, job_name: str, step: str
-) -> list[GeneratedFile]:
-    """Return the workflow with its test job moved, and a configuration if there is none.
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The files that a move changes, for a user to see before they are written.
+
+    Attributes:
+        step: the step that runs the tests.
+        words: options of the command that writes them.
+        messages: changes that the user has to make, and consequences.
+    """
+
+    files: tuple[GeneratedFile, ...]
+    step: str = ""
+    words: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def moved_files(folder: Path, config: Config, path: str, job_name: str, step: str) -> Move:
+    """Move the test job of a workflow, and configure its suite if none is configured.
 
     In a workflow that was moved before, only the addresses of the actions change.
 
@@ -98,80 +111,41 @@ def moved_files(
     """
     tracked = repository_files(folder)
     text = read_workflow(folder, path)
-    if unused := unused_keys(folder, config):
-        console.err(unused)
     if is_moved(load(text, path)):
-        repinned = (
-            repin(text, path, actions_address(config.actions))
-            if known_address(config.actions)
-            else text
-        )
-        if repinned == text:
-            console.out(f"{path} uses ciguard's actions already")
-        return [GeneratedFile(path, text, repinned)] if repinned != text else []
+        is_known = known_address(config.actions)
+        pinned = repin(text, path, actions_address(config.actions)) if is_known else text
+        files = [GeneratedFile(path, text, pinned)] if pinned != text else []
+        return Move(tuple(files), words=("--into", path))
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step)
+    job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
     reject_condition(job)
-    is_new = not configured_by(folder)
+    reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
-    framework = job_framework(job, config, tracked, texts, is_new=is_new)
+    framework = job_framework(job, config, tracked, texts)
     suite = suite_name(config, job.name)
+    line = job.source.line_number("jobs", job.name, "steps", job.step)
+    words = f": {shorten(job.commands[0].words)}" if job.commands else ""
+    found = f"{path}:{line}: job {job.name} runs the tests{words}"
     job, environments = select_each_environment(folder, job, path, tracked)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix), is_conditional=job.is_conditional, take=job.take
     )
     moved = move_job(job, new_jobs, actions)
-    messages = [*environments, *remarks(job, moved, default_branch(folder))]
-    notify_user(job, messages, _coverage_gates(folder, tracked, job))
     files = [GeneratedFile(path, text, moved.text)]
-    if is_new:
-        files += [
-            item
-            for item in generate(folder, config, suite=StarterSuite(suite, framework))
-            if item.path == FILE
-        ]
-    return files
-
-
-def _coverage_gates(folder: Path, tracked: Sequence[str], job: MovableJob) -> list[str]:
-    names = filter(CONFIGURATION.fullmatch, tracked)
-    texts = {name: text_of(folder / name) or "" for name in names}
-    for number, step in steps_of(job.value):
-        texts[f"jobs.{job.name}.steps[{number}]"] = str(step.get("run", ""))
-    return find_coverage_gates(texts)
-
-
-def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
-    """Return the (workflow, job, step) to move, and the reason; "" to write a separate workflow.
-
-    A workflow with ciguard's actions is chosen first, then the workflow with the only test step.
-    """
-    steps = []
-    makefile = text_of(folder / "Makefile") or ""
-    for path in repository_files(folder):
-        if fnmatchcase(path, ".github/workflows/*.y*ml"):
-            try:
-                workflow = load(read_workflow(folder, path), path)
-            except InputError:
-                continue
-            if is_moved(workflow):
-                return path, "", "", f"{path} has ciguard's jobs: nothing else is written"
-            steps += [(path, step) for step in find_test_steps(workflow, makefile)]
-    separate = f"{WORKFLOW_FILE} is a workflow of its own"
-    if not steps:
-        return "", "", "", f"no workflow here runs tests: {separate}"
-    options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in steps]
-    if len(steps) == 1 and known_address(config.actions):
-        why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
-        return steps[0][0], steps[0][1].job, str(steps[0][1].number), why
-    what = f"{len(steps)} steps run tests" if len(steps) > 1 else "actions is not set"
-    return (
-        "",
-        "",
-        "",
-        f"{what}: {separate}; to move into yours: ciguard init {' or '.join(options)}",
-    )
+    if "suite" not in config.model_fields_set:
+        generated = generate(folder, config, suite=StarterSuite(suite, framework))
+        files += [item for item in generated if item.path != WORKFLOW_FILE]
+        if framework and len(files) == 1:
+            raise NotMovable(
+                f"the framework of its tests is not configured: {shorten(job.commands[0].words)}",
+                where=job.where,
+                fix=ADD_SUITE.format(json.dumps(suite), json.dumps(framework)),
+            )
+    messages = [*environments, *remarks(job, moved, default_branch(folder))]
+    messages += filter(None, [unused_keys(folder, config)])
+    options = ("--into", path, "--job", job.name, "--step", str(job.step))
+    return Move(tuple(files), found, options, tuple(messages))
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -284,17 +258,6 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     return "\n\n".join((new.plan, test, new.report, new.history))
 
 
-def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequence[str]) -> None:
-    """Print the messages about changes that the edits of the file do not contain."""
-    console.err(f"{job.name}: step {job.step} runs the tests")
-    for message in messages:
-        console.err(f"- {message}")
-    if coverage_gates:
-        what = "a shard covers a part of the code, and fails if it checks the total"
-        fix = "check it in a job after all shards: docs/how-to/other-frameworks.md"
-        console.err(f"- {', '.join(coverage_gates)}: {what}; {fix}")
-
-
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     """Return messages on changes that the user has to make, and on consequences."""
     messages = ["require the check ciguard: checks by the names of test jobs change"]
@@ -337,43 +300,31 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     return messages
 
 
-def find_coverage_gates(texts: Mapping[str, str]) -> list[str]:
-    """Return `FILE:LINE` of the first coverage gate of each text.
-
-    Args:
-        texts: by name of the file.
-    """
-    return [
-        f"{name}:{text.count(chr(10), 0, gate.start(1)) + 1}"
-        for name, text in texts.items()
-        if (gate := _GATE.search(text))
-    ]
-
-
 def job_framework(
     job: MovableJob,
     config: Config,
     tracked: Sequence[str],
     texts: Mapping[str, str],
-    *,
-    is_new: bool,
 ) -> str:
-    """Return the framework for the suite of a new configuration; "" for the default.
+    """Return the framework for the suite, if none is configured; "" for the default.
 
     Args:
         tracked: files of the repository.
         texts: of project files, by path.
-        is_new: there is no configuration yet.
 
     Raises:
         NotMovable: ciguard cannot plan the tests, or the user must configure the framework.
     """
-    if any(suite.framework != DEFAULT for suite in config.suite.values()):
+    suite = config.suite.get(suite_name(config, job.name))
+    configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
+    for command in job.commands:
+        started = STARTED.get(command.framework, configured)
+        if started in STARTED.values() and configured != COMMAND.name and started in FRAMEWORKS:
+            what = f"ciguard starts {started} itself: {shorten(command.words)}"
+            raise NotMovable(what, where=job.where, fix=STARTED_FIX)
+    if configured != DEFAULT:
         return ""
     for command in job.commands:
-        if command.framework in STARTED and STARTED[command.framework] in FRAMEWORKS:
-            what = f"ciguard starts {command.framework} itself: {shorten(command.words)}"
-            raise NotMovable(what, where=job.where, fix=STARTED_FIX)
         if command.framework in (UNKNOWN, DEFAULT):
             continue
         called = ENTERED.get(command.framework, ())
@@ -381,23 +332,22 @@ def job_framework(
         if not adapters:
             what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
-        names = _frameworks_in_use(adapters, tracked, texts)
-        if len(names) == 1 and is_new:
+        suites = suggest_languages(tracked, texts, adapters, lambda _: None)[0].suites
+        names = list(dict.fromkeys(suite.framework for suite in suites))
+        if not names and command.framework in NODE_SCRIPTS:
+            projects = first_of(
+                [f"{at}: {of}" for at, of in other_projects(tracked, texts).items()]
+            )
+            what = f"ciguard has no adapter for what {shorten(command.words)} starts ({projects})"
+            raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
+        names = names or list(adapters)
+        if len(names) == 1 and "suite" not in config.model_fields_set:
             return names[0]
-        lines = " or ".join(f"framework = {json.dumps(name)}" for name in names)
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
-        fix = f"add to ciguard.toml: [suite.{json.dumps(job.name)}], with {lines}"
+        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
     patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
     if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
         what = f"no test file of {DEFAULT} was found"
         raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
     return ""
-
-
-def _frameworks_in_use(
-    adapters: Mapping[str, Framework], tracked: Sequence[str], texts: Mapping[str, str]
-) -> list[str]:
-    """Return the frameworks of the repository's projects; without projects, all frameworks."""
-    suites = suggest_languages(tracked, texts, adapters, lambda _: None)[0].suites
-    return list(dict.fromkeys(suite.framework for suite in suites)) or list(adapters)

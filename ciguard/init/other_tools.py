@@ -1,7 +1,7 @@
-"""Tools without a generated workflow, and the snippet that `ciguard init` prints for them. Pure.
+"""Tools and languages that `ciguard init` cannot set up, and its message about them. Pure.
 
-The Python tools of this table can install a framework that ciguard runs, but no generated workflow
-with them was ever executed, so none is written.
+A generated workflow with them was never executed, so none is written. A job of the user's own
+workflow that runs the tests by these tools can be moved.
 """
 
 from __future__ import annotations
@@ -11,19 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
-from ciguard.init.languages import ProjectFolder, go, node
-from ciguard.init.toolchains import (
-    TOP,
-    declares_tests,
-    project_table,
-    steps_of,
-    uses_poetry,
-    uses_uv,
-)
-from ciguard.workflow.job_templates import ACTIONS, quoted
+from ciguard.init.toolchains import declares_tests, project_table, uses_poetry, uses_uv
+from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.run.frameworks.base import Framework
 
@@ -35,50 +27,22 @@ class PythonTool:
     Attributes:
         files: each of them shows the tool, as does [tool.`table`] of pyproject.toml.
             [tool.hatch] alone may configure the build backend, which runs no tests.
-        install: command of a step.
-        prefix: of the framework's command; the whole command if the prefix ends with "--".
         has_lock: pip would install other versions than the locked ones.
     """
 
     files: tuple[str, ...]
-    table: str
-    install: str
-    prefix: tuple[str, ...]
+    table: str = ""
     has_lock: bool = False
-    env: tuple[tuple[str, str], ...] = ()
 
 
-CONDA: Final = ("conda", "run", "--no-capture-output", "--name", "test")
-TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,CIGUARD_*"
 PYTHON_TOOLS: Final = {
-    "pdm": PythonTool(
-        ("pdm.lock",), "", "pipx install pdm && pdm sync -G :all", ("pdm", "run"), has_lock=True
-    ),
-    "pixi": PythonTool(("pixi.lock",), "", "pixi install --locked", ("pixi", "run"), has_lock=True),
-    "pipenv": PythonTool(
-        ("Pipfile.lock",),
-        "",
-        "pipx install pipenv && pipenv sync --dev",
-        ("pipenv", "run"),
-        has_lock=True,
-    ),
-    "conda": PythonTool(
-        ("environment.yml", "environment.yaml"),
-        "",
-        "conda env create --name test --file environment.yml",
-        CONDA,
-    ),
-    "hatch": PythonTool(
-        ("hatch.toml",), "hatch.envs", "pipx install hatch", ("hatch", "test", "--")
-    ),
-    "nox": PythonTool(("noxfile.py",), "", "pipx install nox", ("nox", "-s", "test", "--")),
-    "tox": PythonTool(
-        ("tox.ini",),
-        "tox",
-        "pipx install tox",
-        ("tox", "-e", "py", "--"),
-        env=(("TOX_OVERRIDE", TOX_PASSES),),
-    ),
+    "pdm": PythonTool(("pdm.lock",), has_lock=True),
+    "pixi": PythonTool(("pixi.lock",), has_lock=True),
+    "pipenv": PythonTool(("Pipfile.lock",), has_lock=True),
+    "conda": PythonTool(("environment.yml", "environment.yaml")),
+    "hatch": PythonTool(("hatch.toml",), "hatch.envs"),
+    "nox": PythonTool(("noxfile.py",)),
+    "tox": PythonTool(("tox.ini",), "tox"),
 }
 # Project files of other languages, by the end of their names.
 LANGUAGES: Final = {
@@ -95,6 +59,12 @@ LANGUAGES: Final = {
     "composer.json": "PHP",
 }
 NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
+MAX_NAMED: Final = 3  # projects in a message
+NODE_LOCKS: Final = ("pnpm-lock.yaml", "yarn.lock", "package-lock.json", "npm-shrinkwrap.json")
+BUN_LOCKS: Final = ("bun.lock", "bun.lockb")
+OWN_JOB: Final = (
+    "write a workflow whose job runs the tests, and run ciguard init: it shards the job"
+)
 NODE_TEST: Final = re.compile(r"\bnode\b[^\"]* --test\b")
 
 
@@ -114,7 +84,7 @@ def python_tool(texts: Mapping[str, str], framework: str) -> str:
 def no_suite(
     framework: Framework, unknown: Mapping[str, str], texts: Mapping[str, str], files: Iterable[str]
 ) -> InputError:
-    """Return the error for a repository without a suite, with a snippet for ciguard.toml.
+    """Return the error for a repository without a suite.
 
     Args:
         framework: the framework that was searched for.
@@ -122,29 +92,36 @@ def no_suite(
         texts: content of each package.json by path.
         files: all files of the repository.
     """
-    names = set(files)
     projects_found = [f"{tool} (in {folder})" for folder, tool in unknown.items()]
-    projects = other_projects(names, texts)
+    projects = other_projects(files, texts)
     projects_found += [f"{path} ({described})" for path, described in projects.items()]
     patterns = " and ".join(framework.file_patterns)
     what = (
         f"no tests that ciguard init can set up; looked for {patterns} with uv.lock, poetry.lock "
-        f"or what pip installs; found {', '.join(projects_found) or 'no project at all'}"
+        f"or what pip installs; found {first_of(projects_found) or 'no project at all'}"
     )
-    if unknown:
-        snippet = _python_snippet(next(iter(unknown.values())), framework)
-        hint = "this may work (nobody has tried it)"
-    else:
-        path = next(iter(projects), "")
-        snippet = _command_snippet(path, names, texts.get(path, ""))
-        hint = "name the commands that list and run the tests, and the result files"
-    fix = f"{hint}; put it into ciguard.toml and run ciguard init again:\n\n{snippet}"
-    return InputError(what, fix=fix)
+    fix = f"{OWN_JOB}. Or name commands in ciguard.toml:\n\n"
+    return InputError(what, fix=fix + _command_snippet(next(iter(projects), "")))
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Join the first names, with the number of the others."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def is_bun_project(folder: str, files: Collection[str]) -> bool:
+    """Return whether Bun installs the packages of a folder; `npm install` would ignore its lock."""
+    start = "" if folder in ("", ".") else f"{folder}/"
+    locks = [name for name in (*NODE_LOCKS, *BUN_LOCKS) if f"{start}{name}" in files]
+    if not locks and start:
+        return is_bun_project("", files)
+    return bool(locks) and locks[0] in BUN_LOCKS
 
 
 def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
     """Return the project files of other languages, the top first, with language and framework."""
-    projects = {}
+    projects, files = {}, frozenset(files)
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
         name = path.rpartition("/")[2]
         for end, language in LANGUAGES.items():
@@ -153,38 +130,18 @@ def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, 
                 frameworks = [tool for tool in NODE_FRAMEWORKS if f'"{tool}"' in text]
                 if NODE_TEST.search(text):
                     frameworks = ["node --test, for which ciguard has no adapter"]
-                projects[path] = " with ".join([language, *frameworks[:1]])
+                is_bun = name == "package.json" and is_bun_project(path.rpartition("/")[0], files)
+                projects[path] = " with ".join(["Bun" if is_bun else language, *frameworks[:1]])
     return projects
 
 
-def _python_snippet(name: str, framework: Framework) -> str:
-    tool = PYTHON_TOOLS[name]
-    command = (*tool.prefix, *(() if tool.prefix[-1] == "--" else framework.default_command))
-    step = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "3.12"'
-    env = "".join(f"\nenv = {{ {key} = {quoted(text)} }}" for key, text in tool.env)
-    suite = f'[suite.""]\ncommand = {quoted(command)}{env}\ntimeout = "10m"\n'
-    return f"[workflow]\nsetup = '''\n{step}\n- run: {tool.install}\n'''\n\n{suite}"
-
-
-def _command_snippet(path: str, files: Collection[str], package_json: str) -> str:
-    """Return a suite of another language with its set-up; the user adds two commands."""
-    folder = path.rpartition("/")[0]
-    setup = _setup(path, folder, files, package_json)
-    shown = f"[workflow]\nsetup = '''\n{setup}\n'''\n\n" if setup else ""
-    return f"""{shown}[suite.main]
+def _command_snippet(path: str) -> str:
+    """Return a suite of another language; the user adds two commands."""
+    return f"""[suite.main]
 framework = "command"
-cwd = {quoted(folder or ".")}
+cwd = {quoted(path.rpartition("/")[0] or ".")}
 list = ["./list-tests"]                    # missing: prints one test per line
 command = ["./run-tests", "{{units_file}}"]  # missing: runs the tests that the file lists
 results = ["reports/**/*.xml"]             # result files that it writes: JUnit, TRX, JSON, ...
 timeout = "10m"
 """
-
-
-def _setup(path: str, folder: str, files: Collection[str], package_json: str) -> str:
-    """Return steps for Node.js or Go in the project's version; "" for other languages."""
-    start = f"{folder}/" if folder else ""
-    project = ProjectFolder(folder or TOP, files, package_json)
-    if path == f"{start}go.mod":
-        return steps_of({project.path: go(project)})
-    return steps_of({project.path: node(project)}) if path == f"{start}package.json" else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES, RECIPES, ProjectFolder, Recipe
-from ciguard.init.other_tools import PYTHON_TOOLS, python_tool
+from ciguard.init.other_tools import PYTHON_TOOLS, is_bun_project, python_tool
 from ciguard.init.toolchains import (
     PROJECT_FILE,
     SUPPORTED,
@@ -283,6 +283,8 @@ def suggest_languages(
             kind = recipe.kind or recipe.framework
             inner = INNER_FOLDERS & set(folder.split("/"))
             if name != recipe.project_file or inner or not recipe.mention.search(project.text):
+                continue
+            if name == "package.json" and is_bun_project(folder, all_files):
                 continue
             if (path, kind) in frameworks_used or _is_inside(project.path, recipe.framework, homes):
                 continue

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMON_BRANCHES: Final = ("main", "master")
+# Folders of packages: files there are not the project's, also if .gitignore does not name them.
+INSTALLED: Final = (".venv", "venv", "env", "node_modules", "vendor", ".tox", ".nox")
 GUESSED_BRANCH: Final = (
     "git does not know origin's default branch: {} is used instead; "
     "git remote set-head origin --auto tells git"
@@ -38,7 +40,9 @@ def repository_files(folder: Path) -> list[str]:
     if (git(folder, "rev-parse", "--show-prefix") or "").strip():
         fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
         raise UsageError("not the top folder of a git repository", where=where, fix=fix)
-    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    excluded = [f"--exclude={name}" for name in INSTALLED]
+    options = ("-z", "--cached", "--others", "--exclude-standard", *excluded)
+    listed = git(folder, "ls-files", *options) or ""
     return [name for name in listed.split("\0") if name]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PLAN_JOB: Final = "ciguard"
 REPORT_JOB: Final = "ciguard-report"
 HISTORY_JOB: Final = "ciguard-history"
-BY_HAND: Final = "write the lines shown above by hand"
+BY_HAND: Final = "write the lines by hand that `ciguard init --into FILE` prints"
 _OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
 # Options that divide the tests by an axis; a moved job does not need them.
 _SPLIT_OPTIONS: Final = re.compile(
@@ -34,6 +34,7 @@ _SPLIT_OPTIONS: Final = re.compile(
     r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
 )
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
+MAX_LISTED: Final = 5  # steps in a message
 MAX_SHOWN: Final = 60  # characters of a command in a message
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
 # Conditions of a step, without blanks, that are true if all steps before succeeded.
@@ -80,7 +81,13 @@ class MovableJob:
 
 
 def choose_step(
-    workflow: Any, source: SourceText, where: str, job: str = "", step: str = ""
+    workflow: Any,
+    source: SourceText,
+    where: str,
+    job: str = "",
+    step: str = "",
+    *,
+    makefile: str = "",
 ) -> tuple[str, int]:
     """Return the id of the job and the number of the step that runs the tests.
 
@@ -88,6 +95,7 @@ def choose_step(
         source: text of the workflow, for the lines of steps.
         job: id; "" for the only job that runs tests.
         step: number from 1, id or name; "" for the only step that runs tests.
+        makefile: text of the Makefile in the top folder.
 
     Raises:
         NotMovable: no step runs tests, or several do.
@@ -100,7 +108,8 @@ def choose_step(
         raise InputError(f"no job {job!r}", where=where, fix=fix)
     if job and step:
         return job, _step_number(jobs[job], f"{where}: jobs.{job}", step)
-    candidates = [found for found in find_test_steps(workflow) if job in ("", found.job)]
+    test_steps = find_test_steps(workflow, makefile)
+    candidates = [found for found in test_steps if job in ("", found.job)]
     if len(candidates) == 1:
         return candidates[0].job, candidates[0].number
     if candidates:
@@ -108,8 +117,10 @@ def choose_step(
             f"--job {found.job} --step {found.number} (line "
             f"{source.line_number('jobs', found.job, 'steps', found.number)}"
             f": {shorten(found.commands[0].words)})"
-            for found in candidates
+            for found in candidates[:MAX_LISTED]
         )
+        more = len(candidates) - MAX_LISTED
+        options += f"; {more} more" if more > 0 else ""
         what = f"{len(candidates)} steps run tests"
         raise NotMovable(what, where=where, fix=f"choose one: {options}")
     called = [name for name, value in jobs.items() if isinstance(value, dict) and "uses" in value]
@@ -147,18 +158,20 @@ def load_ended(text: str, where: str) -> Any:
     return load(text if text.endswith("\n") else f"{text}\n", where)
 
 
-def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob:
+def read_job(
+    text: str, where: str, job: str = "", step: str = "", makefile: str = ""
+) -> MovableJob:
     """Read the test job of a workflow, and check that it can be moved.
 
     Args:
-        job, step: as in `choose_step`.
+        job, step, makefile: as in `choose_step`.
 
     Raises:
         InputError: no workflow; NotMovable: the job cannot be moved.
     """
     workflow = load_ended(text, where)
     source = SourceText(text)
-    name, number = choose_step(workflow, source, where, job, step)
+    name, number = choose_step(workflow, source, where, job, step, makefile=makefile)
     _reject_shape(workflow, where)
     jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
@@ -166,7 +179,7 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     where = f"{where}:{source.line_number('jobs', name)}: jobs.{name}"
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
-    test_steps = find_test_steps(workflow)
+    test_steps = find_test_steps(workflow, makefile)
     commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
     _reject_job(workflow["jobs"], name, where)
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.config.file import Config
-from ciguard.init.move_in import find_coverage_gates, job_framework
+from ciguard.init.move_in import job_framework
 from ciguard.workflow.movable_job import NotMovable, read_job
 
 PACKAGE = '{"devDependencies": {"jest": "^30"}}'
@@ -17,7 +17,7 @@ def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
     steps = f"    steps:\n      - run: {command}\n"
     job = read_job(f"on: push\njobs:\n  test:\n    runs-on: a\n{steps}", "ci.yml", "", "")
     config = Config.model_validate({"suite": {"test": {"framework": toml}}} if toml else {})
-    return job_framework(job, config, FILES, {"package.json": package}, is_new=not toml)
+    return job_framework(job, config, FILES, {"package.json": package})
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
         ("npm test", "jest"),
         ("yarn test", "jest"),
         ("npx jest", "jest"),
+        ("bun run test", "jest"),
         ("npx mocha", "mocha"),
         ("mvn -B verify", "maven"),
     ],
@@ -40,8 +41,23 @@ def test_several_that_a_command_can_mean_are_named() -> None:
     with pytest.raises(NotMovable, match="the framework of its tests is not configured") as raised:
         found("npm test", BOTH)
     assert raised.value.fix == (
-        'add to ciguard.toml: [suite."test"], with framework = "vitest" or framework = "playwright"'
+        'add to ciguard.toml: [suite."test"], with framework = "vitest" or "playwright"'
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "what"),
+    [
+        ("npm test", '{"scripts": {"test": "node --test"}}', "Node.js with node --test, for which"),
+        ("bun run test", "{}", "package.json: Node.js"),
+        ("bun test", "{}", "ciguard has no adapter for bun: bun test"),
+        ("node --import tsx --test", "{}", "ciguard has no adapter for node --test: node --import"),
+    ],
+)
+def test_runner_without_an_adapter_is_named(command: str, package: str, what: str) -> None:
+    with pytest.raises(NotMovable, match="ciguard has no adapter for ") as raised:
+        found(command, package)
+    assert what in raised.value.what
 
 
 def test_framework_that_ciguard_starts_enters_no_script() -> None:
@@ -51,20 +67,3 @@ def test_framework_that_ciguard_starts_enters_no_script() -> None:
 
 def test_configured_framework_is_taken() -> None:
     assert found("npm test", BOTH, toml="vitest") == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("[tool.coverage.report]\nfail_under = 90\n", ["f:2"]),
-        ("[report]\n  fail_under=100", ["f:2"]),
-        ('addopts = ["--cov-fail-under=80"]', ["f:1"]),
-        ("a\nb: pytest --cov-fail-under 80", ["f:2"]),
-        ('session.run("coverage", "report", "--fail-under", "100")', ["f:1"]),
-        ("fail_under = 0\n# fail_under = 90\nx = 1 # --cov-fail-under=9\n", []),
-        ("fail_under =\n90\n", []),
-        ("", []),
-    ],
-)
-def test_gate_is_found_by_its_words(text: str, found: list[str]) -> None:
-    assert find_coverage_gates({"f": text}) == found

@@ -92,16 +92,16 @@ def test_checkpoint_option_is_stored_in_the_configuration(repository: Path, call
 
 def test_framework_is_detected_and_its_installation_suggested(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
-    assert "pytest: 1 test files" in answer.stderr
+    assert "pytest: 1 test file\n" in answer.stderr
     setup = yaml.safe_load(load(repository, {}).workflow.setup)
     assert setup[-1] == {"run": "python -m pip install pytest"}
 
 
 @pytest.mark.parametrize(
-    ("files", "found", "snippet"),
+    ("files", "found", "folder"),
     [
-        ({}, "found no project at all", 'framework = "command"'),
-        ({"tox.ini": "[tox]", "test_a.py": ""}, "found tox (in .)", 'command = ["tox", "-e", "py"'),
+        ({}, "found no project at all", "."),
+        ({"tox.ini": "[tox]", "test_a.py": ""}, "found tox (in .)", "."),
         (
             {
                 "pyproject.toml": "[tool.hatch.version]\npath = 'x'\n",
@@ -109,28 +109,32 @@ def test_framework_is_detected_and_its_installation_suggested(repository: Path, 
                 "test_a.py": "",
             },
             "found tox (in .)",  # [tool.hatch] is of the build backend
-            'command = ["tox", "-e", "py"',
-        ),
-        (
-            {"package.json": '{"devDependencies": {"jest": "1"}, "engines": {}}', "yarn.lock": ""},
-            "found package.json (Node.js with jest)",
-            'node-version-file: "package.json"}\n- run: npm install --global corepack',
+            ".",
         ),
         (
             {"package.json": '{"scripts": {"test": "node --test"}}'},
             "found package.json (Node.js with node --test, for which ciguard has no adapter)",
-            '[suite.main]\nframework = "command"\n',
+            ".",
         ),
-        ({"go.mod": "go 1.26"}, "found go.mod (Go)", '  with: {go-version-file: "go.mod"}\n'),
         (
-            {"web/package.json": "{}", "web/.nvmrc": "24", "api/x.csproj": ""},
-            "found api/x.csproj (.NET), web/package.json (Node.js)",
-            '[suite.main]\nframework = "command"\ncwd = "api"\n',
+            {"package.json": '{"vitest": 1}', "a.test.js": "", "bun.lock": ""},
+            "found package.json (Bun with vitest)",
+            ".",
+        ),
+        (
+            {"web/package.json": "{}", "web/bun.lockb": "", "api/x.csproj": "", "go.mod": ""},
+            "found go.mod (Go), api/x.csproj (.NET), web/package.json (Bun)",
+            ".",
+        ),
+        (
+            {"a/pom.xml": "", "b/x.csproj": "", "c/x.csproj": "", "d/x.csproj": ""},
+            "found a/pom.xml (Maven), b/x.csproj (.NET), c/x.csproj (.NET) and 1 more",
+            "a",
         ),
     ],
 )
 def test_repository_that_cannot_be_set_up_gets_a_snippet_and_no_file(
-    repository: Path, call: Init, files: dict[str, str], found: str, snippet: str
+    repository: Path, call: Init, files: dict[str, str], found: str, folder: str
 ) -> None:
     (repository / "tests/test_one.py").unlink()
     for name, text in files.items():
@@ -139,9 +143,10 @@ def test_repository_that_cannot_be_set_up_gets_a_snippet_and_no_file(
     before = sorted(repository.rglob("*"))
     answer = call(repository, "--yes", expect=3)
     assert found in answer.stderr
-    assert snippet in answer.stderr
+    assert "write a workflow whose job runs the tests, and run ciguard init" in answer.stderr
+    assert f'framework = "command"\ncwd = "{folder}"\n' in answer.stderr
     assert sorted(repository.rglob("*")) == before
-    shown = answer.stderr.partition("init again:\n")[2]
+    shown = answer.stderr.partition("ciguard.toml:\n")[2]
     (repository / "ciguard.toml").write_text(shown, "utf-8")
     load(repository, {})
     assert call(repository, "--yes").stdout == f"{WORKFLOW}: created\n"
@@ -151,7 +156,7 @@ def test_frontend_beside_tests_of_python_is_named(repository: Path, call: Init) 
     (repository / "web").mkdir()
     (repository / "web/package.json").write_text('{"devDependencies": {"vitest": "4"}}', "utf-8")
     answer = call(repository, "--yes")
-    assert "web/package.json (Node.js with vitest): not in the workflow" in answer.stderr
+    assert "not in the workflow: web/package.json (Node.js with vitest); see" in answer.stderr
 
 
 def test_default_configuration_has_a_test_timeout(repository: Path, call: Init) -> None:

@@ -1,0 +1,118 @@
+"""The question of `ciguard init` which of several test steps to move."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import clean_environment
+from init.move_in_samples import CI, OWN, commit
+
+from ciguard.init.candidates import find_candidates
+
+if TYPE_CHECKING:
+    from init.conftest import Init
+
+SUITE = "  {}:\n    runs-on: a\n    steps:\n      - run: pytest {}\n"
+TWO = "on: push\njobs:\n" + SUITE.format("unit", "a") + SUITE.format("lint", "b")
+
+
+@pytest.fixture
+def many(repository: Path) -> Path:
+    """A repository with 35 test steps, of which some cannot be moved."""
+    jobs = "".join(SUITE.format(f"part-{number}", number) for number in range(30))
+    matrix = "    strategy: {matrix: {os: [a, b]}}\n    steps"
+    groups = "    concurrency: one\n    steps"
+    files = {
+        "nightly.yml": "on: schedule\njobs:\n" + jobs,
+        "ci.yml": TWO + SUITE.format("tests", "all").replace("    steps", matrix),
+        "docs.yml": "on: push\njobs:\n" + SUITE.format("docs", "--doctest"),
+        "busy.yml": "on: push\njobs:\n" + SUITE.format("suite", "").replace("    steps", groups),
+    }
+    for name, text in files.items():
+        (repository / ".github/workflows" / name).write_text(text, "utf-8")
+    commit(repository)
+    return repository
+
+
+def test_likeliest_of_many_steps_are_commands_that_work(many: Path, call: Init) -> None:
+    answer = call(many, "--yes", expect=3)
+    assert answer.stdout == ""
+    lines = answer.stderr.splitlines()
+    assert lines[0] == "ciguard init: 35 steps run tests"
+    assert sum(1 + len(line) // 80 for line in lines) <= 24, "a screen"
+    commands = [line.strip() for line in lines if line.startswith("   ciguard init ")]
+    assert commands[:2] == [
+        f"ciguard init --into {CI} --job tests --step 1",
+        f"ciguard init --into {CI} --job unit --step 1",
+    ]
+    assert "Cannot be moved: job suite, pytest: its shards would cancel each other" in lines[-2]
+    assert lines[-1] == "29 more: ciguard init --into FILE --job JOB --step N"
+    assert len(commands) == 6
+    assert not (many / OWN).exists()
+    for command in commands:
+        assert "would c" in call(many, *shlex.split(command)[2:]).stdout
+
+
+def test_steps_of_a_named_workflow_and_job_are_asked_for(many: Path, call: Init) -> None:
+    answer = call(many, "--into", CI, expect=3)
+    assert "ciguard init: 3 steps run tests\n" in answer.stderr
+    assert "nightly" not in answer.stderr
+    assert "pytest b" in call(many, "--into", CI, "--job", "lint").stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
+@pytest.mark.parametrize(("answers", "changed"), [(b"\ny\ny\n", CI), (b"3\ny\ny\n", OWN)])
+def test_terminal_asks_once_which_step_to_move(
+    answers: bytes, changed: str, repository: Path
+) -> None:
+    (repository / CI).write_text(TWO, "utf-8")
+    commit(repository)
+    ours, theirs = os.openpty()
+    os.write(ours, answers)
+    program = [str(Path(sys.executable).parent / "ciguard"), "init"]
+    answer = subprocess.run(
+        program,
+        cwd=repository,
+        env=clean_environment(),
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert answer.returncode == 0, answer.stderr
+    output = answer.stdout + answer.stderr
+    assert output.count("Which one gets ciguard's shards? [1]") == 1
+    git = ["git", "-C", str(repository), "status", "--porcelain", "-uall"]
+    assert changed in subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    shown = output.index(f"would change {CI}" if changed == CI else f"would create {OWN}")
+    assert shown < output.index(f"{changed}? [y/N]")
+
+
+@pytest.mark.parametrize(
+    ("likelier", "other"),
+    [
+        ("on: push\n|test|", "on: schedule\n|test|"),
+        ("on: workflow_call\n|test|", "on: [release, workflow_dispatch]\n|test|"),
+        ("on: push\n|test|", "on: push\n|lint|"),
+        ("on: push\n|a|    strategy: {matrix: {a: [1]}}\n", "on: push\n|test|"),
+        ("on: push\n|unit|", "on: push\n|a|"),
+        ("on: push\n|a|    timeout-minutes: 60\n", "on: push\n|b|    timeout-minutes: 5\n"),
+    ],
+)
+def test_likelier_suite_comes_first(likelier: str, other: str, repository: Path) -> None:
+    (repository / CI).unlink()
+    for name, text in (("b.yml", likelier), ("a.yml", other)):
+        head, job, keys = text.split("|")
+        step = SUITE.format(job, "x").replace("    steps", f"{keys}    steps")
+        (repository / f".github/workflows/{name}").write_text(f"{head}jobs:\n{step}", "utf-8")
+    path, candidates = find_candidates(repository)
+    assert path == ""
+    assert [candidate.path[-5:] for candidate in candidates] == ["b.yml", "a.yml"]
