@@ -36,7 +36,7 @@ _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 _OTHER: Final = (
     "nightly weekly scheduled release publish deploy docs doc lint format style types mypy bench "
     "benchmark benchmarks downstream upstream example examples snippets smoke fuzz wheels minimal "
-    "experimental coverage windows win macos integration e2e quality"
+    "experimental windows win macos integration e2e quality"
 )
 
 

@@ -22,7 +22,7 @@ from ciguard.init.guard_results import guarded_files
 from ciguard.init.move_in import STARTED_FIX, Move, moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
-from ciguard.workflow.movable_job import BY_HAND, NotMovable
+from ciguard.workflow.movable_job import BY_HAND, SHELL_FIX, NotMovable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Target = tuple[str, str, str]  # path of the workflow, job, step
 
 # Refusals of jobs that only a person can change: the lines to write are shown.
-_BY_HAND: Final = (BY_HAND, STARTED_FIX)
+_BY_HAND: Final = (BY_HAND, SHELL_FIX, STARTED_FIX)
 
 
 @click.command()

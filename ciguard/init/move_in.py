@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.config.file import Config
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
+from ciguard.init.filter_axis import without_filter_axis
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
@@ -21,7 +22,7 @@ from ciguard.init.generated_files import (
     unused_keys,
 )
 from ciguard.init.other_tools import first_of, other_projects
-from ciguard.init.project import detect_framework, is_dependency_file, suggest_languages
+from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
@@ -38,7 +39,7 @@ from ciguard.workflow.environment_axis import (
     select_environments,
     tool_of_all_environments,
 )
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shorten
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
@@ -119,17 +120,25 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     actions = actions_address(config.actions)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
-    reject_condition(job)
     reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
     framework = job_framework(job, config, tracked, texts)
+    reject_step(job)
     suite = suite_name(config, job.name)
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
+    filters: list[str] = []
+    if suite not in config.suite or config.suite[suite].framework != COMMAND.name:
+        globs = FRAMEWORKS[framework or DEFAULT].file_patterns
+        test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
+        job, filters = without_filter_axis(job, path, test_files)
     job, environments = select_each_environment(folder, job, path, tracked)
     new_jobs = render_new_jobs(
-        *(actions, job.name, suite, job.matrix), is_conditional=job.is_conditional, take=job.take
+        *(actions, job.name, suite, job.matrix),
+        is_conditional=job.is_conditional,
+        take=job.take,
+        shards=job.shards,
     )
     moved = move_job(job, new_jobs, actions)
     files = [GeneratedFile(path, text, moved.text)]
@@ -142,7 +151,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
                 where=job.where,
                 fix=ADD_SUITE.format(json.dumps(suite), json.dumps(framework)),
             )
-    messages = [*environments, *remarks(job, moved, default_branch(folder))]
+    messages = [*filters, *environments, *remarks(job, moved, default_branch(folder))]
     messages += filter(None, [unused_keys(folder, config)])
     options = ("--into", path, "--job", job.name, "--step", str(job.step))
     return Move(tuple(files), found, options, tuple(messages))

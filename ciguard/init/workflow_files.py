@@ -176,6 +176,7 @@ def render_new_jobs(
     *,
     is_conditional: bool,
     take: str = "",
+    shards: int = 0,
 ) -> NewJobs:
     """Render the jobs that are added around a test job.
 
@@ -184,10 +185,11 @@ def render_new_jobs(
         matrix: text of the job's matrix at column 0; "" for none.
         is_conditional: the test job may be skipped without a failure.
         take: axis that the plan removes from the matrix; "" for none.
+        shards: number for each combination; 0 if the plan chooses it.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
-    values["take"] = take
+    values |= {"take": take, "shards": shards}
     return NewJobs(
         *(
             template.render(

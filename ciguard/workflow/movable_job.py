@@ -17,7 +17,7 @@ from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
 from ciguard.workflow.test_commands import FoundCommand, find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, load, steps_of
+from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +27,10 @@ PLAN_JOB: Final = "ciguard"
 REPORT_JOB: Final = "ciguard-report"
 HISTORY_JOB: Final = "ciguard-history"
 BY_HAND: Final = "write the lines by hand that `ciguard init --into FILE` prints"
+SHELL_FIX: Final = (
+    "put the test command into a bash step and its other lines into a step before it, or write "
+    "the lines by hand that `ciguard init --into FILE` prints"
+)
 _OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
 # Options that divide the tests by an axis; a moved job does not need them.
 _SPLIT_OPTIONS: Final = re.compile(
@@ -54,6 +58,7 @@ class MovableJob:
         matrix: text of the matrix with the comments, at column 0; "" for none.
         commands: the test commands of the step; none if `--step` names another step.
         take: axis of the matrix that divides the tests by hand; "" for none.
+        shards: number of filters that divided the tests; 0 for none.
     """
 
     source: SourceText
@@ -64,6 +69,7 @@ class MovableJob:
     matrix: str
     commands: tuple[FoundCommand, ...]
     take: str
+    shards: int = 0
 
     def without_split(self, command: str) -> str:
         """Remove the options that divide the tests by the axis `take`."""
@@ -189,13 +195,20 @@ def read_job(
     return MovableJob(source, workflow, where, name, number, matrix, commands, take)
 
 
-def reject_condition(job: MovableJob) -> None:
-    """Refuse a test step that a successful job may skip: its shards would have no results.
+def reject_step(job: MovableJob) -> None:
+    """Refuse a test step that a successful job may skip, or whose shell ciguard does not run.
 
     Raises:
-        NotMovable: the condition of the step may be false.
+        NotMovable: the condition of the step may be false; or the shell is PowerShell.
     """
-    condition = str(job.value["steps"][job.step - 1].get("if", ""))
+    step = job.value["steps"][job.step - 1]
+    shell = str(step.get("shell") or run_defaults_of(job.workflow, job.value).get("shell", ""))
+    if shell and shell not in _SHELLS and "{" not in shell:
+        line = job.source.line_number("jobs", job.name, "steps", job.step, "shell")
+        where = f"{job.where}.steps[{job.step}], line {line}"
+        raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=SHELL_FIX)
+    # Without the step, its shards would have no results.
+    condition = str(step.get("if", ""))
     if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
@@ -251,10 +264,6 @@ def _reject_step(
         what = f"variables do not reach the tests: {shorten(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
         raise NotMovable(what, where=where, fix=fix)
-    shell = str(step.get("shell", ""))
-    if shell and shell not in _SHELLS and "{" not in shell:
-        fix = "use bash, sh, python or a command with {0}"
-        raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=fix)
     outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
     if outputs and outputs in str(job):
         what = f"{outputs} is used, which the action does not have"

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
-_ARTIFACT_END: Final = "-${{ matrix.ciguard }}"
-_NAME_END: Final = " (${{ matrix.ciguard }})"
+SHARD: Final = "${{ matrix.ciguard }}"
+_ARTIFACT_END: Final = f"-{SHARD}"
+_NAME_END: Final = f" ({SHARD})"
 _INPUTS: Final = {
     "plan": "${{ needs.ciguard.outputs.plan }}",
     "plan-id": "${{ needs.ciguard.outputs.plan-id }}",
@@ -249,17 +250,18 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
 
 
 def name_edits(source: SourceText, name: Entry | None, suffix: str) -> list[Edit]:
-    """Append a suffix to a name, before the line end of a block scalar."""
+    """Append a suffix to a name that does not end with the shard, before its last line end."""
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
     end = source.content_end(name) if style in ("|", ">") else end - (style in ("'", '"'))
-    return [Edit(end, end, suffix)]
+    return [] if source.text.endswith(SHARD, 0, end) else [Edit(end, end, suffix)]
 
 
 def with_suffix(name: Any, suffix: str) -> str:
     """Return the value of a name after `name_edits`."""
     text = str(name).rstrip("\n")
+    suffix = "" if text.endswith(SHARD) else suffix
     return f"{text}{suffix}{str(name)[len(text) :]}"
 
 
@@ -363,7 +365,7 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")
-    matrix = job.value.get("strategy", {}).get("matrix")
+    matrix = load(job.matrix, job.where)
     if load(plan["with"].get("matrix", ""), job.where) != matrix:
         raise NotMovable("its matrix would be another one", where=job.where, fix=BY_HAND)
     return workflow

@@ -6,6 +6,7 @@ The scanner takes time linear in the script. It expands nothing and reads no fil
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -140,6 +141,11 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
     "GabrielBB/xvfb-action": "run",
     "coactions/setup-xvfb": "run",
 }
+# A list of arguments, `args=(-q)` or `$args += @('-q')`, and a continued line of PowerShell.
+_LIST: Final = re.compile(
+    r"^[ \t]*\$?(\w+)[ \t]*(\+?)=[ \t]*@?\(((?:'[^']*'|\"[^\"]*\"|#.*|[^)'\"#])*)\)", re.M
+)
+_CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe, and the call of a rule.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
@@ -189,7 +195,11 @@ def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if (commands := _find_commands(with_recipes(step_script(step), makefile), job))
+        if (
+            commands := _find_commands(
+                with_recipes(expand_lists(step_script(step)), makefile), job
+            )
+        )
         and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
 
@@ -212,6 +222,24 @@ def _find_commands(script: str, job: Any) -> tuple[FoundCommand, ...]:
     words = [(words, [fill(word, values) for word in words]) for words in split_commands(script)]
     found = [(test_command(filled[:MAX_WORDS]), " ".join(raw)) for raw, filled in words]
     return tuple(replace(command, words=raw) for command, raw in found if command)
+
+
+def expand_lists(script: str) -> str:
+    """Insert the lists of arguments of bash and PowerShell where a command uses them.
+
+    Computed elements stay as they are; elements that a condition adds count as added.
+    """
+    script = _CONTINUATION.sub(r"\\\1", script)
+    lists: dict[str, list[str]] = {}
+    for match in _LIST.finditer(script) if "@" in script else ():
+        words = [word for line in split_commands(match[3]) for word in line]
+        added = [word.rstrip(",") for word in words if word != ","]
+        lists[match[1]] = [*(lists.get(match[1], ()) if match[2] else ()), *added]
+    if not lists:
+        return script
+    names = "|".join(map(re.escape, lists))
+    use = re.compile(rf"\"?\$\{{({names})\[@\]\}}\"?|(?<=\s)@({names})\b")
+    return use.sub(lambda match: shlex.join(lists[match[1] or match[2]]), _LIST.sub("", script))
 
 
 def with_recipes(script: str, makefile: str) -> str:
