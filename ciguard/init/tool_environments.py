@@ -1,21 +1,18 @@
-"""Environments that a plain `tox` runs, and sessions that a plain `nox` runs: read, not run. Pure.
+"""Environments that a plain `tox` runs: read, not run. Pure.
 
 tox is configured by the first of its files with a configuration; names expand as
-`py{312,313}-{a,b}` and `py3{10-13}` (tox.wiki, "Generative environments"). A noxfile is a program:
-only literals in it are read, and names that are bound once to a literal.
+`py{312,313}-{a,b}` and `py3{10-13}` (tox.wiki, "Generative environments"). The sessions of a
+noxfile, which is a program, are refused.
 """
 
 from __future__ import annotations
 
-import ast
 import configparser
 import itertools
 import math
 import re
 import tomllib
-import warnings
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.workflow.matrix import MAX_JOBS
@@ -23,7 +20,7 @@ from ciguard.workflow.movable_job import NotMovable
 from ciguard.workflow.test_commands import is_other_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 # In the order of tox.
 FILES: Final = {
@@ -37,7 +34,6 @@ _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _RANGE: Final = re.compile(r"\s*(\d+)-(\d+)\s*")
 _OPEN_RANGE: Final = re.compile(r"\s*(-\d+|\d+-)\s*")
 _PYTHON: Final = re.compile(r"(?:py(?:thon)?(3)\.?|(3)\.)(\d+)t?")
-_SELECTING_OPTIONS: Final = frozenset({"sessions", "keywords", "tags", "pythons"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class Environments:
 
 
 def read_environments(tool: str, texts: Mapping[str, str], folder: str = "") -> Environments:
-    """Read the environments of tox, or the sessions of nox, that run without a selection.
+    """Read the environments of tox that run without a selection.
 
     Args:
         tool: "tox" or "nox".
@@ -66,7 +62,10 @@ def read_environments(tool: str, texts: Mapping[str, str], folder: str = "") -> 
     Raises:
         NotMovable: names are computed, no environment runs tests, or no file configures the tool.
     """
-    environments = _read_tox(texts, folder) if tool == "tox" else _read_nox(texts, folder)
+    if tool == "nox":
+        what = "init does not run a noxfile, and so does not know its sessions"
+        raise _refusal(what, f"{folder}{FILES[tool][0]}", tool)
+    environments = _read_tox(texts, folder)
     if not environments.tests:
         others = ", ".join(environments.others) or "none"
         what = f"no environment of {tool} runs tests: {others}"
@@ -185,163 +184,3 @@ def _range(text: str, where: str) -> list[str]:
 
 def _too_many(where: str) -> NotMovable:
     return _refusal(f"more than {MAX_JOBS} environments", where, "tox")
-
-
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """A function with a decorator `session`.
-
-    Attributes:
-        names: of the sessions, one for each Python of a list.
-        problem: the reason why `names` cannot be read; "" for none.
-    """
-
-    name: str
-    line: int
-    names: tuple[str, ...] = ()
-    is_default: bool = True
-    problem: str = ""
-
-
-def _read_nox(texts: Mapping[str, str], folder: str) -> Environments:
-    (name,) = FILES["nox"]
-    where = f"{folder}{name}"
-    if name not in texts:
-        raise _refusal("there is no such file", where, "nox")
-    try:
-        with warnings.catch_warnings():  # of escapes in its strings
-            warnings.simplefilter("ignore")
-            tree = ast.parse(texts[name])
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        what = f"not Python: {str(error) or type(error).__name__}"
-        raise _refusal(what, where, "nox") from error
-    try:
-        constants = _constants(tree)
-        sessions = list(_sessions(tree, constants))
-        selected = _selected_sessions(tree, constants)
-    except _ComputedError as error:
-        raise _refusal(error.what, f"{where}:{error.line}", "nox") from None
-    if selected is None:
-        chosen = [session for session in sessions if session.is_default]
-    else:
-        chosen = []
-        for wanted in selected:
-            matching = [item for item in sessions if wanted in (item.name, *item.names)]
-            if not matching:
-                raise _refusal(f"no literal session is called {wanted!r:.60}", where, "nox")
-            chosen += [
-                session if session.name == wanted else replace(session, names=(wanted,))
-                for session in matching
-            ]
-    for session in chosen:
-        if session.problem and not is_other_environment(session.name):
-            what = f"--into needs literal sessions: {session.problem}"
-            raise _refusal(what, f"{where}:{session.line}", "nox")
-    names = [name for session in chosen for name in session.names or (session.name,)]
-    return _partition(names, where, "nox")
-
-
-class _ComputedError(Exception):
-    """A value that is no literal."""
-
-    def __init__(self, what: str, node: ast.expr) -> None:
-        super().__init__(what)
-        self.what = what
-        self.line = node.lineno
-
-
-def _sessions(tree: ast.Module, constants: Mapping[str, ast.expr]) -> Iterator[_Session]:
-    top = set(tree.body)
-    for node in ast.walk(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        for decorator in node.decorator_list:
-            if _last_name(decorator) == "session":
-                yield _session(node, decorator, constants, is_top=node in top)
-
-
-def _last_name(node: ast.expr) -> str:
-    """Return `session` for `session`, `nox.session` and `nox.session(...)`."""
-    node = node.func if isinstance(node, ast.Call) else node
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _session(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-    decorator: ast.expr,
-    constants: Mapping[str, ast.expr],
-    *,
-    is_top: bool,
-) -> _Session:
-    call = decorator if isinstance(decorator, ast.Call) else None
-    keywords = {word.arg: word.value for word in call.keywords} if call else {}
-    name = _literal(keywords["name"], constants) if "name" in keywords else function.name
-    if not isinstance(name, str):
-        raise _ComputedError("the name of a session is computed", keywords["name"])
-    is_default = "default" not in keywords or _literal(keywords["default"], constants) is not False
-    made = _Session(name, decorator.lineno, is_default=is_default)
-    for other in function.decorator_list:
-        if _last_name(other) == "parametrize":
-            return replace(made, line=other.lineno, problem="one has @nox.parametrize")
-    if not is_top or None in keywords or (call and call.args):
-        return replace(made, problem="one is made by code")
-    python = keywords.get("python", keywords.get("py"))
-    try:
-        pythons = _literal(python, constants) if python else None
-    except _ComputedError as error:
-        return replace(made, line=error.line, problem="its Pythons are computed")
-    if isinstance(pythons, (list, tuple)) and all(isinstance(text, str) for text in pythons):
-        return replace(made, names=tuple(f"{name}-{version}" for version in pythons))
-    is_single = isinstance(pythons, str) or not pythons
-    return replace(made, names=(name,), problem="" if is_single else "its Pythons are computed")
-
-
-def _selected_sessions(tree: ast.Module, constants: Mapping[str, ast.expr]) -> Sequence[str] | None:
-    """Return `nox.options.sessions`; None if the file does not set it."""
-    selected: Sequence[str] | None = None
-    assigned = {
-        statement.targets[0]: statement.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1
-    }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or node.attr not in _SELECTING_OPTIONS:
-            continue
-        if _last_name(node.value) != "options":
-            continue
-        value = assigned.get(node)
-        if node.attr != "sessions" or value is None or selected is not None:
-            raise _ComputedError(f"code sets nox.options.{node.attr}", node)
-        selected = _literal(value, constants)
-        is_list = isinstance(selected, (list, tuple))
-        if not is_list or not all(isinstance(name, str) for name in selected):
-            raise _ComputedError("nox.options.sessions is no literal list", node)
-    return selected
-
-
-def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the names that the file binds once, at its top, with their values."""
-    stored = Counter(
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    )
-    constants: dict[str, ast.expr] = {}
-    for node in tree.body:
-        target: ast.expr | None = None
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-        elif isinstance(node, ast.AnnAssign):
-            target = node.target
-        value = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and value is not None and stored[target.id] == 1:
-            constants[target.id] = value
-    return constants
-
-
-def _literal(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:
-    value = constants.get(node.id, node) if isinstance(node, ast.Name) else node
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise _ComputedError(f"not literal: {ast.unparse(node):.60}", node) from error
