@@ -33,7 +33,7 @@ from ciguard.workflow.matrix import (
     texts_of,
 )
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.test_commands import split_commands, test_command
+from ciguard.workflow.test_commands import expand_lists, split_commands, test_command
 from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ _MINUTE_S: Final = 60
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 # A command's output; the scanner of words ends one without quotes at its parenthesis.
 _SUBSTITUTION: Final = re.compile(r"\$\(.*|^\$$", re.DOTALL)
-_CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
 _REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
 _AS_JSON: Final = 'give the shards as JSON: {"shards": [{"name": "a", "filter": "..."}]}'
 _FIX: Final = "name the matrix key that holds the filter: --filter-key shard.filter"
@@ -316,24 +315,12 @@ def _command_words(framework: str, script: str) -> Iterator[list[str]]:
 
 
 def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield (framework, words) of the commands that run tests; "" for one without known filters.
-
-    Elements of a list of arguments, `'test', '--filter', 'A'`, are words of one command.
-    """
-    script = _CONTINUATION.sub(r"\\\1", script)
-    all_words: list[str] = []
-    is_list = True
-    for words in split_commands(script):
-        all_words += [word.removeprefix("@(").rstrip(",") for word in words]
+    """Yield (framework, words) of the commands that run tests; "" for one without known filters."""
+    for words in split_commands(expand_lists(script)):
         if any(word.startswith("--gtest_filter") for word in words):
             yield "gtest", words
-            is_list = False
         elif (command := test_command(words)) is not None:
             yield command.framework if command.framework in LANGUAGES else "", words
-            is_list = False
-    if is_list:
-        frameworks = [name for name in LANGUAGES if {*name.split()} <= {*all_words}]
-        yield from ((name, all_words) for name in frameworks[:1])
 
 
 def _split_filter(command_filter: str, where: str) -> tuple[str, Expression, str]:
