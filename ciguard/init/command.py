@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +24,7 @@ from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, SHELL_FIX, NotMovable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
@@ -132,8 +131,10 @@ def command(
         except NotMovable as error:
             _show_refusal(folder, config, error, target, is_asked=into is not None)
             return error.exit_code
-        if move and target:
-            _show_step(move, target[0], is_asked=into is not None)
+        if move and move.step:
+            console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
+        elif move and target and not move.files:
+            console.out(f"{target[0]} uses ciguard's actions already")
         changed_files = (
             move.files if move else _generated(folder, config, static=static, force=force)
         )
@@ -148,19 +149,9 @@ def command(
         local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
     if len(written) < len(changed_files):
-        words = ("ciguard", "init", *(move.words if move else _options()), "--yes")
-        console.err(f"to write {'the rest' if written else 'this'}: {shlex.join(words)}")
+        what = "written: all but what you declined" if written else "nothing was written"
+        console.err(f"{what}; run the same command with --yes to write all")
     return ExitCode.OK
-
-
-def _options() -> Iterator[str]:
-    """Yield the options of this call."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        value = context.params[str(parameter.name)]
-        if value:
-            yield parameter.opts[0]
-            yield from () if value is True else (str(value),)
 
 
 def _generated(
@@ -205,13 +196,6 @@ def _choose_target(
             candidates, lambda item: moved_files(folder, config, *item.target)
         )
     return chosen.target if chosen else None
-
-
-def _show_step(move: Move, path: str, *, is_asked: bool) -> None:
-    if move.step:
-        console.err(move.step if is_asked else f"{move.step}; {SEPARATE}: a separate workflow")
-    elif not move.files:
-        console.out(f"{path} uses ciguard's actions already")
 
 
 def _show_refusal(

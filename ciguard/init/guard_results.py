@@ -24,7 +24,6 @@ from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.guard_job import next_step, read_guarded_job, split_target, test_job
 from ciguard.workflow.job_templates import with_next_job
 from ciguard.workflow.movable_job import NotMovable
-from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import LIST_COMMANDS, split_commands
 from ciguard.workflow.yaml_values import load
 
@@ -62,7 +61,7 @@ def guarded_files(
     path, job = split_target(target)
     text = read_workflow(folder, path)
     workflow = load(text, path)
-    job = job or test_job(workflow, SourceText(text), path)
+    job = job or test_job(workflow, path)
     step = next_step(workflow, job)
     if step not in ("guard", "history"):
         then = f"; the next step is ciguard init --into {path}" if step == "plan" else ""

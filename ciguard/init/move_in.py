@@ -86,13 +86,11 @@ class Move:
 
     Attributes:
         step: the step that runs the tests.
-        words: options of the command that writes them.
         messages: changes that the user has to make, and consequences.
     """
 
     files: tuple[GeneratedFile, ...]
     step: str = ""
-    words: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
 
 
@@ -116,7 +114,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         files = [GeneratedFile(path, text, pinned)] if pinned != text else []
-        return Move(tuple(files), words=("--into", path))
+        return Move(tuple(files))
     actions = actions_address(config.actions)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
@@ -153,8 +151,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
             )
     messages = [*filters, *environments, *remarks(job, moved, default_branch(folder))]
     messages += filter(None, [unused_keys(folder, config)])
-    options = ("--into", path, "--job", job.name, "--step", str(job.step))
-    return Move(tuple(files), found, options, tuple(messages))
+    return Move(tuple(files), found, tuple(messages))
 
 
 def read_workflow(folder: Path, path: str) -> str:

@@ -152,7 +152,7 @@ def _is_of_results(text: str) -> bool:
     return bool(RESULTS.search(text) and not COVERAGE.search(text))
 
 
-def test_job(workflow: Any, source: SourceText, path: str) -> str:
+def test_job(workflow: Any, path: str) -> str:
     """Return the only job with a matrix that runs tests, or else uploads test results.
 
     Raises:
@@ -167,7 +167,7 @@ def test_job(workflow: Any, source: SourceText, path: str) -> str:
     if len(with_matrix) > 1:
         what = f"several jobs with a matrix run tests: {', '.join(with_matrix)}"
         raise NotMovable(what, where=path, fix=f"name one: --guard {path}:{with_matrix[0]}")
-    return with_matrix[0] if with_matrix else choose_step(workflow, source, path)[0]
+    return with_matrix[0] if with_matrix else choose_step(workflow, path)[0]
 
 
 def next_step(workflow: Any, job: str = "") -> NextStep:

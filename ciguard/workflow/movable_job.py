@@ -38,7 +38,6 @@ _SPLIT_OPTIONS: Final = re.compile(
     r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
 )
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
-MAX_LISTED: Final = 5  # steps in a message
 MAX_SHOWN: Final = 60  # characters of a command in a message
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
 # Conditions of a step, without blanks, that are true if all steps before succeeded.
@@ -87,18 +86,11 @@ class MovableJob:
 
 
 def choose_step(
-    workflow: Any,
-    source: SourceText,
-    where: str,
-    job: str = "",
-    step: str = "",
-    *,
-    makefile: str = "",
+    workflow: Any, where: str, job: str = "", step: str = "", makefile: str = ""
 ) -> tuple[str, int]:
     """Return the id of the job and the number of the step that runs the tests.
 
     Args:
-        source: text of the workflow, for the lines of steps.
         job: id; "" for the only job that runs tests.
         step: number from 1, id or name; "" for the only step that runs tests.
         makefile: text of the Makefile in the top folder.
@@ -119,16 +111,9 @@ def choose_step(
     if len(candidates) == 1:
         return candidates[0].job, candidates[0].number
     if candidates:
-        options = "; ".join(
-            f"--job {found.job} --step {found.number} (line "
-            f"{source.line_number('jobs', found.job, 'steps', found.number)}"
-            f": {shorten(found.commands[0].words)})"
-            for found in candidates[:MAX_LISTED]
-        )
-        more = len(candidates) - MAX_LISTED
-        options += f"; {more} more" if more > 0 else ""
         what = f"{len(candidates)} steps run tests"
-        raise NotMovable(what, where=where, fix=f"choose one: {options}")
+        names = ", ".join(dict.fromkeys(found.job for found in candidates))
+        raise NotMovable(what, where=where, fix=f"name a job and a step; the jobs are {names:.200}")
     called = [name for name, value in jobs.items() if isinstance(value, dict) and "uses" in value]
     what = "no step with a test command was found"
     fix = "choose one with --job JOB --step NUMBER"
@@ -177,7 +162,7 @@ def read_job(
     """
     workflow = load_ended(text, where)
     source = SourceText(text)
-    name, number = choose_step(workflow, source, where, job, step, makefile=makefile)
+    name, number = choose_step(workflow, where, job, step, makefile)
     _reject_shape(workflow, where)
     jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):

@@ -37,7 +37,7 @@ def test_nothing_is_written_without_yes_or_a_terminal(repository: Path, call: In
     answer = call(repository)
     assert "would create ciguard.toml" in answer.stdout
     assert f"would create {WORKFLOW}" in answer.stdout
-    assert "ciguard init --yes" in answer.stderr
+    assert "nothing was written; run the same command with --yes" in answer.stderr
     assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ciguard.init.filter_axis import without_filter_axis
@@ -29,7 +31,9 @@ jobs:
 FILES = ["a/test_a.py", "b/test_b.py", "c/test_c.py"]
 
 
-def moved(command: str, axes: str, more: str = "", keys: str = "") -> tuple[dict, str, list[str]]:
+def moved(
+    command: str, axes: str, more: str = "", keys: str = ""
+) -> tuple[dict[str, Any], str, list[str]]:
     """Return the job without its axis, its matrix and the messages."""
     text = f"""{HEAD.replace("runs-on: a", f"runs-on: a{keys}")}        {axes}
     steps:

@@ -58,8 +58,8 @@ def test_difference_is_shown_and_nothing_written_without_yes(repository: Path, c
     answer = call(repository, "--into", CI)
     assert "+      - uses: octo-org/ciguard/actions/run@" in answer.stdout
     assert "-      - run: make test" in answer.stdout
-    how = f"to write this: ciguard init --into {CI} --job test --step 2 --yes"
-    assert answer.stderr.endswith(f"{how}\n")
+    how = "nothing was written; run the same command with --yes to write all\n"
+    assert answer.stderr.endswith(how)
     assert (repository / CI).read_bytes() == WORKFLOW
 
 
