@@ -112,21 +112,21 @@ def _called_texts(
 ) -> Iterator[tuple[str, str]]:
     """Yield (file, text) of the scripts of the job, "" for its own, and of what they call."""
     queue = [("", str(step["run"])) for _, step in steps_of(job.value) if "run" in step]
-    packages = [name for name in tracked if name.rpartition("/")[2] == "package.json"]
+    packages = [name for name in sorted(tracked) if name.rpartition("/")[2] == "package.json"]
     is_named = f"{job.value}{job.workflow.get('env')}"
     seen = set(queue)
     while queue:
         name, text = queue.pop()
         yield name, text
         words = {word.removeprefix("./") for line in split_commands(text) for word in line}
-        found = [(file, read(file)) for file in words & {*tracked} if not file.endswith(".json")]
+        scripts = sorted(word for word in words & {*tracked} if not word.endswith(".json"))
+        found = [(file, read(file)) for file in scripts]
         if words & {"make", "gmake"} and "Makefile" in tracked:
             rules = RULE.findall(read("Makefile"))
             found += [("Makefile", recipe) for rule, recipe in rules if rule in words]
         if words & {"npm", "yarn", "pnpm", "bun"}:
             for file in packages:
-                scripts = _scripts(read(file))
-                found += [(file, text) for key, text in scripts.items() if key in words]
+                found += [(file, text) for key, text in _scripts(read(file)) if key in words]
         for tool, files in _TOOL_FILES.items():
             if any(word.rpartition("/")[2] == tool for word in words):
                 parts = [(file, read(file)) for file in files if file in tracked]
@@ -139,12 +139,12 @@ def _called_texts(
         seen.update(found)
 
 
-def _scripts(package_json: str) -> dict[str, str]:
+def _scripts(package_json: str) -> list[tuple[str, str]]:
     try:
-        scripts = json.loads(package_json).get("scripts", {})
-    except (ValueError, RecursionError, AttributeError):
-        return {}
-    return {str(key): str(text) for key, text in scripts.items()} if scripts else {}
+        scripts = json.loads(package_json)["scripts"].items()
+    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
+        return []
+    return [(key, str(text)) for key, text in scripts]
 
 
 def _selected(text: str, job: str) -> str:
