@@ -126,12 +126,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
-    filters: list[str] = []
-    if suite not in config.suite or config.suite[suite].framework != COMMAND.name:
-        globs = FRAMEWORKS[framework or DEFAULT].file_patterns
+    job, messages = select_each_environment(folder, job, path, tracked)
+    configured = config.suite[suite].framework if suite in config.suite else DEFAULT
+    if configured != COMMAND.name:
+        globs = FRAMEWORKS[framework or configured].file_patterns
         test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
         job, filters = without_filter_axis(job, path, test_files)
-    job, environments = select_each_environment(folder, job, path, tracked)
+        messages += filters
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional=job.is_conditional,
@@ -149,7 +150,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
                 where=job.where,
                 fix=ADD_SUITE.format(json.dumps(suite), json.dumps(framework)),
             )
-    messages = [*filters, *environments, *remarks(job, moved, default_branch(folder))]
+    messages += remarks(job, moved, default_branch(folder))
     messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))
 
