@@ -132,7 +132,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         ),
         "workflow.actions_address",
     ),
-    "init.tool_environments": ("errors", "workflow"),
     "init.candidates": ("console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),

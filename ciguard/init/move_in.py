@@ -24,7 +24,6 @@ from ciguard.init.generated_files import (
 from ciguard.init.other_tools import first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
-from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
@@ -32,13 +31,7 @@ from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED
 from ciguard.workflow.conditions import runs_on_push
-from ciguard.workflow.environment_axis import (
-    SelectedEnvironments,
-    folder_of_tool,
-    reject_several_environments,
-    select_environments,
-    tool_of_all_environments,
-)
+from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
@@ -122,11 +115,12 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
     framework = job_framework(job, config, tracked, texts)
     reject_step(job)
+    reject_several_environments(job)
     suite = suite_name(config, job.name)
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
-    job, messages = select_each_environment(folder, job, path, tracked)
+    messages: list[str] = []
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     if configured != COMMAND.name:
         globs = FRAMEWORKS[framework or configured].file_patterns
@@ -177,50 +171,6 @@ def require_committed(folder: Path, path: str) -> None:
     if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
         what = "has changes that are not committed"
         raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
-
-
-def select_each_environment(
-    folder: Path, job: MovableJob, path: str, tracked: Sequence[str]
-) -> tuple[MovableJob, list[str]]:
-    """Return the job with a combination for each environment of tox or nox, and messages.
-
-    Raises:
-        NotMovable: the environments cannot be read, or the job cannot be changed.
-    """
-    reject_several_environments(job)
-    tool = tool_of_all_environments(job)
-    if tool is None:
-        return job, []
-    tool_folder = folder_of_tool(job, tool)
-    names = [name for name in FILES[tool.name] if f"{tool_folder}{name}" in tracked]
-    texts = {name: read_workflow(folder, f"{tool_folder}{name}") for name in names}
-    listed = read_environments(tool.name, texts, tool_folder)
-    is_axis = len(listed.tests) > 1
-    if is_axis or listed.others:
-        text = select_environments(job, SelectedEnvironments(tool, listed.tests, is_axis))
-        job = read_job(text, path, job.name, str(job.step))
-    messages = []
-    if is_axis:
-        messages.append(
-            f"each is a combination, by the axis {tool.axis}: {', '.join(listed.tests)}"
-        )
-    if listed.others:
-        messages.append(
-            f"no tests, so that the job runs them no more: {', '.join(listed.others)}; "
-            "make a job of them"
-        )
-    set_up = [
-        str(step.get("with"))
-        for step in job.value["steps"]
-        if str(step.get("uses")).startswith("actions/setup-python@")
-    ]
-    pythons = listed.pythons
-    if set_up and not any(all(version in text for version in pythons) for text in set_up):
-        messages.append(
-            f"the environments name Python {', '.join(pythons)}: let actions/setup-python "
-            "set up all of them, a line each in `python-version`"
-        )
-    return job, messages
 
 
 def suite_name(config: Config, job: str) -> str:

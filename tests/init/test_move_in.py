@@ -271,10 +271,6 @@ def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> N
     assert "no job 'lint'\n  fix: its jobs are test" in answer.stderr
 
 
-TOX = "[tox]\nenv_list = a, b\n"
-TOX_JOB = JOB + b"      - run: tox\n"
-
-
 @pytest.mark.parametrize(
     "job",
     [
@@ -294,67 +290,6 @@ def test_call_that_selects_environments_stays(job: bytes, repository: Path, call
     assert " matrix: |" not in answer.stdout
     command = yaml_load(job.decode(), CI)["jobs"]["test"]["steps"][0]["run"]
     assert f"+          command: {command}\n" in answer.stdout
-
-
-@pytest.mark.parametrize(
-    ("script", "command"),
-    [
-        (b"pip install tox tox-uv && tox", "pip install tox tox-uv && tox{}"),
-        (b'"python -m tox run -- -e x"', '"python -m tox run{} -- -e x"'),
-        (b"uvx --with tox-uv tox # tox", "uvx --with tox-uv tox{} # tox"),
-        (b"xvfb-run .venv/bin/tox -p auto", "xvfb-run .venv/bin/tox{} -p auto"),
-    ],
-)
-def test_environment_is_named_after_the_tool(
-    script: bytes, command: str, repository: Path, call: Init
-) -> None:
-    (repository / "tox.ini").write_text(TOX, "utf-8")
-    write(repository, JOB + b"      - run: " + script + b"\n")
-    answer = call(repository, "--into", CI)
-    expected = command.format(" -e ${{ matrix.tox_env }}")
-    assert f"+          command: {expected}\n" in answer.stdout
-    assert "+            tox_env: [a, b]\n" in answer.stdout
-
-
-@pytest.mark.parametrize(
-    ("files", "job", "what"),
-    [
-        ({}, TOX_JOB, "./: no configuration of tox: tox.ini, "),
-        ({"tox.ini": "[tox]\nenv_list=lint\n"}, TOX_JOB, "no environment of tox runs tests: lint"),
-        ({"tox.ini": TOX}, JOB + b"      - run: cd x; tox\n", "is not known: cd x"),
-        ({"tox.ini": TOX}, JOB + b"      - run: tox -cx.ini\n", "is not known: tox -cx.ini"),
-        ({"tox.ini": TOX}, JOB + b"      - run: uvx --from tox tox\n", "not clear: uvx --from tox"),
-        (
-            {"tox.ini": TOX},
-            job_with(b"strategy: {fail-fast: false}").replace(b"pytest", b"tox"),
-            "-e ${{ matrix.tox_env }} or its axis cannot be put in by edits of lines",
-        ),
-        (
-            {"tox.ini": TOX},
-            job_with(b"strategy:", b"  matrix:", b"    include: [{py: x}, {py: y}]").replace(
-                b"pytest", b"tox"
-            ),
-            "include, or a key tox_env, gives the matrix other combinations",
-        ),
-    ],
-)
-def test_environments_that_cannot_be_an_axis_are_refused(
-    files: dict[str, str], job: bytes, what: str, repository: Path, call: Init
-) -> None:
-    for name, text in files.items():
-        (repository / name).write_text(text, "utf-8")
-    write(repository, job)
-    answer = call(repository, "--into", CI, "--yes", expect=3)
-    assert what in answer.stderr.splitlines()[0]
-    assert (repository / CI).read_bytes() == job
-
-
-def test_environments_are_those_of_the_working_directory(repository: Path, call: Init) -> None:
-    (repository / "server").mkdir()
-    (repository / "server/tox.ini").write_text(TOX, "utf-8")
-    folder = b"defaults: {run: {working-directory: ./server}}"
-    write(repository, job_with(folder).replace(b"pytest", b"tox"))
-    assert "tox_env: [a, b]" in call(repository, "--into", CI).stdout
 
 
 @pytest.mark.parametrize("condition", [b"always()", b"${{ ! cancelled() }}", b"success()", b"true"])
