@@ -21,6 +21,7 @@ from ciguard.init.guard_results import guarded_files
 from ciguard.init.move_in import STARTED_FIX, Move, moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
+from ciguard.workflow.argument_list import LIST_FIX
 from ciguard.workflow.movable_job import BY_HAND, SHELL_FIX, NotMovable
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Target = tuple[str, str, str]  # path of the workflow, job, step
 
 # Refusals of jobs that only a person can change: the lines to write are shown.
-_BY_HAND: Final = (BY_HAND, SHELL_FIX, STARTED_FIX)
+_BY_HAND: Final = (BY_HAND, LIST_FIX, SHELL_FIX, STARTED_FIX)
 
 
 @click.command()

@@ -91,7 +91,7 @@ def find_filter_axis(job: MovableJob) -> FilterAxis | None:
             option, equals, _ = words[at].partition("=") if at else ("", "", "")
             union = UNIONS.get(option if equals else words[at - 1]) if at else None
             is_path = union is None and _is_path(job.commands[0].framework, words)
-            if len(values) > 1 and all(filters) and (union or is_path):
+            if len(set(filters)) > 1 and all(filters) and (union or is_path):
                 text = _union(
                     words[at].removeprefix(f"{option}=" if equals else ""), filters, union
                 )

@@ -6,7 +6,7 @@ The suite of the moved tests has the framework that the job runs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,7 @@ from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED
+from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
@@ -114,19 +115,22 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
     framework = job_framework(job, config, tracked, texts)
-    reject_step(job)
     reject_several_environments(job)
     suite = suite_name(config, job.name)
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
-    messages: list[str] = []
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
+    messages: list[str] = []
     if configured != COMMAND.name:
         globs = FRAMEWORKS[framework or configured].file_patterns
         test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
-        job, filters = without_filter_axis(job, path, test_files)
-        messages += filters
+        job, messages = without_filter_axis(job, path, test_files)
+    divided = split_argument_list(job, path)
+    if divided is not job:
+        messages.append("the PowerShell step is divided: bash runs the tests")
+        job = replace(divided, matrix=job.matrix, shards=job.shards)
+    reject_step(job)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional=job.is_conditional,

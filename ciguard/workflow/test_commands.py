@@ -142,7 +142,7 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
     "coactions/setup-xvfb": "run",
 }
 # A list of arguments, `args=(-q)` or `$args += @('-q')`, and a continued line of PowerShell.
-_LIST: Final = re.compile(
+LIST: Final = re.compile(
     r"^[ \t]*\$?(\w+)[ \t]*(\+?)=[ \t]*@?\(((?:'[^']*'|\"[^\"]*\"|#.*|[^)'\"#])*)\)", re.M
 )
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
@@ -231,15 +231,19 @@ def expand_lists(script: str) -> str:
     """
     script = _CONTINUATION.sub(r"\\\1", script)
     lists: dict[str, list[str]] = {}
-    for match in _LIST.finditer(script) if "@" in script else ():
-        words = [word for line in split_commands(match[3]) for word in line]
-        added = [word.rstrip(",") for word in words if word != ","]
-        lists[match[1]] = [*(lists.get(match[1], ()) if match[2] else ()), *added]
+    for match in LIST.finditer(script) if "@" in script else ():
+        lists[match[1]] = [*(lists.get(match[1], ()) if match[2] else ()), *list_items(match[3])]
     if not lists:
         return script
     names = "|".join(map(re.escape, lists))
     use = re.compile(rf"\"?\$\{{({names})\[@\]\}}\"?|(?<=\s)@({names})\b")
-    return use.sub(lambda match: shlex.join(lists[match[1] or match[2]]), _LIST.sub("", script))
+    return use.sub(lambda match: shlex.join(lists[match[1] or match[2]]), LIST.sub("", script))
+
+
+def list_items(text: str) -> list[str]:
+    """Return the elements of a list in a script: words with commas or blanks between them."""
+    words = [word for line in split_commands(text) for word in line]
+    return [word.rstrip(",") for word in words if word != ","]
 
 
 def with_recipes(script: str, makefile: str) -> str:
