@@ -84,7 +84,8 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
             continue
         if is_moved(workflow):
             return path, []
-        steps = find_test_steps(workflow, makefile)
+        # YAML may read the id of a job as a number, which no option can name.
+        steps = [at for at in find_test_steps(workflow, makefile) if at.job in workflow["jobs"]]
         source = SourceText(text) if steps else None
         candidates += [_candidate(path, workflow, source, step) for step in steps if source]
     return "", sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)

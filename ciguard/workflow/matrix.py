@@ -235,7 +235,7 @@ def _find(values: Mapping[str, Any], name: str) -> str | None:
     """Return the key as spelled in `values`: GitHub's keys have no case."""
     if name in values:
         return name
-    return next((key for key in values if key.upper() == name.upper()), None)
+    return next((key for key in values if str(key).upper() == name.upper()), None)
 
 
 def _list(matrix: Mapping[str, Any], name: str, where: str) -> list[Any]:
