@@ -21,7 +21,7 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
-from ciguard.init.other_tools import first_of, other_projects
+from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
@@ -293,7 +293,9 @@ def job_framework(
         if not adapters:
             what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
-        suites = suggest_languages(tracked, texts, adapters, lambda _: None)[0].suites
+        # The job installs its packages, also by Bun.
+        files = [name for name in tracked if name.rpartition("/")[2] not in BUN_LOCKS]
+        suites = suggest_languages(files, texts, adapters, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         if not names and command.framework in NODE_SCRIPTS:
             projects = first_of(

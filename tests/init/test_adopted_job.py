@@ -10,7 +10,7 @@ from ciguard.workflow.movable_job import NotMovable, read_job
 
 PACKAGE = '{"devDependencies": {"jest": "^30"}}'
 BOTH = '{"devDependencies": {"vitest": "^4", "@playwright/test": "^1"}}'
-FILES = ("package.json", "src/cart.test.ts", "test_a.py")
+FILES = ("package.json", "bun.lock", "src/cart.test.ts", "test_a.py")
 
 
 def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
@@ -48,8 +48,8 @@ def test_several_that_a_command_can_mean_are_named() -> None:
 @pytest.mark.parametrize(
     ("command", "package", "what"),
     [
-        ("npm test", '{"scripts": {"test": "node --test"}}', "Node.js with node --test, for which"),
-        ("bun run test", "{}", "package.json: Node.js"),
+        ("npm test", '{"scripts": {"test": "node --test"}}', "Bun with node --test, for which"),
+        ("bun run test", "{}", "package.json: Bun"),
         ("bun test", "{}", "ciguard has no adapter for bun: bun test"),
         ("node --import tsx --test", "{}", "ciguard has no adapter for node --test: node --import"),
     ],
