@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_CHOICES: Final = 5
-MAX_CHECKED: Final = 10  # each costs up to 0.3 s
+MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
@@ -144,6 +144,6 @@ def choose_candidate(
     if not sys.stdin.isatty():
         raise InputError(what, fix=f"choose one, the most likely first:\n{text}")
     console.err(f"{what}, the most likely first:\n{text}")
-    question = "Which one gets ciguard's shards?"
-    answer = click.prompt(question, type=click.IntRange(1, len(rows)), default=1, err=True)
+    number = click.IntRange(1, len(rows))
+    answer = click.prompt("Which one gets ciguard's shards?", type=number, default=1, err=True)
     return (*choices, None)[answer - 1]

@@ -2,7 +2,7 @@
 
 A shard covers only a part of the code, so that a gate fails each shard. A gate is an option in the
 scripts of the job, in files that they call, or in the configuration of a tool; or a setting there,
-if the job reports coverage. The texts are searched for words; nothing is evaluated.
+if the job reports coverage. Texts are searched for words, nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The axis of a matrix whose values are filters of the test command, for removal. Pure.
 
-The command gets the union of the filters, so that exclusions around them stay. In names and output,
-the shard takes the place of the axis.
+The command gets the union of the filters: exclusions around them stay. In names and output, the
+shard takes the place of the axis.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ciguard.init.other_tools import first_of
 from ciguard.text import count_of
 from ciguard.workflow.matrix import EXPRESSION, MATRIX_PATH, text_of
 from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, read_job
-from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block
+from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block, is_comment
 from ciguard.workflow.rewrite import SHARD
 from ciguard.workflow.test_commands import LIST_COMMANDS, expand_lists, split_commands
 from ciguard.workflow.yaml_values import load
@@ -155,13 +155,13 @@ def without_filter_axis(
         return job, []
     source, entry = job.source, job.source.find("jobs", job.name)
     assert entry is not None
-    edits, labels, others = [_filter_edit(job, axis)], [], []
+    count, edits, labels, others = len(axis.values), [_filter_edit(job, axis)], [], []
     for use in axis.use.finditer(source.text, entry.start, source.content_end(entry)):
         line = source.text.count("\n", 0, use.start()) + 1
         start, end = source.line_start(use.start()), source.line_end(use.start())
         expression = _EXPRESSION.match(source.text, source.text.rfind("${{", start, use.start()))
         values = {_text(value, use[1].split(".")[1:]) for value in axis.values}
-        if edits[0].start <= use.start() < edits[0].end:
+        if is_comment(source.text[start:end]) or edits[0].start <= use.start() < edits[0].end:
             continue
         if expression is None or (len(values) > 1 and not _LABEL.search(source.text, start, end)):
             others.append(str(line))
@@ -169,10 +169,9 @@ def without_filter_axis(
         edits.append(Edit(*expression.span(), values.pop() if len(values) == 1 else SHARD))
         labels += [str(line)] if edits[-1].text == SHARD else []
     if others:
-        what = f"the axis {axis.name} of {len(axis.values)} filters stays"
+        what = f"the axis {axis.name} of {count} filters stays"
         return job, [f"{what}: lines {', '.join(others)} use it besides the filter"]
     changed = read_job(source.edited(edits), path, job.name, str(job.step))
-    count = len(axis.values)
     messages = [f"the axis {axis.name} is gone; its {count} filters are one: {axis.union:.160}"]
     if labels:
         messages.append(f"lines {', '.join(labels)} of {path} get the shard in place of its value")

@@ -107,8 +107,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     if is_moved(load(text, path)):
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
-        files = [GeneratedFile(path, text, pinned)] if pinned != text else []
-        return Move(tuple(files))
+        return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
@@ -293,7 +292,6 @@ def job_framework(
         if not adapters:
             what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
-        # The job installs its packages, also by Bun.
         files = [name for name in tracked if name.rpartition("/")[2] not in BUN_LOCKS]
         suites = suggest_languages(files, texts, adapters, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))

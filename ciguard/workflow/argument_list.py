@@ -16,7 +16,6 @@ from ciguard.workflow.movable_job import MovableJob, NotMovable, load_ended, rea
 from ciguard.workflow.positions import Edit, entries, find_entry
 from ciguard.workflow.test_commands import LIST, list_items
 
-POWERSHELLS: Final = ("pwsh", "powershell")
 LIST_FIX: Final = (
     "write it as a literal list before the command, which bash can run in the next step; or write "
     "the lines by hand that `ciguard init --into FILE` prints"
@@ -40,7 +39,7 @@ def split_argument_list(job: MovableJob, path: str) -> MovableJob:
     step = job.value["steps"][job.step - 1]
     run = job.source.find("jobs", job.name, "steps", job.step, "run")
     calls = list(_CALL.finditer(step["run"]))
-    if str(step.get("shell")) not in POWERSHELLS or len(calls) != 1 or run is None:
+    if str(step.get("shell")) not in ("pwsh", "powershell") or len(calls) != 1 or run is None:
         return job
     script, call = step["run"], calls[0]
     items: list[str] = []

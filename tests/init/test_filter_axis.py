@@ -26,7 +26,7 @@ jobs:
     runs-on: a
     strategy:
       matrix:
-        # all of them
+        # all of them, see matrix.p
 """
 FILES = ["a/test_a.py", "b/test_b.py", "c/test_c.py"]
 
@@ -108,7 +108,7 @@ def test_names_and_output_get_the_shard() -> None:
     assert load(matrix, "matrix") == {"os": ["a", "b"], "include": [{"os": "c"}]}
     assert "lines 5, 16, 19 of ci.yml get the shard in place of its value" in messages
     only = moved('pytest -m "${{ matrix.p }}"', "os: [a, b] # both\n        p: [x, y]")[1]
-    assert only.strip() == "# all of them\nos: [a, b] # both"
+    assert only.strip() == "# all of them, see matrix.p\nos: [a, b] # both"
 
 
 @pytest.mark.parametrize(
