@@ -91,6 +91,9 @@ def test_checkpoint_option_is_stored_in_the_configuration(repository: Path, call
 
 
 def test_framework_is_detected_and_its_installation_suggested(repository: Path, call: Init) -> None:
+    for name in (".venv/lib", "node_modules/a", "vendor/b"):  # which no .gitignore names
+        (repository / name).mkdir(parents=True)
+        (repository / name / "test_other.py").touch()
     answer = call(repository, "--yes")
     assert "pytest: 1 test file\n" in answer.stderr
     setup = yaml.safe_load(load(repository, {}).workflow.setup)
