@@ -25,7 +25,6 @@ from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
 from ciguard.workflow.guard_job import split_target, test_job
-from ciguard.workflow.positions import SourceText
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _matrix(
         raise InputError(f"not UTF-8: {error}", where=path) from None
     shards = read_workflow(text, path, job, filter_key)
     workflow = load_yaml(text, path)
-    job = job or test_job(workflow, SourceText(text), path)
+    job = job or test_job(workflow, path)
     return shards, after_matrix(workflow, path, job, needs_labels=shards.has_labels)
 
 

@@ -12,7 +12,7 @@ from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.guard_job import next_step, read_guarded_job
-from ciguard.workflow.movable_job import read_job, reject_condition
+from ciguard.workflow.movable_job import read_job, reject_step
 from ciguard.workflow.test_commands import LIST_COMMANDS, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of
 
@@ -60,7 +60,7 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextCommand:
         file = jobs[candidates[0]]
         with contextlib.suppress(InputError):
             movable = read_job(file.text, path, job)
-            reject_condition(movable)
+            reject_step(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):
                 return NextCommand("divide", f"ciguard init --into {shlex.quote(path)} --job {job}")

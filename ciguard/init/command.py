@@ -190,7 +190,7 @@ def _choose_target(
         if not (into or path):
             console.err("no workflow here runs tests")
         return (into or path, job, step) if into or path else None
-    actions_address(config.init.actions)  # before a question whose answer could not be used
+    actions_address(config.actions)  # before a question whose answer could not be used
     chosen: Candidate | None = candidates[0]
     if len(candidates) > 1:
         chosen = choose_candidate(

@@ -196,9 +196,7 @@ def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
         if (
-            commands := _find_commands(
-                with_recipes(expand_lists(step_script(step)), makefile), job
-            )
+            commands := _find_commands(with_recipes(expand_lists(step_script(step)), makefile), job)
         )
         and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
