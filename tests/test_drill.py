@@ -91,7 +91,8 @@ def test_each_fault_is_noticed_and_enters_no_statistics(
     shard_code, line, run_code = EXPECTED[kind]
     codes, log = run_shards(folder), (folder / "shards.log").read_text("utf-8")
     assert codes == [shard_code, 0], log
-    assert f"drill: this shard causes {kind}, by test_a.py::test_number[0]" in log
+    if kind != "lost-shard":  # whose last output may be lost with it
+        assert f"drill: this shard causes {kind}, by test_a.py::test_number[0]" in log
     assert guarded(folder, ciguard, run_code) == f"{kind}: DRILL ({kind}): {line}"
     run = ("--plan", "plan", "--records", "records")
     text = ciguard("report", *run, "--html", "page.html", cwd=folder, expect=run_code).stdout

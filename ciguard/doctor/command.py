@@ -350,7 +350,9 @@ def _last_drill(repository: str, github: GitHub) -> Iterator[Check]:
         if any(artifact.name.startswith(f"{PLAN}{DRILL_PREFIX}") for artifact in artifacts):
             day = f"{run.created_at:%Y-%m-%d}" if run.created_at else "an unknown day"
             what = f"the last one was run {run.id} of {day}: {run.conclusion}"
-            yield (ok if run.conclusion == "failure" else error)("drill", what)
+            fix = "a lost test would be green, too: let a job that runs `ciguard report` decide"
+            is_green = run.conclusion == "success"
+            yield error("drill", what, fix) if is_green else ok("drill", what)
             return
     what = f"none known among the last {count_of(len(runs), 'run')} that were started by hand"
     yield ok("drill", what, "start the workflow with its input `drill`: it has to end red")

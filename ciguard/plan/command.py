@@ -231,8 +231,7 @@ def command(
     result, explained = _make_plan(
         invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
-    if drill != "none":
-        result = _as_drill(result, drill, invocation.environ, static=static)
+    result = _as_drill(result, drill, invocation.environ, static=static)
     _write(result, output, folder)
     if static is not None:
         _write_static(invocation.folder, (static, workflow), result)
@@ -418,6 +417,7 @@ def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping
     return existing, suites
 
 
+<<<<<<< ours
 def _as_drill(
     result: PlanResult, drill: DrillKind, environ: Mapping[str, str], *, static: str | None
 ) -> PlanResult:
@@ -432,6 +432,13 @@ def _as_drill(
     shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
     draft = replace(result.plan, drill=drill, shards=shards, claims="")
     return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
+=======
+def _report_history(history: Mapping[str, Any]) -> None:
+    if history["source"] is not None:
+        matched, entries = history["matched"], history["entries"]
+        share = f"{matched} of {entries} entries ({matched / (entries or 1):.1%}) match a test"
+        console.err(f"history: {count_of(history['runs'], 'run')} at {history['source']}; {share}")
+>>>>>>> theirs
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
@@ -449,6 +456,28 @@ def _write_static(folder: Path, workflow: tuple[str, str], result: PlanResult) -
     filled = fill_matrix(text, matrix(result.plan), path)
     _write(result, None, str(folder / STATIC_FOLDER))
     local.write(folder / path, filled.encode("utf-8"))
+
+
+def _as_drill(
+    result: PlanResult,
+    drill: DrillKind | Literal["none"],
+    environ: Mapping[str, str],
+    *,
+    static: str | None,
+) -> PlanResult:
+    """Return the plan as that of a drill, if any, during which no test moves to another shard.
+
+    Raises:
+        UsageError: the run was not started by hand, or later runs would be drills.
+    """
+    if drill == "none":
+        return result
+    if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch" or static:
+        fix = "start the workflow by hand (workflow_dispatch), and leave out --static"
+        raise UsageError("no drill in a run that was not started for it", where="--drill", fix=fix)
+    shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
+    draft = replace(result.plan, drill=drill, shards=shards, claims="")
+    return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
 
 
 def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) -> str:

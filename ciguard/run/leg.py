@@ -218,7 +218,7 @@ def run_shard(
             others_blocks=others if asks else {},
             claim_client=client,
         )
-        return _supervise(with_drill(job, plan, guardrail), guardrail)
+        return _supervise(with_drill(job, plan, guardrail) if plan.drill else job, guardrail)
 
 
 def _shard_line(
