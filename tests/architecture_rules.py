@@ -199,7 +199,7 @@ def names_no_framework(source: Source) -> Iterator[str]:
     if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.plugins."):
         return
     # The tables of all that runs tests, and of what each lists, selects, retries and leaves.
-    if source.name in ("workflow.test_commands", "audit.tool_listings", "init.coverage_gates"):
+    if source.name in ("workflow.test_commands", "codec.tool_listings", "init.coverage_gates"):
         return
     if source.name in (
         *("audit.rules.retries_hide_flaky_tests", "audit.rules.results_only_on_success"),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from ciguard import console
-from ciguard.audit import tool_listings
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import audit
 from ciguard.audit.next_command import NextCommand, after_matrix
@@ -17,8 +14,7 @@ from ciguard.audit.proposal import propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
-from ciguard.codec import inventory_file
-from ciguard.codec.unpack_limits import gunzip, read_limited
+from ciguard.codec.tool_listings import read_tests
 from ciguard.errors import ExitCode, InputError
 from ciguard.history.stores import load, open_store
 from ciguard.render.formats import as_format
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
-    from ciguard.model import UnitKey
 
 
 def audit_matrix(
@@ -123,40 +118,11 @@ def _matrix(
 
 
 def _tests(invocation: Invocation, listing: str) -> TestSet:
-    """Read the tests from the listing of a test tool, else from an inventory file.
-
-    Paths below the working folder become relative to it, as in result files.
+    """Read the tests of a listing; paths below the working folder become relative to it.
 
     Raises:
         InputError: no test, a test twice, or a damaged listing.
     """
     path = listing if listing == "-" else str(invocation.folder / listing)
-    packed = io.BytesIO(local.read(path))
-    content = _as_utf8(read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES), listing)
-    try:
-        units = tool_listings.read_listing(content.decode("utf-8-sig", "replace"))
-    except InputError as error:
-        raise InputError(error.what, where=listing, fix=error.fix) from error
-    repeated: tuple[UnitKey, ...] = ()
-    if units is None:
-        inventory = inventory_file.read(io.BytesIO(content), listing)
-        units, repeated = inventory.units, inventory.repeated
-    if not units:
-        raise InputError("no test in it", where=listing, fix="list the tests, one a line")
-    units = tool_listings.relative_to(units, invocation.folder.resolve().as_posix())
-    counts = Counter(unit.unit for unit in units)
-    twice = [name for name in counts if counts[name] > 1] + [key.unit for key in repeated]
-    if twice:
-        what = f"{count_of(len(twice), 'test')} listed more than once: {twice[0]!r:.120}"
-        raise InputError(what, where=listing, fix="list each test once")
+    units = read_tests(local.read(path), listing, invocation.folder.resolve().as_posix())
     return TestSet(units)
-
-
-def _as_utf8(content: bytes, listing: str) -> bytes:
-    """Convert UTF-16 with a byte order mark, as `>` of Windows PowerShell writes it, to UTF-8."""
-    if not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        return content
-    try:
-        return content.decode("utf-16").encode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-16: {error}", where=listing, fix="write UTF-8") from None

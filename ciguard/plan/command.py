@@ -417,30 +417,6 @@ def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping
     return existing, suites
 
 
-<<<<<<< ours
-def _as_drill(
-    result: PlanResult, drill: DrillKind, environ: Mapping[str, str], *, static: str | None
-) -> PlanResult:
-    """Return the plan of a drill, during which no test moves to another shard.
-
-    Raises:
-        UsageError: the run was not started by hand, or later runs would be drills.
-    """
-    if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch" or static:
-        fix = "start the workflow by hand (workflow_dispatch), and leave out --static"
-        raise UsageError("no drill in a run that was not started for it", where="--drill", fix=fix)
-    shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
-    draft = replace(result.plan, drill=drill, shards=shards, claims="")
-    return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
-=======
-def _report_history(history: Mapping[str, Any]) -> None:
-    if history["source"] is not None:
-        matched, entries = history["matched"], history["entries"]
-        share = f"{matched} of {entries} entries ({matched / (entries or 1):.1%}) match a test"
-        console.err(f"history: {count_of(history['runs'], 'run')} at {history['source']}; {share}")
->>>>>>> theirs
-
-
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
     if output is not None:
         local.write(output, result.content)

@@ -13,8 +13,8 @@ from ciguard.audit.filters import gtest
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.test_set import TestSet
-from ciguard.audit.tool_listings import read_listing
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.tool_listings import read_listing
 
 NAMES = ("Cart.Adds", "Cart.Removes", "CartTotal.Adds", "Order.Adds/0", "Typed/1.Zero")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from codec.results.reading import read_until_error
 
-from ciguard.audit.tool_listings import read_listing
 from ciguard.codec.results import go_json
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.results.go_json import MAX_LINE_BYTES
 from ciguard.codec.results.matching import units_of_cases
+from ciguard.codec.tool_listings import read_listing
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests/samples/recorded"

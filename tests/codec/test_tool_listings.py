@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.audit.tool_listings import LISTINGS, read_listing, relative_to
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.tool_listings import LISTINGS, read_listing, relative_to
 from ciguard.errors import InputError
 
 DOTNET = """\

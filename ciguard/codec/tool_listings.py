@@ -1,4 +1,4 @@
-"""Listings that test tools print -> the tests. Pure.
+"""Listings that test tools print, or inventory files -> the tests. Pure.
 
 A listing is recognised by a text that only its tool prints. To add a tool, write its function and
 its line in `LISTINGS`.
@@ -6,15 +6,22 @@ its line in `LISTINGS`.
 
 from __future__ import annotations
 
+import io
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec import inventory_file
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ciguard.model import UnitKey
 
 _DOTNET_HEAD: Final = "The following Tests are available:"
 _PYTEST_COUNT: Final = re.compile(
@@ -26,6 +33,47 @@ _GO_PACKAGE: Final = re.compile(r"^(?:ok|\?|FAIL) +\t(\S+)", re.MULTILINE)
 _GO_TEST: Final = re.compile(r"(?:Test|Example|Fuzz)\w*\Z")
 _GTEST_SUITE: Final = re.compile(r"^[\w/]+\.(?:  # .*)?$", re.MULTILINE)
 _GTEST_DISABLED: Final = re.compile(r"(?:^|[./])DISABLED_")
+
+
+def read_tests(content: bytes, source: str, folder: str = "") -> tuple[InventoryUnit, ...]:
+    """Read the tests from the listing of a test tool, else from an inventory file.
+
+    Args:
+        folder: absolute; paths below it become relative to it, as in result files.
+
+    Raises:
+        InputError: no test, a test twice, or a damaged listing.
+    """
+    unpacked = gunzip(io.BytesIO(content), source)
+    text = _as_utf8(read_limited(unpacked, source, inventory_file.MAX_BYTES), source)
+    try:
+        units = read_listing(text.decode("utf-8-sig", "replace"))
+    except InputError as error:
+        raise InputError(error.what, where=source, fix=error.fix) from error
+    repeated: tuple[UnitKey, ...] = ()
+    if units is None:
+        inventory = inventory_file.read(io.BytesIO(text), source)
+        units, repeated = inventory.units, inventory.repeated
+    if not units:
+        raise InputError("no test in it", where=source, fix="list the tests, one a line")
+    units = relative_to(units, folder)
+    counts = Counter(unit.unit for unit in units)
+    twice = [name for name in counts if counts[name] > 1] + [key.unit for key in repeated]
+    if twice:
+        tests = f"{len(twice):,} tests" if twice[1:] else "1 test"
+        what = f"{tests} listed more than once: {twice[0]!r:.120}"
+        raise InputError(what, where=source, fix="list each test once")
+    return units
+
+
+def _as_utf8(content: bytes, source: str) -> bytes:
+    """Convert UTF-16 with a byte order mark, as `>` of Windows PowerShell writes it, to UTF-8."""
+    if not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-16: {error}", where=source, fix="write UTF-8") from None
 
 
 def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
