@@ -100,7 +100,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "guard.evaluation": (
         *("codec", "console", "errors", "github", "config.invocation", "model", "guard", "sources"),
-        *("history.stores", "history.file", "config", "text"),
+        *("history.stores", "history.file", "history.query", "config", "text"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "render.mermaid"),
@@ -163,6 +163,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "sources.inputs",
     ),
     "report": (*SHARED, "github", "render", "guard", "compare"),
+    "report.base_runs": (*SHARED, "compare", "github", "history", "report", "sources"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report"),

@@ -95,6 +95,7 @@ def _with_units(message: str, keys: Sequence[UnitKey]) -> str:
 def outputs_of(verdict: Verdict) -> dict[str, str]:
     """Return the step's outputs by name; counts of results are empty if no test has a result."""
     failed = {failure.result.key.unit_key for failure in verdict.failures}
+    promised = verdict.promised
     has_results = any(verdict.counts.values())
     counts = {
         "failed": len(failed),
@@ -106,11 +107,11 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "verdict": verdict.state,
         "complete": "false" if verdict.state == "incomplete" else "true",
         "headline": headline(verdict),
-        "planned": str(verdict.planned),
+        "planned": "" if promised is None else str(promised),
         "executed": str(verdict.with_result),
         "new": "" if verdict.new is None else str(verdict.new),
         "gone": "" if verdict.gone is None else str(verdict.gone),
-        "missing": str(verdict.planned - verdict.with_result),
+        "missing": "" if promised is None else str(promised - verdict.with_result),
         **{name: str(count) if has_results else "" for name, count in counts.items()},
     }
 

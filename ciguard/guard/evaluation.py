@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,21 +12,27 @@ import click
 from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
+from ciguard.codec.results.unplanned import (
+    may_be_of_results,
+    read_unplanned,
+    units_with_variants,
+)
 from ciguard.config.suites import suites_of
 from ciguard.errors import InputError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import NeededJob, RunFacts, decode_needs, query_jobs, select_of_run
-from ciguard.guard.policy import Questions, RunContext, effective_policy
+from ciguard.guard.inventory_checks import check_unplanned
+from ciguard.guard.policy import Questions, RunContext, base_query, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
-from ciguard.guard.wording import WITHOUT_HISTORY
+from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources
 from ciguard.sources.repository_files import changed_files
 from ciguard.text import annotation, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.guard.record_selection import Selection
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.stores import LoadedHistory
     from ciguard.model import Plan, Record
+    from ciguard.sources.inputs import SubjectRun
 
 MAX_COMPARED: Final = 100  # files with lost cases; each may cost a request
 _OPTIONS: Final = (
@@ -44,6 +51,13 @@ _OPTIONS: Final = (
         "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
     ),
     click.option("--results", metavar="GLOB", multiple=True, help=HELP),
+    click.option("--tests", metavar="FILE", help="Without --plan: the tests that were to run."),
+    click.option(
+        "--expect",
+        "expected",
+        type=click.IntRange(min=1),
+        help="Without --plan: number of artifacts that must have results.",
+    ),
     click.option(
         "--needs",
         metavar="JSON",
@@ -67,6 +81,7 @@ class RunOptions(Sources):
     """The options that name a run and its policy."""
 
     needs: str | None
+    expected: int | None = None
     ignore_base_failures: bool
     history: str | None
 
@@ -112,12 +127,19 @@ class PastRuns:
         return loaded.history
 
 
-def past_runs_of(invocation: Invocation, location: str | None, *, github: bool = False) -> PastRuns:
+def past_runs_of(
+    invocation: Invocation,
+    location: str | None,
+    *,
+    github: bool = False,
+    instead: Callable[[], LoadedHistory] | None = None,
+) -> PastRuns:
     """Return the history that a command reads, on demand.
 
     Args:
         location: that of the command line; None leaves the location to the configuration.
         github: show a problem as an annotation of the run.
+        instead: reads past runs as long as there is no history.
     """
 
     def load(location: str) -> LoadedHistory:
@@ -125,6 +147,7 @@ def past_runs_of(invocation: Invocation, location: str | None, *, github: bool =
         from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
         loaded = load_or_explain(location, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        loaded = instead() if instead is not None and loaded.is_new else loaded
         if loaded.problem and github and not loaded.is_new:
             console.workflow_command(annotation("warning", loaded.problem, title="ciguard report"))
         elif loaded.problem:
@@ -158,6 +181,7 @@ class EvaluationOptions:
         from_results: the results are files of the user's own jobs.
         plan_path: path of the plan in the repository; "" if the plan is not one of its files.
         count: take the number of tests of the base from the past runs if the plan has none.
+        expected: number of shards with results of a run without a plan; None: any.
     """
 
     ignore_base_failures: bool = False
@@ -165,6 +189,7 @@ class EvaluationOptions:
     from_results: bool = False
     plan_path: str = ""
     count: bool = True
+    expected: int | None = None
 
 
 def evaluation_options(
@@ -177,6 +202,7 @@ def evaluation_options(
         from_results=bool(options.results),
         plan_path=local.path_below(invocation.folder, options.plan),
         count=count,
+        expected=options.expected,
     )
 
 
@@ -197,8 +223,13 @@ def evaluate(
         raise plan
     if uploads.missing:
         context.warn(uploads.missing)
-    imported = records_from_files(plan, uploads.results)
-    records = (*uploads.records, *imported.records)
+    if plan is None:
+        history = past_runs.loaded.history if options.count else None
+        plan, records, findings = _read_unplanned(context, inputs, history, options.expected)
+    else:
+        imported = records_from_files(plan, uploads.results)
+        records = (*uploads.records, *imported.records)
+        findings = check_unknown_shards(plan, imported.unknown_shards)
     platform = query_jobs(plan, records, inputs.subject_run, foreign=options.from_results)
     policy = effective_policy(
         context,
@@ -225,11 +256,50 @@ def evaluate(
         policy=policy,
         extra_findings=(
             *check_unread_files(uploads.problems),
-            *check_unknown_shards(plan, imported.unknown_shards),
+            *findings,
             *_check_cases(context, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
     )
+    verdict = replace(verdict, expected=options.expected)
     return Evaluation(verdict.plan, records, platform, policy, verdict)
+
+
+def _read_unplanned(
+    context: RunContext, inputs: RunInputs, history: History | None, expected: int | None
+) -> tuple[Plan, tuple[Record, ...], Iterable[Finding]]:
+    """Return a plan of the run's own result files, their records, and what is missing of them."""
+    files, last, in_several = inputs.read_inputs, None, frozenset[str]()
+    others = (item.path for item in files.results if not may_be_of_results(item))
+    if left_out := ", ".join((*files.left_out, *others)):
+        context.warn(f"{LEFT_OUT}: {left_out}")
+    if history is not None:
+        from ciguard.history.query import base_runs  # noqa: PLC0415 - numpy is only then loaded
+
+        last = next((history.runs[at] for at in base_runs(history, base_query(context.run))), None)
+        in_several = units_with_variants(history.keys)
+    plan, records = read_unplanned(files.results, inputs.tests, in_several)
+    facts = _facts_of_run(context, inputs.subject_run)
+    records = tuple(replace(record, header=replace(record.identity, **facts)) for record in records)
+    return plan, records, check_unplanned(plan, expected, files.missing, last)
+
+
+def _facts_of_run(context: RunContext, named: SubjectRun | None) -> dict[str, Any]:
+    """Return the facts of the judged run, which its result files do not have."""
+    run = context.run
+    if run is None or named is None or run.subject_run is None:
+        return {"run_id": named.run_id} if named is not None else {}
+    facts: dict[str, Any] = {"run_id": named.run_id}
+    if named.run_id == run.subject_run[0]:
+        base = context.files.base_of_merge(run.tested_sha, run.head_sha)
+        facts |= {
+            "workflow": run.subject_workflow or None,
+            "event": run.triggering.event or run.event,
+            "branch": run.subject_branch,
+            "head_sha": run.triggering.head_sha or run.head_sha,
+            "tested_sha": None if run.is_triggered else run.tested_sha,
+            "tested_parents": (base, run.head_sha) if base and run.pull_request else (),
+        }
+    return facts
 
 
 def _check_cases(

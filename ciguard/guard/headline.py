@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.wording import finding_message
 from ciguard.model import MEMORY_ENDINGS
+from ciguard.model.plan import OF_LIST
 from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
@@ -20,6 +21,7 @@ EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
 # Warnings that the headline names: many readers see nothing else.
 HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
+    "absent_shards",
     "base_plan_unread",
     "base_tests_gone",
     "cases_gone",
@@ -108,9 +110,10 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
 
 def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
     if verdict.failures:
-        tests = count_of(verdict.planned, _noun(verdict))
+        failed = _units(verdict.failures)
+        tests = count_of(max(verdict.planned, failed), _noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
-        yield f"{_units(verdict.failures):,} of {tests} failed{difference}{whose and f': {whose}'}"
+        yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if bad:
         yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"
@@ -122,6 +125,14 @@ def _passed(verdict: Verdict) -> str:
     shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)
     tests = count_of(verdict.planned, _noun(verdict))
+    if verdict.plan.is_of_results and skipped < sum(verdict.counts.values()):
+        expected = verdict.expected
+        if expected is not None:
+            shards = f"{len(verdict.legs):,} of {count_of(expected, 'expected shard')}"
+        rest = f", {skipped:,} skipped" if skipped else ""
+        if verdict.plan.id == OF_LIST:
+            return f"results of all {tests} of the list in {shards}{rest}"
+        return f"results of {tests} in {shards}{rest}; no list of planned tests"
     every = f"the one {_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
     if skipped and skipped == sum(verdict.counts.values()):
         was = "was" if verdict.planned == 1 else "were"

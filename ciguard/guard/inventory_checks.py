@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.legs import LegResult
     from ciguard.history.query import LastShard
+    from ciguard.history.runs import HistoryRun
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
 
@@ -30,7 +31,7 @@ OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s",
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
     """Check the inventory of the plan, whose units are `planned`."""
     inventory = plan.inventory
-    if not planned:
+    if not planned and not plan.is_of_results:
         yield Finding("nothing_planned")
     for error in inventory.errors:
         yield Finding("collection_error", facts={"error": error})
@@ -54,6 +55,26 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         units = tuple(UnitKey(unit.suite, unit.variant, unit.unit) for unit in inventory.excluded)
         rules = sorted({unit.rule for unit in inventory.excluded})
         yield Finding("excluded", units=units, facts={"rules": rules})
+
+
+def check_unplanned(
+    plan: Plan, expected: int | None, missing: str, last: HistoryRun | None
+) -> Iterator[Finding]:
+    """Check the shards with results of a run without a plan.
+
+    Args:
+        expected: number of these shards; None: any.
+        missing: why no result file was found, if the reason is known.
+        last: the newest run of the base; None if there is none.
+    """
+    shards = {shard.key for shard in plan.shards}
+    if not shards:
+        yield Finding("empty_results", facts={"reason": missing or None})
+    elif expected is not None and expected != len(shards):
+        yield Finding("expected_shards", facts={"count": len(shards), "expected": expected})
+    absent = sorted({leg.shard for leg in last.legs} - shards) if last is not None else []
+    if last is not None and absent and shards:
+        yield Finding("absent_shards", facts={"absent": absent, "run_id": last.run_id})
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
@@ -84,14 +105,24 @@ def _changed_keys(suite: Suite, known: Suite) -> list[str]:
 
 
 def check_nothing_ran(
-    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey], policy: Policy
+    final: Mapping[UnitKey, UnitResult],
+    planned: AbstractSet[UnitKey],
+    policy: Policy,
+    *,
+    by_suite: bool = True,
 ) -> Iterator[Finding]:
-    """Find suites and variants whose units were all skipped: nothing is proved about them."""
+    """Find suites and variants whose units were all skipped: nothing is proved about them.
+
+    Args:
+        by_suite: False: only if all units of the run were skipped.
+    """
     ran: dict[tuple[str, str], bool] = {}
     for key in planned:
         if not ran.get(key[:2]):
             end = final.get(key)
             ran[key[:2]] = end is None or any(case.skip_reason is None for case in end.cases)
+    if not by_suite and any(ran.values()):
+        return
     for suite_key in sorted(suite_key for suite_key, has_run in ran.items() if not has_run):
         units = tuple(sorted(key for key in planned if key[:2] == suite_key))
         facts = {"suite": suite_key[0], "variant": suite_key[1]}
@@ -186,6 +217,7 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
         facts = {
             "combination": name or None,
             "now": count,
+            "known": "with a result" if plan.is_of_results else "planned",
             "before": before,
             "drop_ratio": 1 - left_ratio,
             "source": source,

@@ -122,7 +122,7 @@ def prove(
         *(check_jobs(legs, platform) if platform is not None else ()),
         *stale_entries(policy.quarantine, final, planned),
         *check_execution(plan, legs),
-        *check_nothing_ran(final, planned, policy),
+        *check_nothing_ran(final, planned, policy, by_suite=not plan.is_of_results),
         *check_executed(final, planned, policy),
         *cached_results(legs, facts.legs, policy),
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ciguard.errors import ExitCode
 from ciguard.model import ENDINGS, MEMORY_ENDINGS, OUTCOMES
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse
+from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +39,9 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
         "failure_missing", "job_failed", "quarantine", "unexplained_exit",
     ),
     "warning": (
-        "base_plan_unread", "base_tests_gone", "cases_gone", "cases_gone_of_changed_file",
-        "cases_not_selected", "combination_gone", "duplicate_record", "duplicate_unit",
-        "empty_record_file", "excluded",
+        "absent_shards", "base_plan_unread", "base_tests_gone",
+        "cases_gone", "cases_gone_of_changed_file", "cases_not_selected", "combination_gone",
+        "duplicate_record", "duplicate_unit", "empty_record_file", "excluded",
         "fewer_units_accepted", "filter_planned", "job_excused", "job_open", "jobs_unknown",
         "needs_empty", "no_base_run", "older_record_without_shard_line", "orphans_accepted",
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
@@ -222,6 +223,7 @@ class Verdict:
         new, gone: numbers of units that exist and were not planned, and the reverse; None if the
             tests were listed before they were planned.
         moved: the tests that ran in another shard than planned; None if units of the plan stay.
+        expected: number of shards that were to have results, of a run without a plan; None: any.
     """
 
     plan: Plan
@@ -240,6 +242,7 @@ class Verdict:
     new: int | None = None
     gone: int | None = None
     moved: MovedUnits | None = None
+    expected: int | None = None
 
     @property
     def state(self) -> State:
@@ -280,6 +283,13 @@ class Verdict:
         for leg in self.legs:
             counts.update(leg.endings)
         return {ending: counts[ending] for ending in ENDINGS if counts[ending]}
+
+    @property
+    def promised(self) -> int | None:
+        """The number of tests that were to run; None for result files without plan and list."""
+        if self.plan.id == OF_RESULTS:
+            return None
+        return self.planned + (len(self.plan.inventory.orphans) if self.plan.id == OF_LIST else 0)
 
     @property
     def exit_code(self) -> ExitCode:

@@ -393,8 +393,11 @@ def reproduce_commands(
     """Return shard and command of each failed unit, listed failures first.
 
     Then come tests that died with their shard, then other failures, the earliest first. A command
-    that a line cannot show unchanged is left out: a part of it could be another command.
+    that a line cannot show unchanged is left out: a part of it could be another command. Without a
+    plan there is none.
     """
+    if verdict.plan.is_of_results:
+        return {}
     by_time = sorted(verdict.failures, key=lambda failure: failure.result.at_s or 0.0)
     died = [(item.shard, item.culprits[0], None) for item in verdict.findings if item.culprits]
     first, others = (
@@ -444,19 +447,19 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
         *(Column("failed", "right"), Column("skipped", "right", drop=5)),
         *(Column(word, "right") for word in words),
     )
-    rows = tuple(_leg(leg, links, words, has_peaks=has_peaks) for leg in verdict.legs)
+    rows = tuple(_leg(leg, verdict, links, words, has_peaks=has_peaks) for leg in verdict.legs)
     counted = (
         verdict.counts.get("skipped", 0),
         *(_count_ended(verdict.endings, word) for word in words),
     )
     total: Row = (
-        *("all", "", f"{verdict.with_result:,} of {verdict.planned:,}", "", ""),
+        *("all", "", result_count(verdict.with_result, verdict.promised, ""), "", ""),
         *(("", "") if has_peaks else ()),
         *(f"{number:,}" for number in (sum(leg.bad for leg in verdict.legs), *counted)),
     )
     table = Table(columns, rows, "shard", total=total if len(rows) > 1 else None)
-    with_result = f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} have a result"
-    title = f"{count_of(len(rows), 'shard')}, {with_result}"
+    with_result = result_count(verdict.with_result, verdict.promised)
+    title = f"{count_of(len(rows), 'shard')}, {with_result} have a result"
     return Section("legs", (*charts, table), title, (len(rows), "shard"), drop=6, folded=True)
 
 
@@ -464,16 +467,24 @@ def _count_ended(endings: Mapping[Ending, int], column: str) -> int:
     return sum(endings.get(ending, 0) for ending in ENDINGS[column])
 
 
-def _leg(leg: Leg, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
+def result_count(with_result: int, promised: int | None, noun: str = "test") -> str:
+    """Return "12 of 13 tests"; "12 tests" if no plan or list promised a number."""
+    if promised is None:
+        return count_of(with_result, noun) if noun else f"{with_result:,}"
+    return f"{with_result:,} of " + (count_of(promised, noun) if noun else f"{promised:,}")
+
+
+def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     ended = (_count_ended(leg.endings, word) for word in words)
     counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
+    planned = None if verdict.promised is None else leg.planned
     slowdown = slowdown_text(leg.machine, leg.wall_s)
     after_tests = note_text(leg.after_tests) if leg.after_tests is not None else ""
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
-        Cell(f"{leg.with_result:,} of {leg.planned:,}" if leg.planned else "-", leg.with_result),
+        Cell(result_count(leg.with_result, planned, "") if leg.planned else "-", leg.with_result),
         Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, after_tests))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(size(value), value) for value in peaks),

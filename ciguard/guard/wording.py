@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Finding
 
 MAX_SHARDS_NAMED: Final = 40  # shards with the same finding; their keys are short
+LEFT_OUT: Final = "not read as test results"
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 # Parts that several sentences share; the first ones are advice.
@@ -40,7 +41,7 @@ _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list
 _FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write this"
 _NO_RESULT: Final = "{units:planned test} without a result"
 _FEWER: Final = (
-    "{now:test} planned[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
+    "{now:test} {known}[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
     "[; fewer also of {others}]"
 )
 _SETTING: Final = "{}[ in {{count:shard}}]: {{settings}}"
@@ -324,6 +325,19 @@ WORDS: Final[Mapping[str, Words]] = {
         "{units:test} planned in more than one shard",
         "make the plan again; where the matrix was written by hand, see ciguard audit",
     ),
+    # A run without a plan: result files, and perhaps a list of tests.
+    "empty_results": Words(
+        "no test has a result[: {reason}]",
+        "check `results`, and that jobs upload their files also after a failure (if: always())",
+    ),
+    "expected_shards": Words(
+        "{count:,} of {expected:expected shard} have results",
+        "check the jobs that left none; if their number is right, set `expect` to {count}",
+    ),
+    "absent_shards": Words(
+        "no results of {absent}, which run {run_id} of the base had",
+        "check the job that uploads them, if this was not intended",
+    ),
     "orphans": Words(
         "{count:test} in no shard[, {accepted:,} acknowledged]",
         "extend the filter of a shard, or set guard.orphans = {count} in the configuration of the "
@@ -407,8 +421,8 @@ WORDS: Final[Mapping[str, Words]] = {
     "setting_ignored": Words("settings for a whole suite have no effect in a shard: {settings}"),
     # Results and listings that do not agree with the plan.
     "unplanned": Words(
-        "{units:test} with results, but not in the plan",
-        "make the plan again if they are new; if planned tests have no result, compare the names",
+        "{units:test} with results, but not planned",
+        "plan or list again if they are new; if planned tests have no result, compare the names",
     ),
     "different_listings": Words(
         "shards[ of {combination}] list different tests: {shards}"

@@ -17,6 +17,7 @@ from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results.formats import result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
+from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
@@ -116,6 +117,12 @@ def command() -> None:
 @click.option(
     "--run", metavar="ID|URL", help="Run on GitHub; --results then names files of its artifacts."
 )
+@click.option(
+    "--expect",
+    "expected",
+    type=click.IntRange(min=1),
+    help="Without --plan: number of artifacts that must have results.",
+)
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
@@ -129,6 +136,7 @@ def add(
     results: tuple[str, ...],
     run: str | None,
     merged: bool,
+    expected: int | None,
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -157,15 +165,19 @@ def add(
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
         raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
     if results:
-        if plan is None or plan_path is None:
+        if plan is None and run is None:
             where = f"--results {results[0]}"
-            fix = "pass the plan of the run by --plan, or name the files without --results"
+            fix = "pass the plan of the run by --plan, or the run by --run"
             raise UsageError("--results without --plan", where=where, fix=fix)
         sources = Sources(plan_path, results=results, run=run)
         files, run_id = _result_files(invocation, sources, plan)
         own = replace(facts, run_id=facts.run_id or run_id)
         own = _with_current_run(own, invocation)
-        histories.append(_from_planned_shards(files, results, own, plan))
+        if plan is not None:
+            histories.append(_from_planned_shards(files, results, own, plan))
+        else:
+            past = stores.load_optional(*_store_arguments(invocation, location)).history
+            histories.append(_from_results(files, own, past, expected))
     if not histories:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, histories)
@@ -300,7 +312,7 @@ def stale(
 
 
 def _result_files(
-    invocation: Invocation, sources: Sources, plan: Plan
+    invocation: Invocation, sources: Sources, plan: Plan | None
 ) -> tuple[tuple[ResultFile, ...], int | None]:
     """Return the result files, and the id of the run if they are in its artifacts."""
     if sources.run is None:
@@ -318,16 +330,19 @@ def _result_files(
 
 
 def _of_last_attempts(
-    files: Sequence[ResultFile], plan: Plan, jobs: Sequence[Job]
+    files: Sequence[ResultFile], plan: Plan | None, jobs: Sequence[Job]
 ) -> tuple[ResultFile, ...]:
-    """Return the newest files of each shard, without those of a job whose re-run left no files."""
+    """Return the newest files of each shard, without those of a job whose re-run left no files.
+
+    Without a plan, no job of a shard is known.
+    """
     by_name = last_attempts(jobs)
     ran_last = {
         shard.key: by_name[shard.job][0].run_attempt
-        for shard in plan.shards
+        for shard in (plan.shards if plan is not None else ())
         if shard.job in by_name
     }
-    shard_of = shard_lookup(plan)
+    shard_of = shard_lookup(plan) if plan is not None else str
     # A history of result files does not distinguish the attempts of a job.
     return tuple(
         replace(file, attempt=None)
@@ -493,6 +508,23 @@ def _from_planned_shards(
     for record in shard_files.records:
         head_sha = facts.sha or record.identity.head_sha
         records.append(replace(record, header=replace(record.identity, head_sha=head_sha)))
+    return _of_records(records, facts, plan)
+
+
+def _from_results(
+    files: Sequence[ResultFile], facts: RunMetadata, past: History | None, expected: int | None
+) -> History:
+    """Make a history of the result files of a run without a plan.
+
+    Raises:
+        InputError: not as many artifacts as expected have results: others would hide their loss.
+    """
+    several = units_with_variants(past.keys if past is not None else ())
+    plan, records = read_unplanned(files, None, several)
+    if not records or expected not in (None, len(records)):
+        number = f"{expected} expected " if expected is not None else ""
+        what = f"{len(records)} of {number}artifacts have results"
+        raise InputError(what, where="--results", fix="add the run once its jobs uploaded them")
     return _of_records(records, facts, plan)
 
 

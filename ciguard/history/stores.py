@@ -183,7 +183,8 @@ class LoadedHistory(NamedTuple):
         history: None if the store is empty, or unusable because of `problem`.
         location: of the original, if a copy was read.
         problem: why there is no history; for an empty store only from `load_or_explain`.
-        is_new: the store is empty; only from `load_or_explain`.
+        is_new: the store is empty, of a history made for this command, too; only from
+            `load_or_explain`.
     """
 
     history: History | None

@@ -329,6 +329,11 @@ class CulpritCandidate:
     variant: str = ""
 
 
+# Ids of plans that are made after a run: of its result files, or of these and a list of tests.
+OF_RESULTS: Final = "results"
+OF_LIST: Final = "list"
+
+
 PlanNoteKind = Literal[
     # warnings
     "drill",
@@ -420,6 +425,11 @@ class Plan:
         suite, name = shard.suite_key
         variant = self.suites[suite].variants.get(name)
         return variant.matrix if variant is not None else None
+
+    @property
+    def is_of_results(self) -> bool:
+        """Return whether no plan was made before the run."""
+        return self.id in (OF_RESULTS, OF_LIST)
 
     @property
     def has_timings(self) -> bool:

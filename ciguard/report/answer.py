@@ -34,7 +34,13 @@ from ciguard.document import (
     identifier,
     join,
 )
-from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test
+from ciguard.guard.view import (
+    FailedTest,
+    failed_test,
+    failure_kind,
+    group_by_test,
+    result_count,
+)
 from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards
@@ -275,7 +281,7 @@ def status_line(
         why: the reason why there is no comparison; "" before the first run of the base.
     """
     base = base_of(comparison)
-    parts: list[Content] = [f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} ran"]
+    parts: list[Content] = [f"{result_count(verdict.with_result, verdict.promised)} ran"]
     counts = verdict.counts
     if counts.get("skipped"):
         parts.append(f"{counts['skipped']:,} skipped")
@@ -299,6 +305,8 @@ def status_line(
         stopped = sum(not run.complete for run in past)
         why = f" ({stopped} did not end: check cancel-in-progress on its pushes)" if stopped else ""
         parts.append(begins + why)
+    elif comparison is not None and comparison.base and not comparison.base.in_history:
+        parts.append(f"compared with the results of {runs} runs of {base}: no history yet")
     return Paragraph(join(parts, separator=" · "))
 
 

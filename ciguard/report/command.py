@@ -23,9 +23,10 @@ from ciguard.guard.evaluation import (
     run_options,
     write_annotations_and_outputs,
 )
-from ciguard.guard.policy import RunContext, context_of
+from ciguard.guard.policy import context_of
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
+from ciguard.report.base_runs import read_base_runs
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
@@ -36,8 +37,12 @@ from ciguard.sources.previous_run import artifact_name
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ciguard.config.invocation import Invocation
+    from ciguard.github.events import ActionsRun
     from ciguard.guard.evaluation import PastRuns, RunOptions
+    from ciguard.history.stores import LoadedHistory
     from ciguard.report.judging import GitHubOpener
 
 SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
@@ -106,7 +111,8 @@ def command(
     """
     channels = Channels(comment=comments, check=checks, issue=issues)
     try:
-        past_runs = past_runs_of(invocation, options.history, github=github)
+        instead = _base_runs(invocation, options)
+        past_runs = past_runs_of(invocation, options.history, github=github, instead=instead)
         answer = _build_report(invocation, options, past_runs, confirmation)
     except CiguardError as error:
         if not channels or current_run(invocation.environ) is None:
@@ -164,12 +170,21 @@ def _build_report(
             evaluation_options(invocation, options, count=True),
             jobs=jobs,
             confirmation=confirmed,
-            open_github=_github_opener(invocation, context),
+            open_github=_github_opener(context.run, invocation.environ),
         )
 
 
-def _github_opener(invocation: Invocation, context: RunContext) -> GitHubOpener | None:
-    run, token = context.run, token_of(invocation.environ)
+def _base_runs(invocation: Invocation, options: RunOptions) -> Callable[[], LoadedHistory] | None:
+    """Return the reader of the base's runs, for results in artifacts and without a plan."""
+    run = current_run(invocation.environ)
+    open_github = _github_opener(run, invocation.environ)
+    if run is None or open_github is None or options.plan or not (options.run and options.results):
+        return None
+    return lambda: read_base_runs(run, open_github, options.results, options.expected)
+
+
+def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHubOpener | None:
+    token = token_of(environ)
     if run is None or not token:
         return None
     return lambda: GitHub(run.api_url, SecretStr(token))

@@ -150,6 +150,8 @@ def _compare(
                 head, history, previous=earlier, plan=plan, context=comparison_context
             )
         compared = replace(compared, notes=(*compared.notes, note)) if note else compared
+    if past_runs.loaded.is_new and compared.base is not None:
+        compared = replace(compared, base=replace(compared.base, in_history=False))
     return _with_commits(compared, base_commit(head), context.files), ""
 
 

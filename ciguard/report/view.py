@@ -19,6 +19,7 @@ from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
 from ciguard.history.age import sentence
+from ciguard.model.plan import OF_LIST
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
@@ -246,6 +247,8 @@ def _facts(data: ReportData) -> Facts:
 
 
 def _plan(data: ReportData) -> str:
+    if data.plan.is_of_results:
+        return "of result files" + (" and a list of tests" if data.plan.id == OF_LIST else "")
     return data.plan.id + (f" of {data.plan.head_sha[:10]}" if data.plan.head_sha else "")
 
 

@@ -150,7 +150,11 @@ class RunArtifacts:
             artifact
             for artifact in self._listed
             if any(pattern.may_match_below(artifact.name) for pattern in patterns)
+            and not artifact.name.startswith(OURS)
         ]
+        # `**/*.xml` also fits builds and the like; of a plan, the shard then has no record.
+        large = [each for each in matching if each.size_in_bytes > MAX_ARCHIVE_BYTES]
+        matching = [artifact for artifact in matching if artifact not in large]
         if not matching:
             return ReadInputs(missing=self._no_artifact(named))
         if all(artifact.expired for artifact in matching):
@@ -181,7 +185,8 @@ class RunArtifacts:
             other = f"; {one_line(collector.other_file)} is there" if collector.other_file else ""
             missing = f"--results: no file in {where} is called {named:.200}{other}"
         problems = tuple(sorted(collector.problems))
-        return ReadInputs(results=results, missing=missing, problems=problems)
+        left_out = tuple(sorted(artifact.name for artifact in large))
+        return ReadInputs((), results, missing, problems, left_out)
 
     def _no_artifact(self, named: str) -> str:
         """Return the message for patterns that match no artifact, with the existing names."""

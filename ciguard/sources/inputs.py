@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from ciguard.codec.results import result_patterns
+from ciguard.codec.tool_listings import read_tests
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.events import current_run
@@ -39,7 +40,7 @@ RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=120.0)
 TIMEOUT_S: Final = 15.0
 NO_PLAN: Final = (
-    "neither --plan nor --run is given: without the plan, missing tests cannot be known"
+    "neither --plan, --run nor --results is given: without the plan, missing tests cannot be known"
 )
 NO_PLAN_FIX: Final = (
     "pass the plan that the jobs ran with, or a run. A record of `ciguard run -- COMMAND` has no "
@@ -57,6 +58,7 @@ class Sources:
     results: tuple[str, ...] = ()
     run: str | None = None
     repo: str = ""
+    tests: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,15 @@ class SubjectRun:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """Plan and records to judge; an error in the place of the plan if it cannot be read."""
+    """Plan and records to judge; an error in the place of the plan if it cannot be read.
 
-    plan: Plan | InputError
+    `plan` is None for result files without a plan; `tests` are then those of a list, if any.
+    """
+
+    plan: Plan | InputError | None
     read_inputs: ReadInputs
     subject_run: SubjectRun | None
+    tests: frozenset[str] | None = None
 
 
 @contextlib.contextmanager
@@ -103,9 +109,13 @@ def open_inputs(
     if sources.plan == "":  # an empty variable, which would mean the current folder
         raise UsageError("no file", where="--plan", fix="name it, or the folder that it is in")
     if sources.run is None:
-        if sources.plan is None:
+        if sources.plan is None and not sources.results:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
         with open_subject_run(invocation.environ) as current:
+            if sources.plan is None:
+                files = local.glob_result_files(invocation.folder, sources.results)
+                yield _unplanned(invocation, sources, files, current)
+                return
             plan = _plan(invocation, sources.plan)
             inputs = ReadInputs()
             if not isinstance(plan, InputError):
@@ -132,6 +142,9 @@ def open_inputs(
     ) as subject_run:
         artifacts = subject_run.artifacts
         assert artifacts is not None
+        if patterns and not sources.plan:
+            yield _unplanned(invocation, sources, artifacts.result_files(patterns), subject_run)
+            return
         plan = _plan(invocation, sources.plan) if sources.plan else _try(artifacts.plan)
         if isinstance(plan, InputError):
             yield RunInputs(plan, ReadInputs(), subject_run)
@@ -139,6 +152,18 @@ def open_inputs(
             yield RunInputs(plan, artifacts.result_files(patterns), subject_run)
         else:
             yield RunInputs(plan, artifacts.records(logs), subject_run)
+
+
+def _unplanned(
+    invocation: Invocation, sources: Sources, files: ReadInputs, run: SubjectRun | None
+) -> RunInputs:
+    """Return the inputs of a run without a plan."""
+    tests = None
+    if sources.tests is not None:
+        content = local.read(invocation.folder / sources.tests)
+        units = read_tests(content, sources.tests, invocation.folder.resolve().as_posix())
+        tests = frozenset(unit.unit for unit in units)
+    return RunInputs(None, files, run, tests)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:

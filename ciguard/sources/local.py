@@ -13,6 +13,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -165,13 +166,14 @@ class ReadInputs:
     """The records of a run by `ciguard run`, or its result files by other programs.
 
     `missing` is the message if the run has none of them; `problems` are messages about files that
-    were not read.
+    were not read; `left_out` names what matched and need not be of test results.
     """
 
     records: tuple[Record, ...] = ()
     results: tuple[result_patterns.ResultFile, ...] = ()
     missing: str = ""
     problems: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def read_inputs(
@@ -267,6 +269,21 @@ def find_result_files(
         for path, content in contents_of(items, problems)
     )
     return files, tuple(sorted(set(problems)))
+
+
+def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
+    """Read the result files of one job, whose paths name no shard; `**` are any folders."""
+    names = {
+        name
+        for text in patterns
+        for name in glob(text, root_dir=folder, recursive=True)  # noqa: PTH207 - also absolute
+        if (folder / name).is_file()
+    }
+    results = tuple(
+        result_patterns.ResultFile(name, read(folder / name), "results") for name in sorted(names)
+    )
+    missing = "" if results else f"--results: no file is called {', '.join(patterns):.200}"
+    return ReadInputs(results=results, missing=missing)
 
 
 def read_record_tree(path: Path | str, logs: ProcessLogs | None = None) -> tuple[Record, ...]:

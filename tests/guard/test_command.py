@@ -197,7 +197,7 @@ def test_impossible_path_names_are_reported(ciguard: Ciguard, tmp_path: Path) ->
 def test_record_without_a_plan_is_an_error_with_a_fix(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("run", "--record", "rec", "--", sys.executable, "-c", "", cwd=tmp_path)
     done = ciguard("guard", "--records", "rec", cwd=tmp_path, expect=2)
-    assert done.stderr.startswith("ciguard guard: neither --plan nor --run is given: ")
+    assert done.stderr.startswith("ciguard guard: neither --plan, --run nor --results is given: ")
     assert "`ciguard run -- COMMAND`" in done.stderr
     plan, _ = World().write(tmp_path)
     done = ciguard("guard", "--plan", plan, "--records", "rec", cwd=tmp_path, expect=13)

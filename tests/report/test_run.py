@@ -170,7 +170,7 @@ def test_contradictory_options_are_usage_errors(
 
 
 def test_plan_or_run_option_is_required(tmp_path: Path, ciguard: Ciguard) -> None:
-    assert "neither --plan nor --run" in ciguard("guard", cwd=tmp_path, expect=2).stderr
+    assert "neither --plan, --run nor --results" in ciguard("guard", cwd=tmp_path, expect=2).stderr
 
 
 def test_missing_token_error_names_the_variables(tmp_path: Path, ciguard: Ciguard) -> None:

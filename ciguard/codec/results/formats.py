@@ -73,14 +73,14 @@ def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
         return
     count = 0
     for name, inner in archive.members(io.BytesIO(content), path):
-        if _may_be_of_results(name, inner):
+        if has_results(name, inner):
             count += 1
             yield f"{path}/{name}", inner
     if not count:
         raise InputError("no result file in it", where=path, fix="name an archive that has some")
 
 
-def _may_be_of_results(name: str, content: bytes) -> bool:
+def has_results(name: str, content: bytes) -> bool:
     """Return whether a file has results, by its content; if empty or damaged, by its name."""
     try:
         head = peek(gunzip(io.BytesIO(content)), "")

@@ -1,0 +1,107 @@
+"""Past runs of a repository without a history: the result files of the base's newest runs.
+
+A run costs two calls of GitHub's API, and one for each of its artifacts that may have results.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.results.result_patterns import newest_attempts, pattern
+from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
+from ciguard.compare.baseline_selection import EVENTS
+from ciguard.errors import InputError, RemoteError
+from ciguard.github.run_client import completed_runs
+from ciguard.history.ingest import RunMetadata, history_of
+from ciguard.history.merge import merge
+from ciguard.history.stores import LoadedHistory
+from ciguard.sources.artifacts import RunArtifacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.github.client import GitHub
+    from ciguard.github.events import ActionsRun
+    from ciguard.github.models import WorkflowRun
+    from ciguard.history.file import History
+    from ciguard.report.judging import GitHubOpener
+
+MAX_RUNS: Final = 5
+MAX_LISTED: Final = 30
+ENDED: Final = ("success", "failure")  # a cancelled run may lack results
+
+
+def read_base_runs(
+    run: ActionsRun, open_github: GitHubOpener, results: Sequence[str], expected: int | None
+) -> LoadedHistory:
+    """Return a history of the newest complete runs of the base before a run.
+
+    Args:
+        results: patterns of result files in the artifacts of runs.
+        expected: number of artifacts with results of a complete run; None: any.
+    """
+    location = f"runs of {run.base_branch}"
+    try:
+        with open_github() as github:
+            histories = tuple(_histories(github, run, results, expected))
+    except RemoteError as error:
+        return LoadedHistory(None, location, f"the {location} cannot be read: {error.what}")
+    if not histories:
+        problem = f"no complete run of {run.base_branch} has results"
+        return LoadedHistory(None, location, problem, is_new=True)
+    return LoadedHistory(reduce(merge, histories), location, is_new=True)
+
+
+def _histories(
+    github: GitHub, run: ActionsRun, results: Sequence[str], expected: int | None
+) -> Iterator[History]:
+    """Yield the histories of single runs, the newest first."""
+    patterns = [pattern(text) for text in results]
+    in_several: frozenset[str] = frozenset()
+    count = 0
+    for past in _runs(github, run):
+        artifacts = RunArtifacts(github, run.repository, past.id)
+        try:
+            inputs = artifacts.result_files(patterns)
+        except InputError:
+            return  # expired, and so are those of older runs
+        plan, records = read_unplanned(newest_attempts(inputs.results), None, in_several)
+        is_complete = bool(records) and not inputs.problems
+        if not is_complete or expected not in (None, len(plan.shards)):
+            continue
+        in_several |= units_with_variants(
+            result.key for record in records for result in record.results
+        )
+        facts = RunMetadata(
+            run_id=past.id,
+            run_attempt=past.run_attempt,
+            sha=past.head_sha or None,
+            branch=past.head_branch,
+            event=past.event,
+            at=past.created_at,
+        )
+        yield history_of(records, facts, plan)
+        count += 1
+        if count == MAX_RUNS:
+            return
+
+
+def _runs(github: GitHub, run: ActionsRun) -> list[WorkflowRun]:
+    """Return earlier runs of the base, the newest first: those of the first event with a run."""
+    listed = completed_runs(
+        github,
+        run.repository,
+        workflow=run.subject_workflow,
+        branch=run.base_branch or "",
+        limit=MAX_LISTED,
+    )
+    subject = run.subject_run
+    earlier = [
+        past
+        for past in sorted(listed, key=lambda past: past.id, reverse=True)
+        if past.conclusion in ENDED and subject is not None and past.id < subject[0]
+    ]
+    # A branch of a fork may have the base's name, but its event is `pull_request`.
+    first = next((event for event in EVENTS if any(past.event == event for past in earlier)), "")
+    return [past for past in earlier if past.event == first]

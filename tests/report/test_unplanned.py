@@ -1,0 +1,256 @@
+"""`report --run ID --results PATTERN` without a plan: the job of eight lines, on a fake GitHub."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from act.events import pull_request_event
+from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.state import Fault
+from report.test_run import Call, environ, server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
+
+__all__ = ["environ", "server"]
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+FAILURE = '<failure message="assert 1 == 2"/>'
+BASE = ("cart.adds", "cart.removes", "order.pays", "order.ships")
+
+
+def junit(tests: Mapping[str, float], bad: Sequence[str] = ()) -> bytes:
+    """A file of tests with their seconds; a bad one fails."""
+    cases = "".join(
+        f'<testcase classname="{name.split(".")[0]}" name="{name.split(".")[1]}" time="{time_s}">'
+        f"{FAILURE if name in bad else ''}</testcase>"
+        for name, time_s in tests.items()
+    )
+    return f'<testsuite tests="{len(tests)}">{cases}</testsuite>'.encode()
+
+
+def upload(
+    server: FakeGitHub, run: int, *, bad: Sequence[str] = (), without: Sequence[str] = ()
+) -> None:
+    """Two artifacts of results, one of coverage, and one of our own."""
+    for name in ("cart", "order"):
+        tests = {test: 1.0 + run / 100 for test in BASE if test.startswith(name)}
+        tests = {test: time_s for test, time_s in tests.items() if test not in without}
+        if tests:
+            files = {"junit.xml": junit(tests, bad), "coverage.xml": b"<coverage/>"}
+            add_artifact(server, f"results-{name}", files, run)
+    add_artifact(server, f"ciguard-report-{run}-1", {"page.xml": b"<html/>"}, run)
+
+
+def merged(folder: Path) -> tuple[str, str, str]:
+    """Make the checkout of a pull request, whose origin has no history: base, head and merge."""
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=Shop", "-c", "user.email=shop@example.org")
+        done = subprocess.run(
+            ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q", "-b", "main")
+    git("init", "-q", "--bare", "origin.git")
+    git("remote", "add", "origin", "origin.git")
+    git("commit", "-q", "--allow-empty", "-m", "base")
+    git("switch", "-q", "-c", "crash")
+    git("commit", "-q", "--allow-empty", "-m", "head")
+    git("switch", "-q", "--detach", "main")
+    git("merge", "-q", "--no-ff", "-m", "merge", "crash")
+    return git("rev-parse", "main"), git("rev-parse", "crash"), git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def call(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub, environ: dict[str, str]) -> Call:
+    """`ciguard report` in the job of pull request 7, whose run has number 70."""
+    for run in range(60, 67):
+        add_run(server, run, created_at=f"2026-11-{run - 50}T10:00:00Z", head_sha=f"{run:040x}")
+        upload(server, run)
+        add_job(server, "test", run=run)
+    add_run(server, 65, conclusion="cancelled")
+    base, head, merge = merged(tmp_path)
+    event = pull_request_event(head, base)
+    (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
+    server.pulls.add((REPOSITORY, 7))
+    variables = {
+        **environ,
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_RUN_ID": "70",
+        "GITHUB_SHA": merge,
+        "GITHUB_HEAD_REF": "crash",
+        "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+    add_job(server, "test", run=70)
+
+    def call(*words: str, expect: int = 0) -> Any:
+        given = ("report", "--run", "70", "--results", "**/*.xml", "--github", "--comment", *words)
+        return ciguard(*given, cwd=tmp_path, expect=expect, **cast("Any", variables))
+
+    return call
+
+
+GREEN = json.dumps({"test": {"result": "success"}})
+NO_PAST = "comparison begins after 3 runs of main; 0 so far"
+
+
+def first_line(text: str) -> str:
+    return unescape(text.partition("\n")[0]).removeprefix("### ")
+
+
+def test_comment_compares_with_the_artifacts_of_the_base(call: Call, server: FakeGitHub) -> None:
+    upload(server, 70, bad=("order.ships",))
+    done = call("--needs", json.dumps({"test": {"result": "failure"}}), expect=10)
+    (comment,) = server.comments.values()
+    assert comment["body"].endswith(done.stdout.split("\n", 1)[1])
+    assert first_line(done.stdout) == ":x: 1 of 4 tests failed: 1 of unknown origin"
+    assert "passed in only 5 runs of main, failed here" in done.stdout
+    assert "compared with the results of 5 runs of main: no history yet" in unescape(done.stdout)
+    assert "base: [run 66, 0000000, main, 4 tests]" in done.stdout
+    assert "not read as test results: results-cart/coverage.xml" in done.stderr
+    downloads = [one for one in server.request_log() if one.endswith("/zip")]
+    assert len(downloads) == 2 + 5 * 2, "of five complete runs, and no artifact of ciguard's"
+
+
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [
+        (((), (), 0), "PASSED: results of 4 tests in 2 shards; no list of planned tests"),
+        (
+            ((), ("--expect", "2"), 0),
+            "PASSED: results of 4 tests in 2 of 2 expected shards; no list",
+        ),
+        (((), ("--tests", "list"), 0), "PASSED: results of all 4 tests of the list in 2 shards"),
+        (
+            (("cart.adds",), ("--tests", "list"), 13),
+            "INCOMPLETE: 1 test in no shard; shard results-cart: ",
+        ),
+        (
+            (BASE[:2], ("--expect", "2"), 13),
+            "INCOMPLETE: 1 of 2 expected shards have results; 2 tes",
+        ),
+        (
+            (BASE[:2], (), 13),
+            "-50.0 %, run 66 of main); no results of results-cart, which run 66 of",
+        ),
+        ((BASE, (), 13), "INCOMPLETE: no test has a result: --results"),
+        (((), ("--expect", "3"), 13), "INCOMPLETE: 2 of 3 expected shards have results"),
+    ],
+)
+def test_first_line_claims_what_was_proved(
+    call: Call,
+    server: FakeGitHub,
+    tmp_path: Path,
+    case: tuple[Sequence[str], Sequence[str], int],
+    line: str,
+) -> None:
+    without, words, code = case
+    listed = "\n".join(name.replace(".", "::") for name in BASE)
+    (tmp_path / "list").write_text(f"{listed}\n", "utf-8")
+    upload(server, 70, without=without)
+    done = call("--needs", GREEN, *words, expect=code)
+    assert line in first_line(done.stdout)
+    outputs = (tmp_path / "output").read_text("utf-8")
+    assert f"planned<<ciguard_end\n{'4' if 'list' in words else ''}\n" in outputs
+
+
+def test_needed_job_without_failed_test_is_incomplete(call: Call, server: FakeGitHub) -> None:
+    upload(server, 70)
+    for result in ("cancelled", "failure"):
+        done = call("--needs", json.dumps({"test": {"result": result}}), expect=13)
+        assert first_line(done.stdout).startswith(":warning: INCOMPLETE: job test")
+
+
+def test_test_in_several_shards_is_compared_within_each(call: Call, server: FakeGitHub) -> None:
+    """It failed with one Python before, and now fails with the other: no failure hides behind."""
+    upload(server, 70)
+    for run, failing in ((66, "3.11"), (70, "3.12")):
+        for python in ("3.11", "3.12"):
+            content = junit({"web.loads": 1}, ["web.loads"] if python == failing else [])
+            add_artifact(server, f"python-{python}", {"junit.xml": content}, run)
+    done = call(expect=10)
+    (fixed,) = [line for line in done.stdout.splitlines() if "| fixed |" in line]
+    assert "[python-3.11] web::loads" in unescape(fixed).replace("<wbr>", "")
+    assert "1 of 6 tests failed" in done.stdout
+    assert "likely this change" in done.stdout or "unknown" in done.stdout
+
+
+def test_without_a_complete_run_of_the_base_the_comment_says_so(
+    call: Call, server: FakeGitHub
+) -> None:
+    upload(server, 70)
+    for number in server.facts:
+        if server.run_of_artifact[number] != 70:
+            server.facts[number]["expired"] = True
+    assert NO_PAST in call("--needs", GREEN).stdout
+    server.runs.clear()
+    assert NO_PAST in call("--needs", GREEN).stdout
+    server.faults.append(Fault(path="/workflows/", status=403, message="Resource not accessible"))
+    assert "not compared: the runs of main cannot be read" in call("--needs", GREEN).stdout
+
+
+def test_large_artifact_that_no_pattern_names_is_left_out(call: Call, server: FakeGitHub) -> None:
+    upload(server, 70)
+    add_artifact(server, "build", b"", 70, size_in_bytes=1 << 30)
+    assert "not read as test results: build, results-cart/coverage.xml" in call().stderr
+
+
+def test_run_is_added_to_a_history_by_its_artifacts(
+    call: Call, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]
+) -> None:
+    words = ("history", "add", "--run", "66", "--results", "**/*.xml")
+    named = {**environ, "GITHUB_REPOSITORY": REPOSITORY}
+    given = (*words, "--history", "past", "--sha", "6" * 40, "--branch", "main", "--event", "push")
+    done = ciguard(*given, "--expect", "3", cwd=tmp_path, expect=3, **cast("Any", named))
+    assert "2 of 3 expected artifacts have results" in done.stderr
+    done = ciguard(*given, "--expect", "2", cwd=tmp_path, **cast("Any", named))
+    assert "4 values of 1 run added" in done.stdout
+    upload(server, 70)
+    done = call("--history", "past")
+    assert "comparison begins after 3 runs of main; 1 so far" in done.stdout
+    assert "run 66 of the history" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("sample", "line"),
+    [
+        ("junit/outcomes/input.xml", ":x: 7 of 12 tests failed"),
+        ("trx/endings/input.trx", ":x: 8 of 8 tests failed"),
+        ("jest-json/outcomes/input.json", ":x: 5 of 11 tests failed"),
+    ],
+)
+def test_job_reports_files_of_its_workspace(
+    ciguard: Ciguard, tmp_path: Path, sample: str, line: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    content = (SAMPLES / sample).read_bytes()
+    (tmp_path / "out" / f"results{Path(sample).suffix}").write_bytes(content)
+    done = ciguard("report", "--results", "out/**/*", "--history", "none", cwd=tmp_path, expect=10)
+    assert first_line(done.stdout) == line
+    assert "ciguard run --plan" not in done.stdout, "no command needs a plan"
+
+
+def test_run_whose_tests_were_all_skipped_ran_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
+    case = '<testcase classname="a" name="t"><skipped/></testcase>'
+    for name, cases in (("a", case), ("b", case.replace("<skipped/>", ""))):
+        (tmp_path / f"{name}.xml").write_text(f"<testsuite>{cases}</testsuite>", "utf-8")
+    done = ciguard("guard", "--results", "a.xml", cwd=tmp_path, expect=13)
+    assert "NOTHING RAN" in done.stdout
+    ciguard("guard", "--results", "{shard}.xml", cwd=tmp_path, expect=13)
