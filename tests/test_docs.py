@@ -244,8 +244,10 @@ def test_command_line_page_matches_the_help(
 
 
 def _action(name: str) -> list[str]:
-    content = yaml.safe_load((ROOT / "actions" / name / "action.yml").read_text(encoding="utf-8"))
-    lines = ["", f"## OWNER/ciguard/{name}", "", content["description"]]
+    folder = ROOT / "actions" / name if name else ROOT
+    content = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
+    title = f"OWNER/ciguard/actions/{name}" if name else "OWNER/ciguard"
+    lines = ["", f"## {title}", "", content["description"]]
     for title in ("inputs", "outputs"):
         rows = [f"| {title.removesuffix('s')} | meaning |", "|---|---|"]
         for key, entry in content[title].items():
@@ -268,12 +270,13 @@ def test_actions_page_matches_the_actions(golden: Golden) -> None:
     lines = [
         "# Actions",
         "",
-        "[Shard a test job of your own workflow](../how-to/into-your-workflow.md) shows how to use",
-        "them. An output is empty if its step did not run.",
+        "[Comment on test results](../how-to/comment.md) shows how to use the first one,",
+        "[Shard a test job of your own workflow](../how-to/into-your-workflow.md) the others.",
+        "An output is empty if its step did not run.",
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
     ]
-    for name in ("plan", "run", "report", "history", "audit", "confirm"):
+    for name in ("", "plan", "run", "report", "history", "audit", "confirm"):
         lines += _action(name)
     golden("\n".join(lines) + "\n", REFERENCE / "actions.md")
 

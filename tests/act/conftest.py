@@ -51,6 +51,7 @@ def serving(folder: Path) -> Iterator[str]:
     command = [sys.executable, str(ROOT / "tests/fakegithub/server.py")]
     command += ["--port-file", str(port_file), "--state-file", str(folder / "comments.json")]
     command += ["--jobs-file", str(folder / "jobs.json")]
+    command += ["--runs-file", str(folder / "runs.json")]
     command += ["--artifacts", str(folder / "artifacts")]
     command += ["--repository", REPOSITORY, "--pull-request", str(PULL_REQUEST), "--token", TOKEN]
     with subprocess.Popen(command, cwd=folder) as process:

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fakegithub.actions import ACTIONS, add_artifact, add_job
+from fakegithub.actions import ACTIONS, add_artifact, add_job, add_run
 from fakegithub.apps import APP_ROUTES
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.sign_in import SIGN_IN_ROUTES
@@ -163,6 +163,7 @@ def main() -> None:
         "--state-file", type=Path, required=True, help="gets the comments, as JSON, on each change"
     )
     parser.add_argument("--jobs-file", type=Path, help="jobs of runs, read at each request")
+    parser.add_argument("--runs-file", type=Path, help="finished runs, by id, read likewise")
     parser.add_argument("--artifacts", type=Path, help="folder with RUN/NAME/..., read likewise")
     parser.add_argument("--repository", default="octo-org/shop")
     parser.add_argument("--pull-request", type=int, default=1)
@@ -173,17 +174,27 @@ def main() -> None:
         comments = [comment for _, comment in sorted(github.comments.items())]
         write_aside(given.state_file, json.dumps(comments, indent=1))
 
+    known: set[tuple[str, str, int]] = set()
+
     def read_artifacts() -> None:
-        known = set(zip(github.run_of_artifact.values(), github.artifacts, strict=True))
         for folder in sorted(given.artifacts.glob("[0-9]*/*")):
-            if (run := int(folder.parent.name), folder.name) not in known:
+            run, name = folder.parent.name, folder.name
+            attempts = given.artifacts.glob(f"attempts/{run}/*/{name}")
+            attempt = max((int(path.parent.name) for path in attempts), default=1)
+            if (run, name, attempt) not in known:
+                known.add((run, name, attempt))
                 files = (path for path in folder.rglob("*") if path.is_file())
                 content = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-                add_artifact(github, folder.name, content, run)
+                at = f"2026-11-21T{9 + attempt:02}:04:00Z"  # while its job ran
+                add_artifact(github, name, content, int(run), created_at=at)
 
     def read_state(request: Request) -> None:
         if given.artifacts is not None and request.path.endswith("/artifacts"):
             read_artifacts()
+        if given.runs_file is not None and given.runs_file.exists():
+            github.runs.clear()
+            for run, facts in json.loads(given.runs_file.read_text("utf-8")).items():
+                add_run(github, int(run), **facts)
         if given.jobs_file is not None and given.jobs_file.exists():
             github.jobs.clear()
             for job in json.loads(given.jobs_file.read_text("utf-8")):

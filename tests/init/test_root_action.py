@@ -1,0 +1,85 @@
+"""The action at the root: its pins, and whether it reads artifacts or the workspace."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ciguard.workflow.job_templates import ACTIONS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "action.yml").read_text("utf-8")
+STEPS: list[dict[str, Any]] = yaml.safe_load(TEXT)["runs"]["steps"]
+
+
+def test_action_is_pinned_and_passes_zizmor() -> None:
+    assert set(re.findall(r"uses: (.+)", TEXT)) <= set(ACTIONS.values())
+    assert not [step for step in STEPS if "${{" in step.get("run", "")]
+    program = str(Path(sys.executable).parent / "zizmor")
+    command = [program, "--offline", "--no-progress", str(ROOT / "action.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(yaml.safe_load(TEXT)["description"]) <= 125, "the limit of the Marketplace"
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({}, {"artifacts": "true", "comment": "true", "folder": "WORKSPACE/.ciguard"}),
+        ({"file": "x"}, {"artifacts": "false", "comment": "false", "folder": "WORKSPACE"}),
+        ({"file": "x", "RUNNER_ENVIRONMENT": "self-hosted"}, {"artifacts": "true"}),
+        ({"_CIGUARD_ARTIFACTS": "false"}, {"artifacts": "false", "comment": "false"}),
+        ({"_CIGUARD_COMMENT": "false"}, {"artifacts": "true", "comment": "false"}),
+        (
+            {"_CIGUARD_TESTS": "lists/all tests.txt"},
+            {"tests-artifact": "lists", "tests": "TEMP/ciguard-tests/all tests.txt"},
+        ),
+        ({"file": "x", "_CIGUARD_TESTS": "tests.txt"}, {"tests": "tests.txt"}),
+        ({"GITHUB_EVENT_NAME": "pull_request_target"}, None),
+    ],
+)
+def test_job_without_a_checkout_reads_artifacts(
+    tmp_path: Path, given: dict[str, str], facts: dict[str, str] | None
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    if given.pop("file", ""):
+        (tmp_path / "workspace" / "file").touch()
+    names = {"_CIGUARD_ARTIFACTS": "", "_CIGUARD_COMMENT": "", "_CIGUARD_TESTS": ""}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_WORKSPACE": str(tmp_path / "workspace"),
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+    }
+    script = STEPS[0]["run"]
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script],
+        env={**environ, **names, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if facts is None:
+        assert done.returncode == 2
+        assert "::error title=ciguard::refused for pull_request_target" in done.stdout
+        return
+    lines = (tmp_path / "output").read_text("utf-8").splitlines()
+    outputs = dict(line.split("=", 1) for line in lines)
+    for name, text in facts.items():
+        path = text.replace("WORKSPACE", environ["GITHUB_WORKSPACE"])
+        assert outputs[name] == path.replace("TEMP", environ["RUNNER_TEMP"])
+
+
+def test_token_reaches_no_job_that_tests_the_project() -> None:
+    (report,) = [step for step in STEPS if step.get("id") == "report"]
+    assert report["env"]["GITHUB_TOKEN"] == (
+        "${{ (steps.mode.outputs.artifacts == 'true' || steps.mode.outputs.comment == 'true')"
+        " && github.token || '' }}"
+    )
