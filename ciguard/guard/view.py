@@ -469,9 +469,9 @@ def _count_ended(endings: Mapping[Ending, int], column: str) -> int:
 
 def result_count(with_result: int, promised: int | None, noun: str = "test") -> str:
     """Return "12 of 13 tests"; "12 tests" if no plan or list promised a number."""
-    if promised is None:
-        return count_of(with_result, noun) if noun else f"{with_result:,}"
-    return f"{with_result:,} of " + (count_of(promised, noun) if noun else f"{promised:,}")
+    prefix = "" if promised is None else f"{with_result:,} of "
+    number = with_result if promised is None else promised
+    return prefix + (count_of(number, noun) if noun else f"{number:,}")
 
 
 def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:

@@ -19,7 +19,6 @@ from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
 from ciguard.history.age import sentence
-from ciguard.model.plan import OF_LIST
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
@@ -247,8 +246,6 @@ def _facts(data: ReportData) -> Facts:
 
 
 def _plan(data: ReportData) -> str:
-    if data.plan.is_of_results:
-        return "of result files" + (" and a list of tests" if data.plan.id == OF_LIST else "")
     return data.plan.id + (f" of {data.plan.head_sha[:10]}" if data.plan.head_sha else "")
 
 
@@ -277,7 +274,8 @@ def _mermaid(data: ReportData) -> str:
 
 def _sources(data: ReportData) -> list[Span]:
     """Return the judged commits, the baseline, the policy and the false-alarm rate."""
-    parts: list[Content] = [f"Plan {_plan(data)}"]
+    source = "Result files, without a plan"
+    parts: list[Content] = [source if data.plan.is_of_results else f"Plan {_plan(data)}"]
     if data.links.run:
         parts.append(Link(f"run {data.links.run_id}", data.links.run))
     compared = data.comparison
