@@ -29,7 +29,7 @@ from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources
 from ciguard.sources.repository_files import changed_files
-from ciguard.text import annotation, step_outputs
+from ciguard.text import annotation, one_line, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,7 +81,6 @@ class RunOptions(Sources):
     """The options that name a run and its policy."""
 
     needs: str | None
-    expected: int | None = None
     ignore_base_failures: bool
     history: str | None
 
@@ -271,7 +270,7 @@ def _read_unplanned(
     files, last, in_several = inputs.read_inputs, None, frozenset[str]()
     others = (item.path for item in files.results if not may_be_of_results(item))
     if left_out := ", ".join((*files.left_out, *others)):
-        context.warn(f"{LEFT_OUT}: {left_out}")
+        context.warn(f"{LEFT_OUT}: {one_line(left_out, 1000)}")
     if history is not None:
         from ciguard.history.query import base_runs  # noqa: PLC0415 - numpy is only then loaded
 

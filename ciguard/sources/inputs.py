@@ -59,6 +59,7 @@ class Sources:
     run: str | None = None
     repo: str = ""
     tests: str | None = None
+    expected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,10 @@ def open_inputs(
     """
     if sources.plan == "":  # an empty variable, which would mean the current folder
         raise UsageError("no file", where="--plan", fix="name it, or the folder that it is in")
+    is_unplanned = bool(sources.results) and sources.plan is None
+    if not is_unplanned and (sources.tests is not None or sources.expected is not None):
+        fix = "leave --plan out, and name the files by --results"
+        raise UsageError("--tests and --expect are for results without a plan", fix=fix)
     if sources.run is None:
         if sources.plan is None and not sources.results:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)

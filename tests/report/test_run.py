@@ -159,6 +159,7 @@ def test_run_without_a_plan_is_incomplete_in_a_report(call: Call, server: FakeGi
     [
         (("--run", "7", "--records", "x"), "both --run and --records"),
         (("--run", "branch:main"), "expected a run"),
+        (("--run", "7", "--expect", "2"), "--tests and --expect are for results without a plan"),
         (("--run", "7", "--no-repo"), "the repository is not known"),
         (("--run", "https://git.example/o/r/actions/runs/7"), "not sent to another server"),
     ],
