@@ -118,7 +118,9 @@ def open_inputs(
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
         with open_subject_run(invocation.environ) as current:
             if sources.plan is None:
-                files = local.glob_result_files(invocation.folder, sources.results)
+                names_shards = any("{" in text for text in sources.results)
+                read = local.find_result_inputs if names_shards else local.glob_result_files
+                files = read(invocation.folder, sources.results)
                 yield _unplanned(invocation, sources, files, current)
                 return
             plan = _plan(invocation, sources.plan)

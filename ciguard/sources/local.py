@@ -192,10 +192,7 @@ def read_inputs(
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
-        files, problems = find_result_files(folder, results)
-        named = ", ".join(results)
-        missing = "" if files or problems else f"--results: no file is called {named:.200}"
-        return ReadInputs(results=files, missing=missing, problems=problems)
+        return find_result_inputs(folder, results)
     if not records:
         fix = "name the folder; is the variable empty that should say it?"
         raise UsageError("no folder", where="--records", fix=fix)
@@ -211,6 +208,14 @@ def read_inputs(
         return ReadInputs(missing=f"{records:.200}: {reason}, so there are no records")
     tree, problems = read_tree(root, logs)
     return ReadInputs(tree, problems=problems)
+
+
+def find_result_inputs(folder: Path, patterns: Sequence[str]) -> ReadInputs:
+    """Read the files of `find_result_files`, with a message if there are none."""
+    files, problems = find_result_files(folder, patterns)
+    named = ", ".join(patterns)
+    missing = "" if files or problems else f"--results: no file is called {named:.200}"
+    return ReadInputs(results=files, missing=missing, problems=problems)
 
 
 def read_result_files(

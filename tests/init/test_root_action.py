@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -26,6 +27,27 @@ def test_action_is_pinned_and_passes_zizmor() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(yaml.safe_load(TEXT)["description"]) <= 125, "the limit of the Marketplace"
+
+
+def test_documented_jobs_have_no_finding(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "comment.md").read_text("utf-8")
+    job, history, comment = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    assert len(job.splitlines()) == 8
+    begin = "name: tests\non: [push, pull_request]\npermissions: {}\njobs:\n"
+    test = "  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: pytest\n"
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    programs = Path(sys.executable).parent
+    for name, text in (("tests", f"{begin}{test}{job}{history}"), ("comment", comment)):
+        file = folder / f"{name}.yml"
+        file.write_text(text.replace("@COMMIT", f"@{'0123456789' * 4}"), "utf-8")
+        done = subprocess.run([programs / "actionlint", file], capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode()
+    command = [programs / "zizmor", "--offline", "--no-progress", "--format", "json", folder]
+    done = subprocess.run(command, capture_output=True, check=False)
+    found = {finding["ident"] for finding in json.loads(done.stdout)}
+    # `workflow_run` is the trigger of the second workflow, which runs no code of a fork.
+    assert found <= {"dangerous-triggers", "anonymous-definition", "concurrency-limits"}
 
 
 @pytest.mark.parametrize(
