@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -18,10 +19,17 @@ from ciguard.codec.results.unplanned import (
     units_with_variants,
 )
 from ciguard.config.suites import suites_of
-from ciguard.errors import InputError
+from ciguard.errors import InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
-from ciguard.guard.github_facts import NeededJob, RunFacts, decode_needs, query_jobs, select_of_run
+from ciguard.guard.github_facts import (
+    NeededJob,
+    RunFacts,
+    check_died_jobs,
+    decode_needs,
+    query_jobs,
+    select_of_run,
+)
 from ciguard.guard.inventory_checks import check_unplanned
 from ciguard.guard.policy import Questions, RunContext, base_query, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
@@ -279,7 +287,11 @@ def _read_unplanned(
     plan, records = read_unplanned(files.results, inputs.tests, in_several)
     facts = _facts_of_run(context, inputs.subject_run)
     records = tuple(replace(record, header=replace(record.identity, **facts)) for record in records)
-    return plan, records, check_unplanned(plan, expected, files.missing, last)
+    findings = list(check_unplanned(plan, expected, files.missing, last))
+    if inputs.subject_run is not None and inputs.subject_run.source is not None:
+        with suppress(RemoteError):  # they only explain: `needs` says that a job failed
+            findings += check_died_jobs(inputs.subject_run.source)
+    return plan, records, findings
 
 
 def _facts_of_run(context: RunContext, named: SubjectRun | None) -> dict[str, Any]:

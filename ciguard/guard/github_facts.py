@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ciguard.errors import InputError, RemoteError
@@ -42,6 +43,7 @@ T = TypeVar("T")
 # Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
+DIED: Final = ("cancelled", "failure", "timed_out")
 LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure
 
 
@@ -375,6 +377,17 @@ def check_needs(
             elif is_explained and not is_excused and job.name not in PLANNING:
                 kind = "job_failed"
         yield Finding(kind, facts={"job": job.name, "result": job.result})
+
+
+def check_died_jobs(source: RunApi) -> Iterator[Finding]:
+    """Find the jobs that GitHub says it ended, of a run whose shards name no job."""
+    last = chain.from_iterable(last_attempts(source.jobs()).values())
+    bad = [job for job in last if job.conclusion in DIED]
+    for job in bad[:MAX_QUERIED_LEGS]:
+        match = first_match(source.annotations(job))
+        if match is not None:
+            facts = {"job": job.name, "ending": match[0].ending}
+            yield Finding("job_died", facts=facts, evidence=(match[1],))
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:

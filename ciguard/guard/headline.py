@@ -27,6 +27,7 @@ HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
     "cases_gone",
     "cases_gone_of_changed_file",
     "combination_gone",
+    "job_died",
     "policy_changed",
     "policy_unread",
 )

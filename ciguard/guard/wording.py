@@ -150,6 +150,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "job_excused": Words("job {job} failed; its failed tests do not fail the run"),
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
+    "job_died": Words("job {job}: {ending:words}", _RERUN),
     "job_not_successful": Words("job {job} is {result!r}", _RERUN),
     # Evidence of a cause: what GitHub or the record shows.
     "annotation": Words("{text}"),

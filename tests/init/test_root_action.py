@@ -43,7 +43,8 @@ def test_documented_jobs_have_no_finding(tmp_path: Path) -> None:
         file.write_text(text.replace("@COMMIT", f"@{'0123456789' * 4}"), "utf-8")
         done = subprocess.run([programs / "actionlint", file], capture_output=True, check=False)
         assert done.returncode == 0, done.stdout.decode()
-    command = [programs / "zizmor", "--offline", "--no-progress", "--format", "json", folder]
+    options = ("--offline", "--no-progress", "--format", "json")
+    command = [str(programs / "zizmor"), *options, str(folder)]
     done = subprocess.run(command, capture_output=True, check=False)
     found = {finding["ident"] for finding in json.loads(done.stdout)}
     # `workflow_run` is the trigger of the second workflow, which runs no code of a fork.

@@ -178,6 +178,20 @@ def test_needed_job_without_failed_test_is_incomplete(call: Call, server: FakeGi
         assert first_line(done.stdout).startswith(":warning: INCOMPLETE: job test")
 
 
+def test_job_that_github_stopped_is_named_with_the_reason(call: Call, server: FakeGitHub) -> None:
+    upload(server, 70)
+    limit = "The job has exceeded the maximum execution time of 45m0s"
+    add_job(server, "test (5)", "cancelled", run=70, annotations=[limit])
+    add_job(server, "lint", "failure", run=70, annotations=["Process completed with exit code 1."])
+    needs = ("--needs", json.dumps({"test": {"result": "cancelled"}}))
+    done = call(*needs, expect=13)
+    line = ":warning: INCOMPLETE: job test is 'cancelled'"
+    assert first_line(done.stdout) == f"{line}; job test (5): timeout"
+    assert limit in done.stdout
+    server.faults.append(Fault(path="/annotations", status=403, message="Resource not accessible"))
+    assert first_line(call(*needs, expect=13).stdout) == line
+
+
 def test_test_in_several_shards_is_compared_within_each(call: Call, server: FakeGitHub) -> None:
     """It failed with one Python before, and now fails with the other: no failure hides behind."""
     upload(server, 70)
