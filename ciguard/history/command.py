@@ -332,10 +332,7 @@ def _result_files(
 def _of_last_attempts(
     files: Sequence[ResultFile], plan: Plan | None, jobs: Sequence[Job]
 ) -> tuple[ResultFile, ...]:
-    """Return the newest files of each shard, without those of a job whose re-run left no files.
-
-    Without a plan, no job of a shard is known.
-    """
+    """Return the newest files of each shard, without those of a job whose re-run left no files."""
     by_name = last_attempts(jobs)
     ran_last = {
         shard.key: by_name[shard.job][0].run_attempt

@@ -5,13 +5,14 @@ A run costs two calls of GitHub's API, and one for each of its artifacts that ma
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.compare.baseline_selection import EVENTS
-from ciguard.errors import InputError, RemoteError
+from ciguard.errors import CiguardError, InputError
 from ciguard.github.run_client import completed_runs
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
@@ -45,7 +46,7 @@ def read_base_runs(
     try:
         with open_github() as github:
             histories = tuple(_histories(github, run, results, expected))
-    except RemoteError as error:
+    except CiguardError as error:
         return LoadedHistory(None, location, f"the {location} cannot be read: {error.what}")
     if not histories:
         problem = f"no complete run of {run.base_branch} has results"
@@ -66,7 +67,9 @@ def _histories(
             inputs = artifacts.result_files(patterns)
         except InputError:
             return  # expired, and so are those of older runs
-        plan, records = read_unplanned(newest_attempts(inputs.results), None, in_several)
+        # A history of result files does not distinguish the attempts of a job.
+        files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
+        plan, records = read_unplanned(files, None, in_several)
         is_complete = bool(records) and not inputs.problems
         if not is_complete or expected not in (None, len(plan.shards)):
             continue
@@ -89,19 +92,13 @@ def _histories(
 
 def _runs(github: GitHub, run: ActionsRun) -> list[WorkflowRun]:
     """Return earlier runs of the base, the newest first: those of the first event with a run."""
+    workflow, branch = run.subject_workflow, run.base_branch or ""
+    subject, _ = run.subject_run or (0, 0)
     listed = completed_runs(
-        github,
-        run.repository,
-        workflow=run.subject_workflow,
-        branch=run.base_branch or "",
-        limit=MAX_LISTED,
+        github, run.repository, workflow=workflow, branch=branch, limit=MAX_LISTED
     )
-    subject = run.subject_run
-    earlier = [
-        past
-        for past in sorted(listed, key=lambda past: past.id, reverse=True)
-        if past.conclusion in ENDED and subject is not None and past.id < subject[0]
-    ]
+    earlier = [past for past in listed if past.conclusion in ENDED and past.id < subject]
+    earlier.sort(key=lambda past: past.id, reverse=True)
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     first = next((event for event in EVENTS if any(past.event == event for past in earlier)), "")
     return [past for past in earlier if past.event == first]

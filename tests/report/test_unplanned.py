@@ -116,6 +116,13 @@ def first_line(text: str) -> str:
 
 
 def test_comment_compares_with_the_artifacts_of_the_base(call: Call, server: FakeGitHub) -> None:
+    """Of the newest run, one job ran again, and uploaded its artifact again."""
+    (newest,) = (run for run in server.runs if run["id"] == 66)
+    newest["run_attempt"] = 2
+    second = "2026-11-21T11:00:00Z"
+    add_job(server, "test (order)", run=66, attempt=2, started_at=second, completed_at=second)
+    again = {"junit.xml": junit({"order.pays": 1.66, "order.ships": 1.66})}
+    add_artifact(server, "results-order", again, 66, created_at=second)
     upload(server, 70, bad=("order.ships",))
     done = call("--needs", json.dumps({"test": {"result": "failure"}}), expect=10)
     (comment,) = server.comments.values()
@@ -123,10 +130,10 @@ def test_comment_compares_with_the_artifacts_of_the_base(call: Call, server: Fak
     assert first_line(done.stdout) == ":x: 1 of 4 tests failed: 1 of unknown origin"
     assert "passed in only 5 runs of main, failed here" in done.stdout
     assert "compared with the results of 5 runs of main: no history yet" in unescape(done.stdout)
-    assert "base: [run 66, 0000000, main, 4 tests]" in done.stdout
+    assert "base: [run 66/2, 0000000, main, 4 tests]" in done.stdout
     assert "not read as test results: results-cart/coverage.xml" in done.stderr
     downloads = [one for one in server.request_log() if one.endswith("/zip")]
-    assert len(downloads) == 2 + 5 * 2, "of five complete runs, and no artifact of ciguard's"
+    assert len(downloads) == 2 + 5 * 2 + 1, "of five complete runs, and no artifact of ciguard's"
 
 
 @pytest.mark.parametrize(
