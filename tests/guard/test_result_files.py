@@ -180,9 +180,9 @@ def test_truncated_result_file_in_a_zip_is_incomplete(cut: bytes) -> None:
         (
             {"a/03/s.xml": junit(["new::t"])},
             0,
-            "shard 03: 1 test with results, but not in the plan",
+            "shard 03: 1 test with results, but not planned",
         ),
-        ({"a/03/s.xml": junit(["new::t"], ["new::t"])}, 10, "with results, but not in the plan"),
+        ({"a/03/s.xml": junit(["new::t"], ["new::t"])}, 10, "with results, but not planned"),
         ({"a/03/s.xml": junit(["a.t::one"])}, 0, "1 test with results in several shards"),
         ({"a/03/s.xml": junit(["a.t::one"], ["a.t::one"])}, 10, "in several shards; the worst"),
         ({"a/03/s.xml": junit(["d.t::six"], ["d.t::six"])}, 10, ""),
