@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from act.conftest import open_github
 from act.events import pull_request_event
-from act.fake_machine import ROOT
-from act.test_actions import COMMIT, OURS, shown
+from act.fake_machine import COMMIT, OURS, ROOT
+from act.test_actions import shown
 from act.test_workflow_run import push_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from act.fake_machine import GitHub, Run
 
@@ -90,11 +89,9 @@ def pinned(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
-    with open_github(tmp_path_factory.mktemp("comment"), wheel) as made:
-        ours = made.folder / "actions"
-        shutil.copytree(ROOT / ".github", ours / ".github")
-        shutil.copy(ROOT / "action.yml", ours)
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
+    with open_github(tmp_path_factory.mktemp("comment")) as made:
+        shutil.copy(ROOT / "action.yml", made.actions)
         files = {
             CI: pinned(f"{TESTS}\n{JOB}\n{HISTORY}\n{LISTED}"),
             FORKS: pinned(COMMENT),
@@ -108,7 +105,6 @@ def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
 def execute(
     github: GitHub, event: str, payload: dict[str, Any], run_id: int, *, attempt: int = 1
 ) -> Run:
-    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
     jobs = [
         {"run_id": run, "name": f"test ({part})", "attempt": number}
         for run, attempts in ({201: 1, 202: 2} | {run_id: attempt}).items()
@@ -117,7 +113,7 @@ def execute(
     ]
     (github.folder / "jobs.json").write_text(json.dumps(jobs), "utf-8")
     file = FORKS if event == "workflow_run" else CI
-    return github.execute(file, event, payload, run_id=run_id, attempt=attempt, actions=ours)
+    return github.execute(file, event, payload, run_id=run_id, attempt=attempt)
 
 
 def comment(github: GitHub) -> str:
