@@ -141,12 +141,6 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=StarterSuite(suite, framework))
         files += [item for item in generated if item.path != WORKFLOW_FILE]
-        if framework and len(files) == 1:
-            raise NotMovable(
-                f"the framework of its tests is not configured: {shorten(job.commands[0].words)}",
-                where=job.where,
-                fix=ADD_SUITE.format(json.dumps(suite), json.dumps(framework)),
-            )
     messages += remarks(job, moved, default_branch(folder))
     messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))

@@ -14,6 +14,7 @@ import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
+from ciguard.model import DRILL_KINDS
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_STEPS: Final = 20  # each needs an artifact
-DRILLS: Final = ("lost-shard", "dropped-test", "out-of-memory", "timeout", "cancelled")
 NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
 TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
 
@@ -98,7 +98,7 @@ def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = F
             asdict(workflow),
             setup=textwrap.dedent(workflow.setup).strip("\n"),
             static=static,
-            drills=DRILLS,
+            drills=DRILL_KINDS,
             pins=ACTIONS,
             use=lambda name: action_path(workflow.actions, name),
         )

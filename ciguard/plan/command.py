@@ -207,10 +207,9 @@ def command(
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
     )
-    config = scope.config
     if scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"]):
         flags["shards"] = str(scope.taken_shards)
-    effective = _effective_config(config.plan, flags)
+    effective = _effective_config(scope.config.plan, flags)
     if scope.given is not None:
         reject_choices(flags, static=static, matrix=matrix_file)
     if collect == "history":
@@ -218,7 +217,7 @@ def command(
         scope = replace(scope, lists_in_legs=True)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
-    location = history_location or config.history.store
+    location = history_location or scope.config.history.store
     claims = _claims_address(effective, scope, static=static)
     bounds = time_limits(effective.limit, effective.setup)
     lists = static is not None or scope.lists_in_legs

@@ -178,7 +178,7 @@ def test_next_step_works_as_printed(
 ) -> None:
     (folder / CI).write_text(TEST.replace("COMMAND", command), "utf-8")
     (folder / "test_cart.py").write_text("def test_adds(): pass\n", "utf-8")
-    (folder / "ciguard.toml").write_text('[init]\nactions = "acme/ciguard@0123abc"\n', "utf-8")
+    (folder / "ciguard.toml").write_text('actions = "acme/ciguard@0123abc"\n', "utf-8")
     subprocess.run(["git", "add", "."], cwd=folder, check=True)
     commit = "git -c user.name=a -c user.email=a@b commit -qm a"
     subprocess.run(commit.split(), cwd=folder, check=True)

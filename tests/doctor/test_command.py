@@ -138,20 +138,18 @@ def test_printed_commands_repair_what_was_found(folder: Path, ciguard: Ciguard) 
     (folder / "ciguard.toml").unlink()
     subprocess.run(["rm", "-r", ".git"], cwd=folder, check=True)
     words = ("doctor", "--offline")
-    ceiling, install = str(folder.parent), "ciguard==1"
-    asked = ciguard(
-        *words, cwd=folder, expect=3, GIT_CEILING_DIRECTORIES=ceiling, CIGUARD_INSTALL=install
-    )
+    around = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "CIGUARD_ACTIONS": ACTIONS[11:-2]}
+    asked = ciguard(*words, cwd=folder, expect=3, **around)
     _, _, commands = asked.stdout.partition("\n\nCommands that repair this:\n")
     assert commands == "  git init\n  ciguard init\n"
-    environ = clean_environment(GIT_CEILING_DIRECTORIES=ceiling, CIGUARD_INSTALL=install)
+    environ = clean_environment(**around)
     keyboard, terminal = os.openpty()
     os.write(keyboard, b"y\n" * 9)
     for command in commands.splitlines():
         subprocess.run(["sh", "-c", command], cwd=folder, env=environ, stdin=terminal, check=True)
     os.close(keyboard)
     os.close(terminal)
-    assert "Commands" not in ciguard(*words, cwd=folder, CIGUARD_INSTALL=install).stdout
+    assert "Commands" not in ciguard(*words, cwd=folder, CIGUARD_ACTIONS=ACTIONS[11:-2]).stdout
 
 
 @pytest.mark.parametrize(
@@ -366,7 +364,7 @@ def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguar
             cwd=folder,
             check=True,
         )
-        environ = {"GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
+        environ = {"GITHUB_TOKEN": TOKEN, "NO_PROXY": "*", "GITHUB_SERVER_URL": site}
         done = ciguard("doctor", "--format", "json", cwd=folder, expect=3, **environ)
     found = checks(done.stdout)
     assert found["history"]["level"] == "error"  # that server has no git

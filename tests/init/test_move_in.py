@@ -152,11 +152,6 @@ REFUSED = {
         3,
     ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
-    "jest": (
-        b"      - run: npx jest\n",
-        "the framework of its tests is not configured: npx jest",
-        3,
-    ),
     "bazel": (b"      - run: bazel test\n", "ciguard has no adapter for bazel: bazel test", 3),
     "go": (b"      - run: go test ./...\n", "ciguard starts go itself: go test ./...", 3),
     "condition": (
@@ -371,7 +366,7 @@ def test_file_that_is_not_committed_is_refused(
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
-    assert answer.stdout == f"{CI}: changed\n"
+    assert answer.stdout == f"{CI}: changed\nciguard.toml: changed\n"
     found = f"{CI}:8: job test runs the tests: make test; ciguard init --new: a separate workflow\n"
     assert answer.stderr.startswith(found)
     for configuration in (ACTIONS, ""):
@@ -408,7 +403,7 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
     recipes = "init: deps\n\tpip install pytest\nX := 1\nci:\n\techo a\n\t@python -m pytest tests\n"
     (repository / "Makefile").write_text(recipes, "utf-8")
     answer = call(repository, "--yes")
-    assert answer.stdout == f"{CI}: changed\n"
+    assert answer.stdout == f"{CI}: changed\nciguard.toml: changed\n"
     assert f"{CI}:7: job test runs the tests: python -m pytest tests; " in answer.stderr
     assert "          command: |\n            make ci\n" in (repository / CI).read_text("utf-8")
 

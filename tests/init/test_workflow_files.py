@@ -16,11 +16,11 @@ from init.move_in_samples import ADDRESS
 
 from ciguard.errors import UsageError
 from ciguard.init.workflow_files import (
-    DRILLS,
     Workflow,
     count_checkpoint_steps,
     render_workflow,
 )
+from ciguard.model import DRILL_KINDS
 from ciguard.plan.outputs import fill_matrix
 from ciguard.workflow.job_templates import ACTIONS
 
@@ -392,7 +392,7 @@ def test_drill_is_chosen_by_hand_alone() -> None:
     """Of a run that an event started the input is empty."""
     started = yaml.safe_load(CASES["plain"])[True]
     options = started["workflow_dispatch"]["inputs"]["drill"]["options"]
-    assert options == ["none", *DRILLS]
+    assert options == ["none", *DRILL_KINDS]
     assert {"pull_request": None, "merge_group": None}.items() <= started.items()
     assert ours(jobs(CASES["plain"])["plan"])[-1][1]["drill"] == "${{ inputs.drill }}"
     assert "drill" not in CASES["static"], "no job plans"

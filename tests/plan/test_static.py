@@ -104,7 +104,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     (folder / "test_moved.py").write_text("def test_3(): pass\n")
     (folder / "ciguard.toml").write_text(CONFIGURATION)
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    ciguard("init", "--static", "--yes", cwd=folder)
+    ciguard("init", "--static", "--yes", cwd=folder, CIGUARD_ACTIONS="acme/ciguard@0123abc")
     ciguard(
         *("plan", *NONE, "--shards", "2", "--static", WORKFLOW),
         cwd=folder,
@@ -122,7 +122,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
 
 
 def test_static_plan_has_no_commit_and_lists_in_its_legs(kept: Path) -> None:
-    legs = yaml.safe_load((kept / WORKFLOW).read_text())["jobs"]["legs"]
+    legs = yaml.safe_load((kept / WORKFLOW).read_text())["jobs"]["tests"]
     shards = [entry["shard"] for entry in legs["strategy"]["matrix"]["include"]]
     assert shards == ["01", "02"]
     plan = decode((kept / ".ciguard" / "plan.json").read_bytes(), "plan.json")
