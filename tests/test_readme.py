@@ -48,7 +48,7 @@ def test_readme_is_short_and_starts_with_the_basics() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 200
     assert re.findall(r"(?m)^## (.*)$", readme) == [
-        *("Install", "The two commands", "Adopt it in three steps", "Read on", "Where the code is"),
+        *("Install", "The two commands", "Adopt it step by step", "Read on", "Where the code is"),
     ]
     words = ("pip install", 'actions = "OWNER', "timeout", "retries", "quarantine.toml")
     # Until somebody has: see nightly.yml and tests/real/github.py.
