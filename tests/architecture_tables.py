@@ -88,7 +88,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config.invocation": ("config",),
     "console": ("errors", "text"),
     "workflow": ("errors",),
-    "workflow.job_templates": ("render.templates", "workflow"),
+    "workflow.job_templates": ("render.templates",),
     "workflow.actions_address": ("errors", "github.repository_ref"),
     "config": ("codec", "errors", "logs", "model", "run.frameworks", "text", "workflow.matrix"),
     "config.declared_memory": (),
@@ -139,12 +139,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "workflow.actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
         *("sources.local", "render.templates", "workflow"),
-    ),
-    # It refuses filters that the job which it adds could not read.
-    "init.guard_results": (
-        *("workflow.actions_address", "audit"),
-        *("codec", "config", "console", "errors", "init", "model", "sources.local"),
-        *("render.templates", "workflow"),
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     # Composes: the answer of guard and compare in few words.
@@ -206,7 +200,6 @@ ADAPTERS = frozenset(
     | {
         "init.candidates",
         "init.generated_files",
-        "init.guard_results",
         "init.move_in",
         "init.repository",
     }

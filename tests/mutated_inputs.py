@@ -319,11 +319,6 @@ def readers(root: Path) -> dict[str, Reader]:
         "init --into": Reader(
             WORKFLOWS, command(clone, WORKFLOW, f"init --into {WORKFLOW}"), every=4
         ),
-        "init --guard": Reader(
-            (*_samples("guard_results/before.yml"), *WORKFLOWS),
-            command(clone, WORKFLOW, f"init --guard {WORKFLOW} --list ./list"),
-            every=4,
-        ),
         "init --new": Reader((PROJECT,), command(clone, "pyproject.toml", "init --new")),
         "init package.json": Reader((PACKAGE,), command(clone, "package.json", "init --new")),
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import audit
-from ciguard.audit.next_command import NextCommand, after_matrix
+from ciguard.audit.next_step import NextStep, after_matrix
 from ciguard.audit.proposal import propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
@@ -20,7 +21,7 @@ from ciguard.history.stores import load, open_store
 from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.guard_job import split_target, test_job
+from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
+
+_TARGET: Final = re.compile(r"(.+\.ya?ml):([\w-]+)")  # workflow and job
 
 
 def audit_matrix(
@@ -101,9 +104,10 @@ def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
 
 def _matrix(
     invocation: Invocation, matrix: str, filter_key: str
-) -> tuple[HandMatrix, NextCommand | None]:
-    """Read the matrix, and the command that follows its audit if a workflow has it."""
-    path, job = split_target(matrix)
+) -> tuple[HandMatrix, NextStep | None]:
+    """Read the matrix, and what follows its audit if a workflow has it."""
+    target = _TARGET.fullmatch(matrix)
+    path, job = target.groups() if target else (matrix, "")
     content = local.read(invocation.folder / path)
     if not path.endswith((".yml", ".yaml")):
         return read_json(io.BytesIO(content), matrix), None
@@ -112,9 +116,8 @@ def _matrix(
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error}", where=path) from None
     shards = read_workflow(text, path, job, filter_key)
-    workflow = load_yaml(text, path)
-    job = job or test_job(workflow, path)
-    return shards, after_matrix(workflow, path, job, needs_labels=shards.has_labels)
+    action = known_address("") or "OWNER/ciguard@COMMIT"
+    return shards, after_matrix(load_yaml(text, path), path, shards, action)
 
 
 def _tests(invocation: Invocation, listing: str) -> TestSet:

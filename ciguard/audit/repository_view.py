@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ciguard.audit.next_command import as_section
+from ciguard.audit.next_step import as_section
 from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
 from ciguard.document import (
     Bullets,
@@ -27,7 +27,7 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.next_command import NextCommand
+    from ciguard.audit.next_step import NextStep
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
     from ciguard.audit.rules.base import Evidence, RuleFinding
     from ciguard.document import Block, Content, Span
@@ -66,7 +66,7 @@ def _count(rule: str, findings: int) -> str:
     return f"{count_of(findings, noun)} {words}"
 
 
-def screen(audit: RepositoryAudit, following: NextCommand | None = None) -> tuple[Block, ...]:
+def screen(audit: RepositoryAudit, following: NextStep | None = None) -> tuple[Block, ...]:
     """Return the answer for a terminal: each finding that fits, with its first evidence."""
     items, shown = [*_lines(audit)], []
     lines = len(wrap(headline(audit), SCREEN_COLUMNS))
@@ -84,7 +84,7 @@ def screen(audit: RepositoryAudit, following: NextCommand | None = None) -> tupl
     )
 
 
-def document(audit: RepositoryAudit, following: NextCommand | None = None) -> tuple[Block, ...]:
+def document(audit: RepositoryAudit, following: NextStep | None = None) -> tuple[Block, ...]:
     """Return the whole audit, for Markdown and HTML."""
     clean = [rule for rule, findings in audit.findings.items() if not findings]
     return (

@@ -15,13 +15,12 @@ import yaml
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.base import LANGUAGES
-from ciguard.audit.filters.expression import Expression, Or, Selection, Term, terms
+from ciguard.audit.filters.expression import Expression, Or, Selection, Term
 from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.conditions import bare_condition, evaluate
-from ciguard.workflow.guard_job import find_result_upload
 from ciguard.workflow.matrix import (
     EXPRESSION,
     MATRIX_PATH,
@@ -33,6 +32,7 @@ from ciguard.workflow.matrix import (
     texts_of,
 )
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.test_commands import expand_lists, split_commands, test_command
 from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
 
@@ -90,19 +90,14 @@ class HandMatrix:
     Attributes:
         common: the shared filter, with a placeholder for the shard's own filter.
         common_text: the shared filter as written.
+        job: id of the job that has the matrix; "" for shards that are given as JSON.
     """
 
     shards: tuple[ShardFilter, ...]
     common: Expression
     common_text: str = ""
     language: FilterLanguage = vstest
-
-    @property
-    def has_labels(self) -> bool:
-        """Return whether a filter asks for a category, marker or trait."""
-        filters = [self.common, *(shard.expression for shard in self.shards if shard.expression)]
-        all_terms = (term for expression in filters for term in terms(expression))
-        return any(term.is_label for term in all_terms if not is_placeholder(term))
+    job: str = ""
 
 
 def is_placeholder(term: Term) -> bool:
@@ -250,7 +245,7 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
         for index, (combination, line) in enumerate(zip(entries, lines, strict=True))
     )
     reject_equal_names(shards, where)
-    return HandMatrix(shards, common, common_text, language)
+    return HandMatrix(shards, common, common_text, language, name)
 
 
 def _find_job(

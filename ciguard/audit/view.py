@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import REASONS, Audit, MissingReason, SelectedShard
-from ciguard.audit.next_command import as_section
+from ciguard.audit.next_step import as_section
 from ciguard.document import (
     Bullets,
     Cell,
@@ -25,7 +25,7 @@ from ciguard.text import count_of, duration, price
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.next_command import NextCommand
+    from ciguard.audit.next_step import NextStep
     from ciguard.audit.proposal import Proposal
     from ciguard.document import Block, Content, Row, Span
 
@@ -63,7 +63,7 @@ def headline(audit: Audit) -> str:
 
 
 def document(
-    audit: Audit, proposal: Proposal | None, following: NextCommand | None
+    audit: Audit, proposal: Proposal | None, following: NextStep | None
 ) -> tuple[Block, ...]:
     """Return the whole audit, for all formats; `following` is None without a workflow."""
     is_bad = bool(audit.orphans or audit.in_several)
@@ -238,9 +238,7 @@ def _proposal(proposal: Proposal | None) -> Iterator[Section]:
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
 
 
-def as_json(
-    audit: Audit, proposal: Proposal | None, following: NextCommand | None
-) -> dict[str, Any]:
+def as_json(audit: Audit, proposal: Proposal | None, following: NextStep | None) -> dict[str, Any]:
     """Return the audit as JSON values: every key is present, null if not known.
 
     Tests are named, in the order of the list.

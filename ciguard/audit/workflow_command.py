@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ciguard import console
 from ciguard.audit.checkout_reader import find_token, read_checkout
-from ciguard.audit.next_command import after_workflows
+from ciguard.audit.next_step import after_workflows
 from ciguard.audit.repository_runs import FOLDER, Unread
 from ciguard.audit.repository_view import as_json, document, headline, screen
 from ciguard.audit.rule_table import RULES, RUN_RULES, audit_repository

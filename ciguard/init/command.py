@@ -17,8 +17,7 @@ from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import SEPARATE, choose_candidate, find_candidates
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
-from ciguard.init.guard_results import guarded_files
-from ciguard.init.move_in import STARTED_FIX, Move, moved_files, snippet
+from ciguard.init.move_in import STARTED_FIX, moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.argument_list import LIST_FIX
@@ -41,24 +40,6 @@ _BY_HAND: Final = (BY_HAND, LIST_FIX, SHELL_FIX, STARTED_FIX)
 @click.option("--into", metavar="FILE", help="Workflow whose test job gets ciguard's actions.")
 @click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
 @click.option("--step", metavar="N", default="", help="Test step: number, id or name.")
-@click.option(
-    "--guard",
-    metavar="FILE[:JOB]",
-    help="Workflow whose matrix stays: add the job that judges its results, then the history.",
-)
-@click.option(
-    "--list",
-    "listing",
-    metavar="COMMAND",
-    default="",
-    help="Command that prints the tests, for --guard: one shard runs it in each run.",
-)
-@click.option(
-    "--filter-key",
-    metavar="KEY",
-    default="",
-    help="Matrix key of a shard's filter, for --guard (see `ciguard audit`).",
-)
 @click.option("--new", is_flag=True, help="Write a separate workflow, also beside a test job.")
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
@@ -88,9 +69,6 @@ def command(
     into: str | None,
     job: str,
     step: str,
-    guard: str | None,
-    listing: str,
-    filter_key: str,
     new: bool,
     yes: bool,
     force: bool,
@@ -118,27 +96,19 @@ def command(
     if (job or step) and into is None:
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
     own_workflow = new or static or any(options.values())
-    move: Move | None = None
-    if guard is not None:
-        changed_files: Sequence[GeneratedFile] = guarded_files(
-            folder, config, guard, listing, filter_key
-        )
-    else:
-        target = (into, job, step) if into else None
-        try:
-            if into is not None or not own_workflow:
-                target = _choose_target(folder, config, into, job, step)
-            move = moved_files(folder, config, *target) if target else None
-        except NotMovable as error:
-            _show_refusal(folder, config, error, target, is_asked=into is not None)
-            return error.exit_code
-        if move and move.step:
-            console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
-        elif move and target and not move.files:
-            console.out(f"{target[0]} uses ciguard's actions already")
-        changed_files = (
-            move.files if move else _generated(folder, config, static=static, force=force)
-        )
+    target = (into, job, step) if into else None
+    try:
+        if into is not None or not own_workflow:
+            target = _choose_target(folder, config, into, job, step)
+        move = moved_files(folder, config, *target) if target else None
+    except NotMovable as error:
+        _show_refusal(folder, config, error, target, is_asked=into is not None)
+        return error.exit_code
+    if move and move.step:
+        console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
+    elif move and target and not move.files:
+        console.out(f"{target[0]} uses ciguard's actions already")
+    changed_files = move.files if move else _generated(folder, config, static=static, force=force)
     is_sure = yes or force
     if not is_sure:
         for item in changed_files:

@@ -1,17 +1,12 @@
-"""Jobs and steps that are added to a workflow, rendered from templates, with the actions they use.
-
-Pure: values in, text out.
-"""
+"""What the templates of workflows share: their environment, and the actions that they use. Pure."""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from ciguard.render.templates import environment
-from ciguard.workflow.guard_job import NEW_JOBS, TESTS_FILE, GuardedJob, NextStep, add_jobs
-from ciguard.workflow.rewrite import action_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,58 +53,3 @@ def workflow_environment() -> Environment:
 def quoted(value: str | bool | Sequence[str]) -> str:
     """Quote for YAML and TOML: every JSON string without surrogate escapes is one of theirs."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def render_guard_job(
-    part: NextStep | Literal["listing"],
-    actions: str,
-    job: GuardedJob,
-    *,
-    listing: str = "",
-    filter_key: str = "",
-) -> str:
-    """Render a job that reads the results of a test job, "guard" or "history", or "listing": the
-    steps of the test job that list the tests by a command.
-    """
-    tests = job.tests
-    return (
-        workflow_environment()
-        .get_template("guard.yml.j2")
-        .render(
-            part=part,
-            job=job.name,
-            target=f"{job.where}:{job.name}",
-            listing=listing,
-            filter_key=filter_key,
-            tests=TESTS_FILE,
-            path=f"{tests.folder}/{TESTS_FILE}" if tests.folder else TESTS_FILE,
-            folder=tests.folder,
-            shell=tests.shell,
-            env=tests.env,
-            is_conditional=job.is_conditional,
-            patterns=job.upload.result_patterns,
-            pins=ACTIONS,
-            use=lambda name: action_path(actions, name),
-        )
-    )
-
-
-def with_next_job(
-    text: str,
-    step: NextStep,
-    job: GuardedJob,
-    actions: str,
-    *,
-    listing: str,
-    filter_key: str = "",
-) -> str:
-    """Return the workflow with the job that a next step adds.
-
-    Raises:
-        NotMovable: the file cannot be edited.
-    """
-    rendered = render_guard_job(step, actions, job, filter_key=filter_key)
-    steps = ""
-    if step == "guard":
-        steps = render_guard_job("listing", actions, job, listing=listing)
-    return add_jobs(text, job, {NEW_JOBS[step]: rendered}, steps)

@@ -220,7 +220,7 @@ def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
     """Refuse ids of other jobs and keys of the job that a moved job cannot have."""
     for reserved in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
         if reserved in jobs:
-            fix = "rename it; a job that init --guard added goes by git revert"
+            fix = "rename it; or remove it, if it only comments: ciguard's jobs comment, too"
             raise NotMovable(f"another job is called {reserved}", where=where, fix=fix)
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from init.move_in_samples import NO_ADDRESS
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples"
+BY_HAND = (SAMPLES / "audit/by_hand.yml").read_text("utf-8")
 CI = ".github/workflows/ci.yml"
 CART = ["Shop.Tests.Cart.Adds", "Shop.Tests.Cart.Removes", "Shop.Tests.Cart.Counts"]
 TESTS = [*CART, "Shop.Tests.Order.Cancels"]
@@ -24,8 +25,7 @@ WORDS = ("audit", "--matrix", CI, "--tests", "tests.json")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / CI).parent.mkdir(parents=True)
-    workflow = (SAMPLES / "guard_results/before.yml").read_text("utf-8")
-    (tmp_path / CI).write_text(workflow, "utf-8")
+    (tmp_path / CI).write_text(BY_HAND, "utf-8")
     listed = [{"id": name, "categories": []} for name in TESTS]
     (tmp_path / "tests.json").write_text(json.dumps(listed), "utf-8")
     (tmp_path / "durations.json").write_text(json.dumps(WALLS_S), "utf-8")
@@ -38,7 +38,7 @@ def test_audit_ends_with_a_plan_and_the_next_change(
 ) -> None:
     stored = ("--history", "history.bin")
     ciguard("history", "add", "durations.json", "--run-id", "1", *stored, cwd=folder)
-    answer = ciguard(*WORDS, *stored, "--format", format_, cwd=folder)
+    answer = ciguard(*WORDS, *stored, "--format", format_, cwd=folder, expect=0, **NO_ADDRESS)
     suffix = {"text": "txt", "markdown": "md"}[format_]
     golden(answer.stdout, SAMPLES / f"audit/next.{suffix}")
 
@@ -83,44 +83,51 @@ def test_jobs_of_several_runners_are_not_planned_together(folder: Path, ciguard:
     assert found["next_step"] is None
 
 
-def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: Ciguard) -> None:
-    def next_step(workflow: str) -> dict[str, str]:
-        (folder / CI).write_text(workflow, "utf-8")
-        answer = ciguard(*WORDS, "--format", "json", cwd=folder, expect=0, **NO_ADDRESS)
-        found: dict[str, str] = json.loads(answer.stdout)["next_step"]
-        return found
-
-    steps = {
-        name: next_step((SAMPLES / f"guard_results/{name}.yml").read_text("utf-8"))
-        for name in ("before", "guard", "history")
-    }
-    assert {one["kind"]: one["command"] for one in steps.values()} == {
-        # The tool lists no categories.
-        "guard": f"ciguard init --guard {CI}:test --list COMMAND",
-        "history": f"ciguard init --guard {CI}:test",
-        "plan": f"ciguard init --into {CI}",
-    }
-    plain = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace("&Category!=Slow", "")
-    assert next_step(plain)["command"].endswith("--list 'dotnet test --list-tests'")
-    silent = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace(".trx", ".log")
-    refused = next_step(silent.replace("results-", "logs-"))
-    assert refused["problem"] == f"{CI}: jobs.test: no step uploads test results"
-    assert "actions/upload-artifact" in refused["fix"]
+def next_step(folder: Path, ciguard: Ciguard, workflow: str) -> Any:
+    (folder / CI).write_text(workflow, "utf-8")
+    answer = ciguard(*WORDS, "--format", "json", cwd=folder, expect=0, **NO_ADDRESS)
+    return json.loads(answer.stdout)["next_step"]
 
 
-def test_job_that_is_text_is_passed_over(folder: Path, ciguard: Ciguard) -> None:
-    workflow = (SAMPLES / "guard_results/before.yml").read_text("utf-8")
-    (folder / CI).write_text(workflow + "  lint: none\n", "utf-8")
-    answer = ciguard(*WORDS, "--format", "json", cwd=folder)
-    assert json.loads(answer.stdout)["next_step"]["kind"] == "guard"
+def test_job_that_comments_is_that_of_the_guide(folder: Path, ciguard: Ciguard) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/comment.md").read_text("utf-8")
+    documented = page.partition("```yaml\n")[2].partition("```")[0]
+    found = next_step(folder, ciguard, BY_HAND)
+    assert found["lines"] == documented.replace('"**/*.xml"', '"results-*/**/*.trx"')
+    assert [found[key] for key in ("kind", "command", "problem")] == ["comment", "", ""]
+    following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
+    assert following["command"] == f"ciguard init --into {CI} --job test"
+    assert following["problem"] == f"{CI}: jobs.ciguard has the id of a job that init adds"
+    renamed = found["lines"].replace("  ciguard:", "  comment:")
+    following = next_step(folder, ciguard, f"{BY_HAND}\n{renamed}")
+    assert [following[key] for key in ("kind", "problem")] == ["divide", ""]
+
+
+@pytest.mark.parametrize(
+    "step", ["run: ciguard guard --plan p.json", "uses: o/ciguard/actions/report@0123"]
+)
+def test_nothing_follows_where_jobs_plan_or_judge(
+    folder: Path, ciguard: Ciguard, step: str
+) -> None:
+    judging = f"{BY_HAND}\n  judge:\n    runs-on: ubuntu-latest\n    steps: [{{{step}}}]\n"
+    assert next_step(folder, ciguard, judging) is None
+    other = judging.replace("ciguard", "other")
+    assert next_step(folder, ciguard, f"{other}  lint: none\n")["kind"] == "comment"
+
+
+def test_artifacts_of_one_name_are_named(folder: Path, ciguard: Ciguard) -> None:
+    found = next_step(folder, ciguard, BY_HAND.replace("results-${{ matrix.shard.name }}", "trx"))
+    where = f"{CI}: jobs.test"
+    assert found["problem"] == f"{where}: the artifact has no name of its own in each shard: trx"
+    assert "strategy.job-index" in found["fix"]
 
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "html"])
 def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_: str) -> None:
-    silent = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace(".trx", ".log")
-    (folder / CI).write_text(silent.replace("results-", "logs-"), "utf-8")
-    answer = ciguard(*WORDS, "--format", format_, cwd=folder).stdout
-    assert "upload its results in a step of the job:" in answer
+    silent = BY_HAND.replace(".trx", ".log").replace("results-", "logs-")
+    (folder / CI).write_text(silent, "utf-8")
+    answer = ciguard(*WORDS, "--format", format_, cwd=folder, expect=0, **NO_ADDRESS).stdout
+    assert "no step uploads test results. Fix: upload its results in" in " ".join(answer.split())
     lines = [line.strip() for line in answer.splitlines()]
-    assert "uses: actions/upload-artifact@v7" in lines
-    assert not re.search(r"(\\|&#92;)n", answer)
+    assert {"uses: actions/upload-artifact@v7", "- uses: OWNER/ciguard@COMMIT"} <= {*lines}
+    assert not re.search(r"(\\|&#92;)n- ", answer)

@@ -257,7 +257,6 @@ WORKFLOWS = {
     **{
         path.parent.name: path.read_text("utf-8") for path in SAMPLES.glob("move_in/*/expected.yml")
     },
-    "guard": (SAMPLES / "guard_results/history.yml").read_text("utf-8"),
     **{
         f"init, static: {static}, service: {service}": render_workflow(
             Workflow("main", "o/ciguard@0123", "", "", service=service, claims="https://x"),

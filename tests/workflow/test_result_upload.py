@@ -1,0 +1,60 @@
+"""The step that uploads test results: what is found, and the patterns that its files match."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ciguard.workflow.result_upload import find_result_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def job(*uploads: Mapping[str, object]) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [{"run": "pytest"}]
+    steps += [{"uses": "actions/upload-artifact@v7", "with": dict(one)} for one in uploads]
+    return {"steps": steps}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "patterns"),
+    [
+        ("r-${{ matrix.part }}", "out/junit.xml", ("r-*/**/junit.xml",)),
+        ("r-${{ matrix.part }}", "**/*.trx", ("r-*/**/*.trx",)),
+        ("r", "TestResults/", ("r/**/*.trx", "r/**/*.xml")),
+        ("r", "out/junit-${{ matrix.part }}.xml", ("r/**/junit-*.xml",)),
+        ("r", "coverage.xml\nout/junit.xml\n!out/old.xml", ("r/**/junit.xml",)),
+        (
+            "test-results-${{ matrix.part }}",
+            "out",
+            ("test-results-*/**/*.trx", "test-results-*/**/*.xml"),
+        ),
+        (
+            "r ${{ matrix.os }}-${{ matrix.part }}${{ strategy.job-index }}",
+            "junit.xml",
+            ("r *-*/**/junit.xml",),
+        ),
+    ],
+)
+def test_step_that_uploads_results_is_found_by_path_or_name(
+    name: str, path: str, patterns: tuple[str, ...]
+) -> None:
+    found = find_result_upload(job({"name": "logs", "path": "*.log"}, {"name": name, "path": path}))
+    assert found is not None
+    assert found.artifact == name
+    assert found.result_patterns == patterns
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"name": "logs", "path": "*.log"},
+        {"name": "coverage", "path": "coverage.xml"},
+        {"name": "coverage-results", "path": "out/cobertura.xml"},
+        {"name": "x"},
+    ],
+)
+def test_other_artifacts_are_no_results(inputs: Mapping[str, object]) -> None:
+    assert find_result_upload(job(inputs)) is None
