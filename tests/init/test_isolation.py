@@ -28,7 +28,6 @@ CALLS = {
     "report": ["report", "export"],
     "history": ["history", "history"],
     "confirm": ["experiment"],
-    "audit": ["audit"],
 }
 
 

@@ -39,7 +39,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
 }
 # Whether a step with an action runs code of the checkout, by its inputs; every other step may.
 _RUNS_PROJECT: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
-    **dict.fromkeys(("checkout", "report", "history", "audit"), lambda _: False),
+    **dict.fromkeys(("checkout", "report", "history"), lambda _: False),
     "plan": lambda given: given.get("collect") == "here",
     "run": lambda given: "fetch" not in given,
     "confirm": lambda given: "comparison" not in given,
