@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from ciguard.audit.rules.base import WorkflowFile
     from ciguard.audit.shard_filters import HandMatrix
 
-Kind = Literal["check", "comment", "divide"]
+Kind = Literal["check", "comment", "divide", "plan"]
 _PURPOSES: Final[Mapping[Kind, str]] = {
     "check": "what the jobs of ciguard lack",
     "comment": "a comment on the results of each run, by this job in the workflow "
     "(docs/how-to/comment.md of ciguard has its inputs, such as the list of tests)",
     "divide": "a comment, by a job of eight lines (README of ciguard), or balanced jobs",
+    "plan": "balanced jobs",
 }
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:.*/ciguard|\$)/actions/\w+")
@@ -83,6 +84,7 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
         for file in files
         for step in find_test_steps(file.content, file.makefile)
     }
+    kind: Kind = "plan" if any(_commenting(file.content) for file in files) else "divide"
     with_matrix = [key for key in jobs if has_matrix(jobs_of(jobs[key].content)[key[1]])]
     candidates = with_matrix or list(jobs)
     if len(candidates) == 1:
@@ -92,8 +94,8 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
             reject_step(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):
-                return NextStep("divide", f"ciguard init --into {shlex.quote(path)} --job {job}")
-    return NextStep("divide", "ciguard init")
+                return NextStep(kind, f"ciguard init --into {shlex.quote(path)} --job {job}")
+    return NextStep(kind, "ciguard init")
 
 
 def after_matrix(workflow: Any, path: str, matrix: HandMatrix, action: str) -> NextStep | None:
@@ -104,11 +106,8 @@ def after_matrix(workflow: Any, path: str, matrix: HandMatrix, action: str) -> N
     """
     if _uses_ciguard(workflow):
         return None
-    commenting = [name for name, uses in _actions(workflow) if _COMMENT_ACTION.fullmatch(uses)]
-    if commenting:
-        following = NextStep(
-            "divide", f"ciguard init --into {shlex.quote(path)} --job {matrix.job}"
-        )
+    if commenting := _commenting(workflow):
+        following = NextStep("plan", f"ciguard init --into {shlex.quote(path)} --job {matrix.job}")
         if PLAN_JOB not in commenting:
             return following
         problem = f"{path}: jobs.{PLAN_JOB} has the id of a job that init adds"
@@ -126,13 +125,18 @@ def after_matrix(workflow: Any, path: str, matrix: HandMatrix, action: str) -> N
         fix = "name it after values of the matrix, or ${{ strategy.job-index }}"
     assert upload is not None
     values = {
-        "JOB": matrix.job,
+        "JOB": str(matrix.job),  # YAML reads some ids as numbers
         "ACTION": action,
         "RESULTS": json.dumps("\n".join(upload.result_patterns)),
         "SHARDS": str(len(matrix.shards)),
     }
     lines = re.sub("|".join(values), lambda match: values[match[0]], _COMMENT_JOB)
     return NextStep("comment", lines=lines, problem=problem, fix=fix)
+
+
+def _commenting(workflow: Any) -> list[str]:
+    """Return the ids of the jobs that use the root action."""
+    return [name for name, uses in _actions(workflow) if _COMMENT_ACTION.fullmatch(uses)]
 
 
 def _actions(workflow: Any) -> Iterator[tuple[str, str]]:

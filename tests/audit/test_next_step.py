@@ -100,7 +100,7 @@ def test_job_that_comments_is_that_of_the_guide(folder: Path, ciguard: Ciguard) 
     assert following["problem"] == f"{CI}: jobs.ciguard has the id of a job that init adds"
     renamed = found["lines"].replace("  ciguard:", "  comment:")
     following = next_step(folder, ciguard, f"{BY_HAND}\n{renamed}")
-    assert [following[key] for key in ("kind", "problem")] == ["divide", ""]
+    assert [following[key] for key in ("kind", "problem")] == ["plan", ""]
 
 
 @pytest.mark.parametrize(
