@@ -19,7 +19,7 @@ from ciguard.codec.results.unplanned import (
     units_with_variants,
 )
 from ciguard.config.suites import suites_of
-from ciguard.errors import InputError, RemoteError
+from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import (
@@ -31,7 +31,14 @@ from ciguard.guard.github_facts import (
     select_of_run,
 )
 from ciguard.guard.inventory_checks import check_unplanned
-from ciguard.guard.policy import Questions, RunContext, base_query, effective_policy
+from ciguard.guard.policy import (
+    Questions,
+    RunContext,
+    base_query,
+    context_of,
+    effective_policy,
+    past_runs_location,
+)
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
 from ciguard.sources import local
@@ -144,16 +151,29 @@ def past_runs_of(
     """Return the history that a command reads, on demand.
 
     Args:
-        location: that of the command line; None leaves the location to the configuration.
+        location: that of the command line; None leaves it to the configuration, of a proposal to
+            that of its base.
         github: show a problem as an annotation of the run.
         instead: reads past runs as long as there is no history.
     """
 
+    refused = ""
+    if location is None:
+        context = context_of(invocation)
+        try:
+            location = past_runs_location(context)
+        except CiguardError as error:
+            location, refused = context.config.history.store, str(error)
+
     def load(location: str) -> LoadedHistory:
         # Imported here: the module needs numpy, and most runs are guarded without a history.
-        from ciguard.history.stores import load_or_explain  # noqa: PLC0415
+        from ciguard.history.stores import LoadedHistory, load_or_explain  # noqa: PLC0415
 
-        loaded = load_or_explain(location, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        if refused:
+            loaded = LoadedHistory(None, location, refused)
+        else:
+            folder, environ = invocation.folder, invocation.environ
+            loaded = load_or_explain(location, folder, environ, WITHOUT_HISTORY)
         loaded = instead() if instead is not None and loaded.is_new else loaded
         if loaded.problem and github and not loaded.is_new:
             console.workflow_command(annotation("warning", loaded.problem, title="ciguard report"))
@@ -161,7 +181,7 @@ def past_runs_of(
             console.err(f"warning: {loaded.problem}")
         return loaded
 
-    return PastRuns(load, location if location is not None else invocation.config().history.store)
+    return PastRuns(load, location)
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,9 @@ def effective_policy(
     is_base = applied is not own
     store = location if location is not None else applied.config.history.store
     is_edited = is_base and run is not None and _changes_history_file(context, run, applied, store)
-    load = (lambda _: None) if is_edited else history
+    # Of an unread base, nothing names the history but the proposal itself.
+    is_unknown = strict is not None and location is None
+    load = (lambda _: None) if is_edited or is_unknown else history
     asked = questions if questions is not None else Questions()
     if strict is not None:
         return _with_answers(strict, asked, run, lambda: load(store))
@@ -272,6 +274,24 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
         return (plan_file.decode(content, source) if content is not None else None), []
     except CiguardError as error:
         return None, [Finding("base_plan_unread", facts={"error": error.what})]
+
+
+def past_runs_location(context: RunContext) -> str:
+    """Return where the past runs are: for an unmerged run, where the base says it.
+
+    A proposal that named its own history would choose its baseline, and who gets the token.
+
+    Raises:
+        CiguardError: the base cannot be read, or the proposal changes the file of the history.
+    """
+    run = context.run
+    if run is None or not run.is_unmerged:
+        return context.config.history.store
+    base = _base(context, run)
+    store = base.config.history.store
+    if _changes_history_file(context, run, base, store):
+        raise InputError("this change edits the history that would judge it", where=store)
+    return store
 
 
 def _changes_history_file(

@@ -16,6 +16,7 @@ from history.git_servers import environment, git
 from ciguard.config.invocation import Invocation
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
+from ciguard.guard.evaluation import past_runs_of
 from ciguard.guard.policy import context_of, effective_policy
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import History, empty
@@ -36,6 +37,9 @@ def quarantine(unit: str, until: object = LATER) -> str:
 
 def nothing(_: str) -> History:
     return empty()
+
+
+STORE_OF_PROPOSAL = "[history]\nstore = 'https://evil.example/api/v1/repos/o/r/history'\n"
 
 
 class PolicyCheckout:
@@ -482,3 +486,30 @@ def test_run_without_an_executed_test_passes_only_as_the_base_says(
         )
         is_noted = "this pull request changes guard.empty" in done.stdout.replace("\n", " ")
         assert is_noted is bool(environ)
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "location"),
+    [
+        (
+            "[history]\nstore = 'past.ciguard'\n",
+            {"ciguard.toml": STORE_OF_PROPOSAL},
+            "past.ciguard",
+        ),
+        ("", {"ciguard.toml": STORE_OF_PROPOSAL}, "branch:ciguard-history"),
+        ("[history", {"ciguard.toml": STORE_OF_PROPOSAL}, "ciguard.toml"),
+        ("[history]\nstore = 'past.ciguard'\n", {"past.ciguard": "x"}, "edits the history"),
+    ],
+    ids=["named", "default", "unreadable", "edited"],
+)
+def test_past_runs_of_a_proposal_are_where_its_base_says(
+    base: str, change: dict[str, str | None], location: str, tmp_path: Path
+) -> None:
+    """Another place would choose the baseline, and would get the token of the history."""
+    checkout = PolicyCheckout(tmp_path).propose({"ciguard.toml": base, "past.ciguard": ""}, change)
+    past = past_runs_of(Invocation(checkout.environ(), checkout.folder), None)
+    if location in ("past.ciguard", "branch:ciguard-history"):
+        assert past.location == location
+    else:
+        assert location in past.loaded.problem
+        assert past.loaded.history is None

@@ -143,8 +143,11 @@ def test_base_that_cannot_be_read_acknowledges_none(tmp_path: Path) -> None:
     orphans = [UnitKey("", "", LOST)]
     (checkout.folder / "ciguard.toml").write_text("[guard]\norphans = 1\n")
     context = context_of(Invocation(checkout.environ(), checkout.folder))
-    found = effective_policy(
-        context, False, lambda _: history(), questions=Questions(orphans=orphans)
-    )
-    assert (found.source, found.orphans) == ("strictest", 0)
-    assert found.last_shards.keys() == {*orphans}
+    questions = Questions(orphans=orphans)
+    # Without a location of the command line, only the proposal would name the history.
+    for location, named in (("past.ciguard", {*orphans}), (None, set())):
+        found = effective_policy(
+            context, False, lambda _: history(), questions=questions, location=location
+        )
+        assert (found.source, found.orphans) == ("strictest", 0)
+        assert found.last_shards.keys() == named
