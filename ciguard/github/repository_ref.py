@@ -120,7 +120,8 @@ def resolve_repository(
     has_variable = bool(server_url or api_url or environ.get("GITHUB_REPOSITORY"))
     if not has_variable and from_remote is not None:
         server_url = from_remote[0]
-        if token_of(environ) and is_enterprise_server(server_url):
+        is_open = not server_url.startswith("https://")
+        if token_of(environ) and (is_open or is_enterprise_server(server_url)):
             server, server_url = server_url, SERVER_URL
     server_url = server_url or SERVER_URL
     if not is_address(server_url):
