@@ -24,6 +24,7 @@ MOVE = """\
       run: |
         mkdir -p "$_CIGUARD_TARGET"
         shopt -s nullglob
+        IFS= # a blank in the pattern begins no other path
         for folder in "$_CIGUARD_TARGET-all/"$_CIGUARD_PATTERN; do
           mv "$folder" "$_CIGUARD_TARGET"
         done
