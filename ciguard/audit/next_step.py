@@ -53,7 +53,7 @@ _COMMENT_JOB: Final = """\
     permissions: { actions: read, checks: read, contents: read, pull-requests: write }
     steps:
       - uses: ACTION
-        with: { results: RESULTS, needs: "${{ toJSON(needs) }}", expect: SHARDS }
+        with: { artifacts: true, results: RESULTS, needs: "${{ toJSON(needs) }}", expect: SHARDS }
 """
 
 

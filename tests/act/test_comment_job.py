@@ -71,7 +71,11 @@ LISTED = """\
     permissions: { actions: read, contents: read }
     steps:
       - uses: OWNER/ciguard@COMMIT
-        with: { results: "results-*/*.xml", tests: lists/all tests.txt, comment: false }
+        with:
+          artifacts: true
+          results: results-*/*.xml
+          tests: lists/all tests.txt
+          comment: false
 """
 FILES = {
     "tests/test_cart.py": "def test_adds(): pass\n\ndef test_breaks(): assert 0\n",
