@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 PLAN_JOB: Final = "ciguard"
+_ROOT_ACTION: Final = re.compile(r"[\w-]+/ciguard@|\$/$")
 REPORT_JOB: Final = "ciguard-report"
 HISTORY_JOB: Final = "ciguard-history"
 BY_HAND: Final = "write the lines by hand that `ciguard init --into FILE` prints"
@@ -172,7 +173,7 @@ def read_job(
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
     test_steps = find_test_steps(workflow, makefile)
     commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
-    _reject_job(workflow["jobs"], name, where)
+    _reject_job(workflow, name, where)
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
     matrix = _moved_matrix(source, entry, where)
     read_matrix(matrix, where)
@@ -216,12 +217,21 @@ def _reject_shape(workflow: dict[str, Any], where: str) -> None:
         raise InputError("GitHub would refuse it: a job, step, `with` or `defaults`", where=where)
 
 
-def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
+def comment_jobs(workflow: Any) -> list[str]:
+    """Return the jobs that only use ciguard's root action: a moved job's report replaces them."""
+    return [
+        name
+        for name, job in jobs_of(workflow).items()
+        if [bool(_ROOT_ACTION.match(str(step.get("uses")))) for _, step in steps_of(job)] == [True]
+    ]
+
+
+def _reject_job(workflow: dict[str, Any], name: str, where: str) -> None:
     """Refuse ids of other jobs and keys of the job that a moved job cannot have."""
+    jobs = workflow["jobs"]
     for reserved in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
-        if reserved in jobs:
-            fix = "rename it; or remove it, if it only comments: ciguard's jobs comment, too"
-            raise NotMovable(f"another job is called {reserved}", where=where, fix=fix)
+        if reserved in jobs and reserved not in comment_jobs(workflow):
+            raise NotMovable(f"another job is called {reserved}", where=where, fix="rename it")
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):
         what = "its shards would cancel each other: they have one concurrency group"

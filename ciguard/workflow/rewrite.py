@@ -23,6 +23,7 @@ from ciguard.workflow.movable_job import (
     REPORT_JOB,
     MovableJob,
     NotMovable,
+    comment_jobs,
     load_ended,
     matrix_range,
 )
@@ -85,7 +86,9 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     Raises:
         NotMovable: the edits would change something else.
     """
-    aggregations = find_aggregations(job.workflow, job.name)
+    replaced = comment_jobs(job.workflow)
+    found = find_aggregations(job.workflow, job.name)
+    aggregations = tuple(item for item in found if item.job not in replaced)
     names = [aggregation.job for aggregation in aggregations]
     return MovedWorkflow(_edit(job, new, actions, names), aggregations)
 
@@ -117,6 +120,10 @@ def _edit(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[st
             if other.name in aggregations:
                 added = _missing_needs(job.workflow["jobs"][other.name])
                 edits += _needs_edits(source, other, added, job.where)
+            elif other.name in comment_jobs(job.workflow):
+                start = source.comments_before(other.start, other.column)
+                start = len(source.text[:start].rstrip())  # with the blank line before it
+                edits.append(Edit(start, source.content_end(other), ""))
         text = source.edited(edits)
         is_same = load_ended(text, job.where) == _expected(job, new, actions, aggregations)
     except InputError as error:
@@ -340,6 +347,8 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     """Return the value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]
+    for name in comment_jobs(workflow):
+        del jobs[name]
     moved = jobs[job.name]
     for name, added in ((job.name, [PLAN_JOB]), *((name, None) for name in aggregations)):
         needs = jobs[name].get("needs", [])

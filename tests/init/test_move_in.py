@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,8 +28,6 @@ from ciguard.config.file import load
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard, Golden
     from init.conftest import Init
 
@@ -395,6 +395,20 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
     answer = call(repository)
     assert answer.stderr.startswith("no workflow here runs tests\n")
     assert f"would create {OWN}" in answer.stdout
+
+
+def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "comment.md").read_text("utf-8")
+    comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    test = JOB + PYTEST
+    (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
+    both = test + f"\n  # The comment.\n{comment}\n{history}".encode()
+    moved = []
+    for workflow in (test, both):
+        write(repository, workflow)
+        call(repository, "--into", CI, "--yes")
+        moved.append((repository / CI).read_text("utf-8"))
+    assert moved[0] == moved[1]
 
 
 def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
