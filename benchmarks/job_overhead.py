@@ -92,7 +92,8 @@ def one_round(folder: Path, count: int) -> dict[str, Cost]:
         --require-hashes --only-binary :all: -r {INSTALL / "requirements.txt"}"""
     costs["the same by venv and pip"] = step(["bash", "-c", pip], folder, environ)
     ciguard = [str(folder / "ciguard-{}" / "bin" / "python"), "-I", "-m", "ciguard"]
-    plan = [ciguard[0].format("plan"), *ciguard[1:], "plan", "--github", "--artifact", "../plan"]
+    plan = [ciguard[0].format("plan"), *ciguard[1:], "plan", "--shards", "1"]
+    plan += ["--github", "--artifact", "../plan"]
     costs["plan"] = step(plan, project, environ)
     program = [sys.executable, "-I", "../plan/ciguard-run.pyz", "--plan", "../plan/plan.json"]
     supervised = shard([*program, "--shard", "01", "--record", "../records/01"], project, times)

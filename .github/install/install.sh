@@ -28,7 +28,7 @@ locked=(--quiet --no-deps --require-hashes --only-binary :all:)
 pip=(-I -m pip install "${locked[@]}" --no-compile --disable-pip-version-check)
 if [ -n "${PIP_INDEX_URL:-}" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}"; fi
 
-# A sixth of pip's processor time, and a third where pip has to fetch uv: benchmarks/job_overhead.py.
+# A quarter of the processor time of pip alone, the fetch of uv included: benchmarks/job_overhead.py.
 install_by_uv() {
     "$python" -I -m venv --without-pip "$folder" &&
         "$python" "${pip[@]}" --target "$folder/uv" -r "$root/.github/install/uv.txt" &&
