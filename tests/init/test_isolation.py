@@ -28,6 +28,7 @@ CALLS = {
     "report": ["report", "export"],
     "history": ["history", "history"],
     "confirm": ["experiment"],
+    "..": ["report", "history"],  # the root action
 }
 
 
@@ -61,6 +62,7 @@ def test_no_module_of_the_checkout_is_imported(tmp_path: Path, action: str, pyth
         "GITHUB_ACTION": "one",
         "GITHUB_ACTION_PATH": str(ACTIONS / action),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_WORKSPACE": str(checkout),
         "HOME": str(tmp_path),
         "MARK": str(tmp_path / "mark"),
         "PYTHONPATH": str(checkout),
