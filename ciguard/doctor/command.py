@@ -41,7 +41,6 @@ from ciguard.init.generated_files import (
 from ciguard.init.repository import default_branch, git, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
 from ciguard.plan.collection import FIX, collect_units
-from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
@@ -222,11 +221,10 @@ def _first(errors: Sequence[str]) -> str:
 
 def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
     workflow = invocation.folder / WORKFLOW_FILE
-    is_static = workflow.is_file() and BEGIN in workflow.read_text("utf-8", "replace")
-    for item in generate(invocation.folder, config, static=is_static):
+    for item in generate(invocation.folder, config):
         if item.path in FILES:
             continue
-        command = f"ciguard init{' --static' * is_static}"
+        command = "ciguard init"
         if item.is_up_to_date:
             yield ok("workflow", f"{item.path} is what the configuration says")
         elif item.verb == "create":

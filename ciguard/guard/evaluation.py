@@ -18,7 +18,6 @@ from ciguard.codec.results.unplanned import (
     read_unplanned,
     units_with_variants,
 )
-from ciguard.config.suites import suites_of
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
@@ -270,15 +269,12 @@ def evaluate(
             if options.count
             else (),
         ),
-        # A static plan may be old: its jobs list the tests that exist.
-        plan_path="" if plan.is_static else options.plan_path,
+        plan_path=options.plan_path,
     )
-    is_configured = plan.is_static and "suite" in context.config.model_fields_set
     verdict = prove(
         plan,
         records,
         jobs,
-        configured=suites_of(context.config) if is_configured else None,
         platform=platform,
         policy=policy,
         extra_findings=(

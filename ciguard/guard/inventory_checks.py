@@ -1,18 +1,16 @@
 """Findings about the inventory: tests that exist and are not planned, or fewer than on the base.
 
-Also about static plans that are older than the configuration, and about the combinations (suite and
-variant) of a matrix. Pure.
+Also about the combinations (suite and variant) of a matrix. Pure.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding, Level, Policy
-from ciguard.model import Orphan, Plan, Suite, UnitKey, count_units
+from ciguard.model import Orphan, Plan, UnitKey, count_units
 from ciguard.model.plan import OF_RESULTS
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from ciguard.model.listings import ListedPlan
 
 # Measured by records, not part of the configuration.
-OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s", "teardown_s"})
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
@@ -77,33 +74,6 @@ def check_unplanned(
     absent = sorted({leg.shard for leg in legs if leg.plan_id == OF_RESULTS} - shards)
     if last is not None and absent and shards:
         yield Finding("absent_shards", facts={"absent": absent, "run_id": last.run_id})
-
-
-def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
-    """Compare a static plan with the suites of the current configuration."""
-    for name, suite in sorted(suites.items()):
-        known = plan.suites.get(name)
-        variants = [""] if known is None else sorted(suite.variants.keys() - known.variants.keys())
-        for variant in variants:
-            yield Finding("suite_not_planned", facts={"suite": name, "variant": variant})
-        changed = [] if known is None else _changed_keys(suite, known)
-        if changed:
-            yield Finding("suite_changed", facts={"suite": name, "keys": changed})
-    for name in sorted(plan.suites.keys() - suites.keys()):
-        yield Finding("suite_removed", facts={"suite": name})
-
-
-def _changed_keys(suite: Suite, known: Suite) -> list[str]:
-    changed = [
-        field.name
-        for field in fields(suite)
-        if field.name not in OBSERVED_KEYS | {"variants"}
-        and getattr(suite, field.name) != getattr(known, field.name)
-    ]
-    both = suite.variants.keys() & known.variants.keys()
-    if any(suite.variants[name] != known.variants[name] for name in both):
-        changed.append("variant")
-    return changed
 
 
 def check_nothing_ran(

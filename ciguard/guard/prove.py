@@ -20,7 +20,6 @@ from ciguard.guard.inventory_checks import (
     check_executed,
     check_inventory,
     check_nothing_ran,
-    check_stale_plan,
     different_scripts,
     listing_findings,
 )
@@ -32,7 +31,7 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
-from ciguard.model import Plan, Record, Suite, UnitKey
+from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
@@ -76,7 +75,6 @@ def prove(
     records: Iterable[Record],
     needs: Sequence[NeededJob] | None = None,
     *,
-    configured: Mapping[str, Suite] | None = None,
     platform: RunFacts | None = None,
     policy: Policy = Policy(),  # noqa: B008  # frozen, so sharing it is harmless
     extra_findings: Sequence[Finding] = (),
@@ -87,7 +85,6 @@ def prove(
         plan: the contract of the run.
         records: all uploaded records, of any plan, run and attempt, in any order.
         needs: the results of the jobs before this one by GitHub; None: not asked.
-        configured: the suites of the configuration, for a static plan; other plans are never old.
         platform: GitHub's facts of the jobs of the legs; None: not asked.
         policy: the rules beside the plan.
         extra_findings: findings of the reader of the records.
@@ -118,7 +115,6 @@ def prove(
         *_misplaced(legs, planned, doubled, final),
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
-        *(check_stale_plan(plan, configured) if configured is not None else ()),
         *(check_jobs(legs, platform) if platform is not None else ()),
         *stale_entries(policy.quarantine, final, planned),
         *check_execution(plan, legs),

@@ -48,7 +48,7 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
         "policy_changed", "policy_unread", "quarantine_ends", "quarantine_passed",
         "quarantine_stale", "ran_beside", "ran_in_several_shards", "setting_ignored",
-        "suite_changed", "suite_removed", "unknown_shard", "unplanned", "unreadable_metric",
+        "unknown_shard", "unplanned", "unreadable_metric",
     ),
 }  # fmt: skip
 LEVELS: Final = {kind: level for level, kinds in _KINDS.items() for kind in kinds}

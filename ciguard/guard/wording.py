@@ -36,7 +36,6 @@ _UPLOAD: Final = "check the step that uploads its record, then run it again"
 _GITHUB: Final = "run this command again when GitHub answers"
 _UPDATE: Final = "update ciguard"
 _NOT_COUNTED: Final = "pass only the records of this run; this one was not counted"
-_PLAN: Final = "run `ciguard plan --static` and commit the file that it writes"
 _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
 _FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write this"
 _NO_RESULT: Final = "{units:planned test} without a result"
@@ -386,15 +385,6 @@ WORDS: Final[Mapping[str, Words]] = {
         "install what the job that plans lacks, or take the skip or the option back",
     ),
     "excluded": Words("{units:test} excluded by rule: {rules}"),
-    # A static plan that is older than the configuration.
-    "suite_not_planned": Words(
-        'suite[ "{suite}"][, variant "{variant}",] is newer than the static plan: no shard runs it',
-        _PLAN,
-    ),
-    "suite_changed": Words(
-        'suite[ "{suite}"] ran as in the static plan, not as configured: {keys}', _PLAN
-    ),
-    "suite_removed": Words('suite[ "{suite}"] is in the static plan, but not configured', _PLAN),
     # Settings by which tests do not run.
     "nothing_ran": Words(
         'NOTHING RAN[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',

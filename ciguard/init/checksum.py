@@ -1,8 +1,7 @@
 """The checksum in the first line of a generated file: an edit by hand is recognised. Pure.
 
-The first line has the SHA-256 of the rest. Line ends (a checkout with autocrlf), newlines at the
-end of the file and the matrix that `ciguard plan --static` fills in are no edits. The version in
-the line does not count either.
+The first line has the SHA-256 of the rest. Line ends (a checkout with autocrlf) and newlines at the
+end of the file are no edits. The version in the line does not count either.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import re
 from typing import Final
 
 from ciguard import __version__
-from ciguard.plan.outputs import without_matrix
 
 _FIRST_LINE: Final = re.compile(r"# ciguard init \S+, sha256 ([0-9a-f]{64}):.*\n")
 
@@ -43,13 +41,8 @@ def rest_of(text: str) -> str:
     return _normalise(text[first_line.end() :]) if first_line else text
 
 
-def has_same_rest(text: str, other: str) -> bool:
-    """Return whether two texts differ in their first line and their matrix at most."""
-    return without_matrix(rest_of(text)) == without_matrix(rest_of(other))
-
-
 def _sha256(text: str) -> str:
-    return hashlib.sha256(without_matrix(_normalise(text)).encode()).hexdigest()
+    return hashlib.sha256(_normalise(text).encode()).hexdigest()
 
 
 def _normalise(text: str) -> str:

@@ -46,11 +46,6 @@ _BY_HAND: Final = (BY_HAND, LIST_FIX, SHELL_FIX, STARTED_FIX)
 )
 @click.option("--force", is_flag=True, help="Write without asking, also over edited files.")
 @click.option(
-    "--static",
-    is_flag=True,
-    help="Write a workflow without a plan job (see `ciguard plan --static`).",
-)
-@click.option(
     "--checkpoint",
     metavar="TIME",
     help="Let each job upload its record at this interval, such as 15m.",
@@ -72,7 +67,6 @@ def command(
     new: bool,
     yes: bool,
     force: bool,
-    static: bool,
     checkpoint: str | None,
     forks: bool,
     confirm_suspects: bool,
@@ -82,8 +76,8 @@ def command(
     If several steps run tests, the command asks which one to move; without a terminal, it prints
     a command for each answer and ends with 3. It shows each change and asks first. An existing
     ciguard.toml gets the suites and the set-up that it lacks, but no options: set the keys of
-    [workflow] instead, and pass --static each time. For a workflow that was edited, it shows the
-    difference, writes nothing and ends with 3.
+    [workflow] instead. For a workflow that was edited, it shows the difference, writes nothing and
+    ends with 3.
     """
     folder, config = invocation.folder, invocation.config()
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
@@ -95,7 +89,7 @@ def command(
     config = changed
     if (job or step) and into is None:
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
-    own_workflow = new or static or any(options.values())
+    own_workflow = new or any(options.values())
     target = (into, job, step) if into else None
     try:
         if into is not None or not own_workflow:
@@ -108,7 +102,7 @@ def command(
         console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
     elif move and target and not move.files:
         console.out(f"{target[0]} uses ciguard's actions already")
-    changed_files = move.files if move else _generated(folder, config, static=static, force=force)
+    changed_files = move.files if move else _generated(folder, config, force=force)
     is_sure = yes or force
     if not is_sure:
         for item in changed_files:
@@ -125,15 +119,13 @@ def command(
     return ExitCode.OK
 
 
-def _generated(
-    folder: Path, config: Config, *, static: bool, force: bool
-) -> Sequence[GeneratedFile]:
+def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[GeneratedFile]:
     """Return the changed files of a separate workflow.
 
     Raises:
         InputError: a file was edited, and `force` is not set.
     """
-    generated = generate(folder, config, console.err, static=static)
+    generated = generate(folder, config, console.err)
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")

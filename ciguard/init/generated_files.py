@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
-from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
+from ciguard.init.checksum import is_unedited, rest_of
 from ciguard.init.other_tools import first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
@@ -90,8 +90,8 @@ class GeneratedFile:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Return whether the contents are equal but for the first line and a matrix filled in."""
-        return self.current is not None and has_same_rest(self.current, self.content)
+        """Return whether the contents are equal but for the first line."""
+        return self.current is not None and rest_of(self.current) == rest_of(self.content)
 
     @property
     def is_edited(self) -> bool:
@@ -105,7 +105,6 @@ def generate(
     config: Config,
     notify: Callable[[str], None] = lambda _: None,
     *,
-    static: bool = False,
     suite: StarterSuite | None = None,
 ) -> list[GeneratedFile]:
     """Generate the configuration, or what it lacks, and the workflow that is made from it.
@@ -133,14 +132,13 @@ def generate(
         confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
         service=config.history.in_service,
-        # A job with checkpoints cannot claim tests, and a static plan has none to move.
-        claims=config.plan.claims if not static and steps == 1 else "",
+        claims=config.plan.claims if steps == 1 else "",  # a job with checkpoints claims no tests
     )
     if not (workflow.branch or workflow.service):
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
-    texts = {WORKFLOW_FILE: render_workflow(workflow, static=static)}
+    texts = {WORKFLOW_FILE: render_workflow(workflow)}
     if config.workflow.forks:
-        texts[FORKS_FILE] = render_workflow(workflow, static=static, forks=True)
+        texts[FORKS_FILE] = render_workflow(workflow, forks=True)
     workflows = [GeneratedFile(path, text_of(folder / path), text) for path, text in texts.items()]
     return [*([configuration] if configuration else []), *workflows]
 

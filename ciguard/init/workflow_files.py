@@ -82,11 +82,10 @@ def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
     raise UsageError(what, where=where, fix=fix)
 
 
-def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = False) -> str:
+def render_workflow(workflow: Workflow, *, forks: bool = False) -> str:
     """Render a workflow; raise UsageError if the set-up is not a list of steps.
 
     Args:
-        static: without a plan job, for a matrix that `ciguard plan --static` fills in.
         forks: render the workflow that comments on pull requests from forks.
     """
     check_steps(workflow.setup)
@@ -97,7 +96,6 @@ def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = F
         .render(
             asdict(workflow),
             setup=textwrap.dedent(workflow.setup).strip("\n"),
-            static=static,
             drills=DRILL_KINDS,
             pins=ACTIONS,
             use=lambda name: action_path(workflow.actions, name),

@@ -443,11 +443,6 @@ class Plan:
             for reason, files in suite.omitted.items():
                 yield from ((reason, file, count) for file, count in files.items())
 
-    @property
-    def is_static(self) -> bool:
-        """Return whether the plan is a file of the repository: legs list, without a matrix."""
-        return self.policy.lists and all(self.combination(shard) is None for shard in self.shards)
-
     def job_name(self, shard: Shard) -> str:
         """Return the name of a shard's job: `tests (03)`, with suite and pool if several."""
         if shard.job:

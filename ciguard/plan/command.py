@@ -49,13 +49,10 @@ from ciguard.plan.outputs import (
     MATRIX_KEY,
     PLAN,
     PROGRAM,
-    STATIC_FOLDER,
     artifact_name,
     as_output,
-    fill_matrix,
     matrix,
     members,
-    read_workflow,
     zipped,
 )
 from ciguard.plan.planner import (
@@ -150,7 +147,6 @@ if TYPE_CHECKING:
 @click.option(
     "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
 )
-@click.option("--static", metavar="WORKFLOW", help="Workflow file to write the matrix into.")
 @click.option(
     "--explain",
     "unit",
@@ -182,7 +178,6 @@ def command(
     drill: DrillKind | Literal["none"],
     output: str | None,
     folder: str | None,
-    static: str | None,
     unit: str | None,
     dry_run: bool,
     format_: str,
@@ -190,20 +185,13 @@ def command(
     **flags: str | None,
 ) -> int:
     """Balance the tests over shards by time and memory, and show the lower bound."""
-    if dry_run and (output or folder or github or static):
-        fix = "leave out -o, --artifact, --static and --github: it writes nothing"
+    if dry_run and (output or folder or github):
+        fix = "leave out -o, --artifact and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)
-    if static and matrix_file:
-        # The guard compares suites with the configuration, which has no combinations.
-        what = "a plan in the repository has no combinations of a matrix"
-        fix = "leave out --static, and plan in a job: `ciguard init --into` writes it"
-        raise UsageError(what, where="--static, --matrix", fix=fix)
     outputs = _outputs(invocation.environ) if github or registered is not None else None
     if registered is not None:
         _register_blocks(invocation, registered, flags["claims"])
         return ExitCode.OK
-    # Before the plan, which takes minutes: a bad file is reported at once.
-    workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
     )
@@ -211,29 +199,26 @@ def command(
         flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(scope.config.plan, flags)
     if scope.given is not None:
-        reject_choices(flags, static=static, matrix=matrix_file)
+        reject_choices(flags, matrix=matrix_file)
     if collect == "history":
-        check_listed_by_legs(scope, listed=listed, static=static, explain=unit)
+        check_listed_by_legs(scope, listed=listed, explain=unit)
         scope = replace(scope, lists_in_legs=True)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     location = history_location or scope.config.history.store
-    claims = _claims_address(effective, scope, static=static)
+    claims = _claims_address(effective, scope)
     bounds = time_limits(effective.limit, effective.setup)
-    lists = static is not None or scope.lists_in_legs
-    options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
+    options = replace(_plan_options(scope, effective, bounds), claims=claims)
     origin = Provenance(
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
-        head_sha=run.head_sha if run and static is None else None,  # a static plan outlives it
+        head_sha=run.head_sha if run else None,
     )
     result, explained = _make_plan(
         invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
-    result = _as_drill(result, drill, invocation.environ, static=static)
+    result = _as_drill(result, drill, invocation.environ)
     _write(result, output, folder)
-    if static is not None:
-        _write_static(invocation.folder, (static, workflow), result)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(result, attempt, outputs, invocation.environ)
@@ -244,7 +229,7 @@ def command(
         console.out(as_text(explanation(explained)))
     elif shows_plan:
         console.out(_rendered(result, format_))
-        if not (output or folder or dry_run or format_ == "json" or static):
+        if not (output or folder or dry_run or format_ == "json"):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
 
@@ -258,9 +243,7 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return current_run(environ)
 
 
-def _plan_options(
-    scope: Scope, effective: PlanConfig, bounds: TimeLimits, *, lists: bool
-) -> PlanOptions:
+def _plan_options(scope: Scope, effective: PlanConfig, bounds: TimeLimits) -> PlanOptions:
     policy = scope.config.policy
     return PlanOptions(
         limit=bounds,
@@ -274,7 +257,7 @@ def _plan_options(
         policy=LegPolicy(
             policy.guard_rail,
             1 + policy.retries,
-            lists=lists,
+            lists=scope.lists_in_legs,
             conditions=scope.config.metrics.conditions,
             probe_s=MIN_PROBE_S if policy.probe else None,
         ),
@@ -319,11 +302,8 @@ def _make_plan(
     del loaded  # the largest value in memory
     basis = past.inputs
     position = find_unit(basis, unit) if unit is not None else None
-    is_static = options.policy.lists and not scope.lists_in_legs
-    base = None if is_static else past.base_count  # later commits have another base
-    basis = replace(basis, base_failures=frozenset()) if is_static else basis
     notes = (*origin.notes, *past.notes)
-    origin = replace(origin, history=past.history_json, notes=notes, base=base)
+    origin = replace(origin, history=past.history_json, notes=notes, base=past.base_count)
     if scope.given:
         result = plan_fixed(basis, scope.given, options, origin)
     else:
@@ -425,20 +405,8 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
         local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"), used)))
 
 
-def _write_static(folder: Path, workflow: tuple[str, str], result: PlanResult) -> None:
-    """Write the plan into the repository: its matrix into the workflow (path, text)."""
-    path, text = workflow
-    filled = fill_matrix(text, matrix(result.plan), path)
-    _write(result, None, str(folder / STATIC_FOLDER))
-    local.write(folder / path, filled.encode("utf-8"))
-
-
 def _as_drill(
-    result: PlanResult,
-    drill: DrillKind | Literal["none"],
-    environ: Mapping[str, str],
-    *,
-    static: str | None,
+    result: PlanResult, drill: DrillKind | Literal["none"], environ: Mapping[str, str]
 ) -> PlanResult:
     """Return the plan as that of a drill, if any, during which no test moves to another shard.
 
@@ -447,15 +415,15 @@ def _as_drill(
     """
     if drill == "none":
         return result
-    if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch" or static:
-        fix = "start the workflow by hand (workflow_dispatch), and leave out --static"
+    if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch":
+        fix = "start the workflow by hand (workflow_dispatch)"
         raise UsageError("no drill in a run that was not started for it", where="--drill", fix=fix)
     shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
     draft = replace(result.plan, drill=drill, shards=shards, claims="")
     return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
 
 
-def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) -> str:
+def _claims_address(effective: PlanConfig, scope: Scope) -> str:
     """Return the address of the service that legs ask for blocks; "" for none.
 
     Raises:
@@ -467,9 +435,9 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
     from ciguard.plan.block_registration import service_address  # noqa: PLC0415
 
     address = service_address(effective.claims)
-    if static is not None or scope.lists_in_legs or scope.given is not None:
+    if scope.lists_in_legs or scope.given is not None:
         what = "tests can move only where the plan lists them and chooses their shards"
-        fix = "leave out --static, --collect history and shards in --inventory, or the address"
+        fix = "leave out --collect history and shards in --inventory, or the address"
         raise UsageError(what, where="plan.claims", fix=fix)
     return address
 

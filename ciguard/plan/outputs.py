@@ -1,9 +1,7 @@
 """Outputs of a plan for a workflow: its matrix, and the program that the matrix's jobs run. Pure.
 
-The matrix is an output of a step. With `--static` the matrix is part of a workflow file and no job
-plans again; `.ciguard/` then contains plan and program, and units that are newer than the plan run,
-too (run/selection.py). The program, ciguard-run.pyz, is one file of ciguard's own sources, read as
-data: the same sources give the same bytes.
+The matrix is an output of a step. The program, ciguard-run.pyz, is one file of ciguard's own
+sources, read as data: the same sources give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import json
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import FRAMEWORKS, PACKED, is_plugin
 
 if TYPE_CHECKING:
@@ -21,10 +18,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from ciguard.model import Plan
-
-STATIC_FOLDER: Final = ".ciguard"
-BEGIN: Final = "# ciguard plan --static: begin"
-END: Final = "# ciguard plan --static: end"
 
 PROGRAM: Final = "ciguard-run.pyz"
 PLAN: Final = "plan.json"
@@ -82,58 +75,6 @@ def matrix(plan: Plan) -> dict[str, Any]:
 def as_output(matrix: dict[str, Any]) -> str:
     """Encode a matrix as one line of ASCII."""
     return json.dumps(matrix, separators=(",", ":"))
-
-
-def read_workflow(content: bytes, where: str) -> str:
-    """Decode a workflow that has marks for a matrix.
-
-    Raises:
-        InputError: the content is not UTF-8, or `fill_matrix` finds no marks.
-    """
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        what = f"no UTF-8: {error.reason} at byte {error.start}"
-        raise InputError(what, where=where, fix="save it as UTF-8") from error
-    fill_matrix(text, {"include": []}, where)
-    return text
-
-
-def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
-    """Write the matrix between the two marks of a workflow, with the first mark's indentation.
-
-    Raises:
-        InputError: the marks are missing or repeated.
-    """
-    lines = text.splitlines(keepends=True)
-    marks = _find_marks(lines)
-    if marks is None:
-        fix = f"put the lines {BEGIN!r} and {END!r} below `strategy:`, or `ciguard init --static`"
-        raise InputError("has no place for a matrix", where=where, fix=fix)
-    begin, end_mark = marks
-    first = lines[begin]
-    indent = first[: len(first) - len(first.lstrip())]
-    end = "\r\n" if first.endswith("\r\n") else "\n"
-    entries = [json.dumps(entry) for entry in matrix["include"]]  # JSON is YAML
-    written = [f"{indent}matrix:{end}", f"{indent}  include:{end}"]
-    written += [f"{indent}    - {entry}{end}" for entry in entries]
-    return "".join([*lines[: begin + 1], *written, *lines[end_mark:]])
-
-
-def without_matrix(text: str) -> str:
-    """Remove the lines between the marks; a text without marks stays unchanged."""
-    lines = text.splitlines(keepends=True)
-    marks = _find_marks(lines)
-    return text if marks is None else "".join([*lines[: marks[0] + 1], *lines[marks[1] :]])
-
-
-def _find_marks(lines: list[str]) -> tuple[int, int] | None:
-    """Return the line numbers of the marks, from 0; None unless each exists once, in this order."""
-    begins = [number for number, line in enumerate(lines) if line.strip() == BEGIN]
-    ends = [number for number, line in enumerate(lines) if line.strip() == END]
-    if len(begins) != 1 or len(ends) != 1 or begins > ends:
-        return None
-    return begins[0], ends[0]
 
 
 def artifact_name(plan_id: str, run_attempt: int) -> str:

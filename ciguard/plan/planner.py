@@ -268,10 +268,8 @@ def with_listing_shards(
     """
     shards: list[Shard] = []
     empty_shards: list[Shard] = []
-    wanted = options.shards if options.per_combination else None
     variants = sum(len(suite.variants) for suite in suites.values())
-    # A static plan has listed all tests: one shard for a suite that has none.
-    first = min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants) if options.per_combination else 1
+    first = min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants)
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             planned = [
@@ -292,7 +290,9 @@ def with_listing_shards(
                 variant,
             )
             shards += planned
-            empty_shards += [empty] * ((wanted or len(planned) or first or 1) - len(planned))
+            empty_shards += [empty] * (
+                (options.shards or len(planned) or first or 1) - len(planned)
+            )
     count = len(shards) + len(empty_shards)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"

@@ -11,7 +11,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.config import file as configuration
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.model import Plan
 
 OWN_WORD: Final = b"ciguard"  # a workflow whose file has this word is judged
 STATIC_PLAN: Final = ".ciguard/plan.json"  # path that `ciguard plan --static` writes
@@ -91,17 +89,15 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
     try:
         config = configuration.parse(files.own(configuration.FILES), {})
         context = RunContext(run, config, files, {}, remote.today, remote.warn, is_remote=True)
-        is_uploaded = artifacts.has_any((PLAN,))
-        plan = _plan(artifacts) if is_uploaded else _static_plan(artifacts, files)
-        if isinstance(plan, InputError):
-            return RemoteReport(Report.without_plan(plan), config)
+        try:
+            plan = artifacts.plan()
+        except InputError as error:
+            return RemoteReport(Report.without_plan(error), config)
         recorded = artifacts.records(configuration.process_log_reader(config))
         source = RunClient(github, run.repository, run.run_id, run.run_attempt)
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
         read = ReadInputs(recorded.records, problems=recorded.problems)
-        options = EvaluationOptions(
-            history=past.location, plan_path="" if is_uploaded else STATIC_PLAN
-        )
+        options = EvaluationOptions(history=past.location)
         inputs = RunInputs(plan, read, subject)
         report = judge(
             context, inputs, past, options, open_github=lambda: contextlib.nullcontext(github)
@@ -111,24 +107,6 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         raise
     except CiguardError as error:
         return RemoteReport(Report.of_error(error))
-
-
-def _plan(artifacts: RunArtifacts) -> Plan | InputError:
-    try:
-        return artifacts.plan()
-    except InputError as error:
-        return error
-
-
-def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputError:
-    """Return the static plan of the judged tree, else the error of the missing artifact."""
-    content = files.at(files.sha, (STATIC_PLAN,), MAX_PLAN_BYTES).get(STATIC_PLAN)
-    if content is None:
-        return _plan(artifacts)
-    try:
-        return plan_codec.decode(content, STATIC_PLAN)
-    except InputError as error:
-        return error
 
 
 def _calls_ciguard(remote: RemoteRun) -> bool:

@@ -41,9 +41,7 @@ UNITS = [f"test_a.py::test_nap[{n}]" for n in range(10)]
 PART = "Run the shard, part %d of at most 3"
 
 
-def job_in(
-    folder: Path, policy: LegPolicy = UNGUARDED, *, static: bool = False, every: str = "1.5s"
-) -> Job:
+def job_in(folder: Path, policy: LegPolicy = UNGUARDED, *, every: str = "1.5s") -> Job:
     """A checkout, a plan for it, and the workflow that init writes for these checkpoints."""
     (folder / "checkout").mkdir()
     (folder / "checkout" / "test_a.py").write_text(TESTS)
@@ -51,10 +49,9 @@ def job_in(
     units = [*UNITS[:-1], "test_a.py::test_gone"] if policy.lists else UNITS
     (folder / "plan" / "plan.json").write_bytes(plan_codec.encode(plan_of(units, policy=policy)))
     build_pyz(folder / "plan" / "ciguard-run.pyz")
-    (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
     (folder / "artifacts").mkdir()
     workflow = Workflow("main", ADDRESS, "", "branch:h", checkpoint=every, checkpoint_steps=3)
-    return Job(folder, render_workflow(workflow, static=static))
+    return Job(folder, render_workflow(workflow))
 
 
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -86,7 +83,7 @@ def history(folder: Path) -> str:
 def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     tmp_path: Path,
 ) -> None:
-    job = job_in(tmp_path, LISTS, static=True)
+    job = job_in(tmp_path, LISTS)
     (tmp_path / "checkout" / "bad").touch()
     job.execute()
     assert job.outcomes[PART % 1] == "success", job.printed
@@ -98,8 +95,8 @@ def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     assert [name for name in job.printed if "::error" in job.printed[name]] == [last]
     assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 1)
     checkpoints = [one for one in artifacts(tmp_path) if "-checkpoint-" in one]
-    assert artifacts(tmp_path) == ["ciguard-record-01-1", *checkpoints]
-    assert checkpoints[0] == "ciguard-record-01-1-checkpoint-01"
+    assert artifacts(tmp_path) == ["ciguard-record-p-01-1", *checkpoints]
+    assert checkpoints[0] == "ciguard-record-p-01-1-checkpoint-01"
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"], verdict["missing"]) == (10, [], [])
     assert verdict["counts"] == {"passed": 9, "failed": 1}

@@ -303,7 +303,7 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     assert jobs["fetch-history"]["permissions"]["id-token"] == "write"
 
 
-@pytest.mark.parametrize("words", [(), ("--static",), ("--checkpoint", "15m")], ids=str)
+@pytest.mark.parametrize("words", [(), ("--checkpoint", "15m")], ids=str)
 def test_jobs_that_ask_for_tests_get_a_token(
     repository: Path, call: Init, words: tuple[str, ...]
 ) -> None:
@@ -312,7 +312,7 @@ def test_jobs_that_ask_for_tests_get_a_token(
         + ('[workflow]\ncheckpoint = "15m"\n' if "--checkpoint" in words else ""),
         "utf-8",
     )
-    call(repository, "--yes", *(word for word in words if word == "--static"))
+    call(repository, "--yes")
     text = (repository / WORKFLOW).read_text("utf-8")
     assert ("claims-token" in text) == (words == ())
     if not words:

@@ -377,7 +377,7 @@ def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) 
     assert not (repository / OWN).exists()
 
 
-@pytest.mark.parametrize("options", [["--new"], ["--static"], ["--forks"]])
+@pytest.mark.parametrize("options", [["--new"], ["--forks"]])
 def test_own_workflow_is_written_if_options_are_its(
     options: list[str], repository: Path, call: Init
 ) -> None:

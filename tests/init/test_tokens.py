@@ -11,11 +11,10 @@ import pytest
 import yaml
 from init.move_in_samples import MOVED, SAMPLES
 from init.test_action_files import ROOT, steps
-from init.test_workflow_files import CLAIMS, FILLED_IN, SERVICE, SETUP, workflow
+from init.test_workflow_files import CLAIMS, SERVICE, SETUP, workflow
 from init.workflow_steps import evaluate, read_action
 
 from ciguard.init.workflow_files import render_workflow
-from ciguard.plan.outputs import fill_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +27,7 @@ STORES: Final[dict[str, dict[str, Any]]] = {
 MOVING: Final = {"": {}, "claims": {"claims": CLAIMS}}
 KINDS: Final[dict[str, dict[str, bool]]] = {
     "": {},
-    "static": {"static": True},
     "forks": {"forks": True},
-    "static forks": {"static": True, "forks": True},
 }
 PARTS: Final[dict[str, dict[str, Any]]] = {
     "": {},
@@ -53,8 +50,7 @@ GENERATED: Final = {
     " ".join(filter(None, chosen)): chosen
     for chosen in product(KINDS, STORES, MOVING, PARTS)
     # Legs of these ask for no tests.
-    if not chosen[2]
-    or not ("static" in chosen[0] or "forks" in chosen[0] or chosen[3] == "checkpoints")
+    if not (chosen[2] and (chosen[0] or chosen[3] == "checkpoints"))
 }
 VARIANTS: Final = (*GENERATED, *(f"into {case}" for case in MOVED))
 
@@ -66,7 +62,6 @@ def workflow_of(variant: str) -> dict[str, Any]:
         kind, store, moving, part = GENERATED[variant]
         values = {**STORES[store], **MOVING[moving], **PARTS[part], "setup": SETUP}
         text = render_workflow(workflow(**values), **KINDS[kind])
-        text = fill_matrix(text, FILLED_IN, "") if kind == "static" else text
     else:
         text = (SAMPLES / variant.removeprefix("into ") / "expected.yml").read_text("utf-8")
     content: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)

@@ -21,7 +21,6 @@ from ciguard.init.workflow_files import (
     render_workflow,
 )
 from ciguard.model import DRILL_KINDS
-from ciguard.plan.outputs import fill_matrix
 from ciguard.workflow.job_templates import ACTIONS
 
 if TYPE_CHECKING:
@@ -63,24 +62,6 @@ def rendered(**changes: Any) -> str:
 
 
 PARTS = {"checkpoint": "15m", "checkpoint_steps": 3}
-FILLED_IN = {
-    "include": [
-        {
-            "shard": "01",
-            "runs_on": ["self-hosted", "large"],
-            "timeout_minutes": 50,
-            "step_timeout_minutes": 45,
-            "name": "tests (01)",
-        }
-    ]
-}
-
-
-def static(**changes: Any) -> str:
-    text = render_workflow(workflow(**changes), static=True)
-    return fill_matrix(text, FILLED_IN, "ciguard.yml")
-
-
 SERVICE = {
     "history": "https://ciguard.example/api/v1/repos/o/r/history",
     "branch": False,
@@ -92,18 +73,13 @@ CASES = {
     "plain": rendered(),
     "set-up steps": rendered(setup=SETUP),
     "names with a meaning in YAML": rendered(default_branch="#no-'joke"),
-    "static": static(),
     "checkpoints": rendered(**PARTS),
-    "static with checkpoints": static(**PARTS),
     "confirm": rendered(confirm_suspects=True),
-    "static with confirm": static(confirm_suspects=True),
     "forks": render_workflow(workflow(), forks=True),
     "service": rendered(**SERVICE, confirm_suspects=True),
-    "static service": static(**SERVICE),
     "claims": rendered(claims=CLAIMS),
     "claims and history of a service": rendered(**SERVICE, claims=CLAIMS),
     "forks, service": render_workflow(workflow(**SERVICE), forks=True),
-    "static forks": render_workflow(workflow(), static=True, forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
 }
 every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
@@ -237,12 +213,10 @@ def test_only_jobs_that_speak_to_a_service_get_an_oidc_token() -> None:
         "service": {"fetch-history", "report", "confirmed"},
         "claims": {"claims"},
         "claims and history of a service": {"fetch-history", "claims", "report"},
-        "static service": {"report"},
         "forks, service": {"report"},
     }
     assert "history" in jobs(CASES["claims"])
     assert "history" not in jobs(CASES["service"])
-    assert "history" not in jobs(CASES["static service"])
 
 
 def test_permissions_of_each_job_are_minimal() -> None:
@@ -261,9 +235,8 @@ def test_permissions_of_each_job_are_minimal() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["confirm", "static with confirm"])
-def test_confirm_job_has_no_write_permission(name: str) -> None:
-    confirm, confirmed = (jobs(CASES[name])[one] for one in ("confirm", "confirmed"))
+def test_confirm_job_has_no_write_permission() -> None:
+    confirm, confirmed = (jobs(CASES["confirm"])[one] for one in ("confirm", "confirmed"))
     assert confirm["permissions"] == {"actions": "read", "contents": "read"}
     assert [name for name, _ in ours(confirm)] == ["confirm", "confirm"]
     assert [name for name, _ in ours(confirmed)] == ["report"]
@@ -313,18 +286,17 @@ def test_shards_have_the_limit_of_the_plan_and_end_by_themselves() -> None:
 
 
 def test_parts_of_a_shard_end_at_checkpoints_except_the_last() -> None:
-    for case in ("checkpoints", "static with checkpoints"):
-        tests = jobs(CASES[case])["tests"]
-        (_, fetch), *parts = ours(tests)
-        assert (fetch["fetch"], fetch["checkpoint"]) == (True, "15m")
-        assert [inputs["part"] for _, inputs in parts] == [1, 2, 3]
-        assert [inputs.get("checkpoint") for _, inputs in parts] == ["15m", "15m", None]
-        steps = [one for one in tests["steps"] if one.get("name", "").startswith("Run the shard")]
-        assert [step.get("if", "") for step in steps] == [
-            "",
-            "steps.part-1.outputs.state == 'checkpoint'",
-            "steps.part-2.outputs.state == 'checkpoint'",
-        ]
+    tests = jobs(CASES["checkpoints"])["tests"]
+    (_, fetch), *parts = ours(tests)
+    assert (fetch["fetch"], fetch["checkpoint"]) == (True, "15m")
+    assert [inputs["part"] for _, inputs in parts] == [1, 2, 3]
+    assert [inputs.get("checkpoint") for _, inputs in parts] == ["15m", "15m", None]
+    steps = [one for one in tests["steps"] if one.get("name", "").startswith("Run the shard")]
+    assert [step.get("if", "") for step in steps] == [
+        "",
+        "steps.part-1.outputs.state == 'checkpoint'",
+        "steps.part-2.outputs.state == 'checkpoint'",
+    ]
 
 
 @pytest.mark.parametrize(("every_s", "parts"), [(900.0, 3), (901.0, 3), (2699.0, 2), (135.0, 20)])
@@ -395,4 +367,3 @@ def test_drill_is_chosen_by_hand_alone() -> None:
     assert options == ["none", *DRILL_KINDS]
     assert {"pull_request": None, "merge_group": None}.items() <= started.items()
     assert ours(jobs(CASES["plain"])["plan"])[-1][1]["drill"] == "${{ inputs.drill }}"
-    assert "drill" not in CASES["static"], "no job plans"

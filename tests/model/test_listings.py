@@ -138,7 +138,7 @@ BASE = (UnitCount(3),)
     ("inventory", "policy"),
     [
         (InventorySummary(3, {}, "", base_units=BASE, base_source="run 7"), Policy()),
-        (InventorySummary(3, {}, ""), Policy(base_units=(BASE, "run 7"))),  # of a static plan
+        (InventorySummary(3, {}, ""), Policy(base_units=(BASE, "run 7"))),
     ],
 )
 def test_fewer_units_than_on_the_base_are_found_by_the_listing(

@@ -121,14 +121,6 @@ def test_matrix_that_cannot_be_planned_is_refused(
     assert not done.stdout
 
 
-def test_static_plan_takes_no_matrix(tmp_path: Path, ciguard: Ciguard) -> None:
-    (tmp_path / "matrix.yml").write_text("v: [1, 2]", "utf-8")
-    command = ("plan", "--static", "ci.yml", "--matrix", "matrix.yml", *NONE)
-    done = ciguard(*command, cwd=tmp_path, expect=2)
-    assert "--static, --matrix: a plan in the repository has no combinations" in done.stderr
-    assert "fix: leave out --static" in done.stderr
-
-
 def test_suite_that_has_variants_takes_no_matrix(listed: Path, ciguard: Ciguard) -> None:
     (listed / "matrix.yml").write_text("v: [1]", "utf-8")
     suite = '[suite.a]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,12 @@ from pydantic import SecretStr
 from report.test_command import with_a_past
 from serve.fake_runs import BASE, HEAD, MERGE, REPOSITORY, SHOP, pull_json, upload_artifacts
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.github.client import GitHub
 from ciguard.github.models import WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.history.stores import LoadedHistory, load_or_explain
-from ciguard.plan.outputs import PLAN, STATIC_FOLDER
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 
@@ -133,26 +130,6 @@ def test_service_and_job_write_the_same_bytes(
     assert "this pull request changes quarantine.toml, guard.max_drop" in body
     assert f"policy of the base commit {BASE[:10]}" in body
     assert f"/blob/{MERGE}/b.t#L9" in body
-
-
-def test_static_plan_is_that_of_the_judged_tree(
-    server: FakeGitHub, ciguard: Ciguard, tmp_path: Path
-) -> None:
-    world = World()
-    plan = replace(world.plan, policy=replace(world.plan.policy, lists=True))
-    assert plan.is_static
-    path = f"{STATIC_FOLDER}/{PLAN}"
-    content = plan_codec.encode(plan).ljust(1_000_001)  # too large for the contents API
-    server.files[path, MERGE] = content
-    (tmp_path / STATIC_FOLDER).mkdir()
-    (tmp_path / path).write_bytes(content)
-    upload_artifacts(server, world, with_plan=False)
-    in_its_own_job(ciguard, server, tmp_path, "--plan", path, expect=13)
-    (body,) = server.bodies()
-    assert "has no plan" not in body
-    _, done = judged(server)
-    assert server.bodies() == [body]
-    assert done.startswith("comment unchanged")
 
 
 def test_runs_of_a_fork_are_its_own_claim(server: FakeGitHub) -> None:

@@ -46,7 +46,7 @@ PYTEST = Suite(
     (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
     variants={"": Variant()},
 )
-OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})  # else a plan that lists is static
+OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
 UNGUARDED = LegPolicy(guard_rail="off")
 LISTS = LegPolicy(guard_rail="off", lists=True)

@@ -235,8 +235,7 @@ def test_each_planning_job_is_a_finding() -> None:
     assert found_in(gate) == [("gate", "plan-slow", False, False)]
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_workflow_of_init(static: bool) -> None:
+def test_workflow_of_init() -> None:
     workflow = Workflow(
         default_branch="main",
         actions="octo-org/ciguard@0123abc",
@@ -244,10 +243,11 @@ def test_workflow_of_init(static: bool) -> None:
         history="branch:ciguard-history",
         confirm_suspects=True,
     )
-    text = render_workflow(workflow, static=static)
+    text = render_workflow(workflow)
     assert found_in(load(text, FILE)) == []
-    expected = [] if static else [("gate", "plan", False, False)]
-    assert found_in(with_gate(["tests"], "always()", [EXIT], text)) == expected
+    assert found_in(with_gate(["tests"], "always()", [EXIT], text)) == [
+        ("gate", "plan", False, False)
+    ]
     assert found_in(with_gate(["tests", "report"], "always()", [EXIT], text)) == []
 
 
@@ -258,11 +258,9 @@ WORKFLOWS = {
         path.parent.name: path.read_text("utf-8") for path in SAMPLES.glob("move_in/*/expected.yml")
     },
     **{
-        f"init, static: {static}, service: {service}": render_workflow(
+        f"init, service: {service}": render_workflow(
             Workflow("main", "o/ciguard@0123", "", "", service=service, claims="https://x"),
-            static=static,
         )
-        for static in (False, True)
         for service in (False, True)
     },
 }
