@@ -19,7 +19,8 @@ from intervals import rated
 from recordings import FOLDER
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_columns import CODE, Run, RunLeg
+from ciguard.compare.run_columns import Run, RunLeg
+from ciguard.history.file import CODE
 from ciguard.model import CaseKey
 
 if TYPE_CHECKING:

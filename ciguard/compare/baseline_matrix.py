@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info, with_children
+from ciguard.compare.run_columns import RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
-from ciguard.history.file import BOUNDS
+from ciguard.history.file import BOUNDS, CODE
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.baseline_matrix import standings
-from ciguard.compare.run_columns import CODE
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
@@ -31,7 +30,7 @@ from ciguard.compare.statistics import (
     prediction_error,
     student_975,
 )
-from ciguard.history.file import BOUNDS
+from ciguard.history.file import BOUNDS, CODE
 from ciguard.history.query import COMPLETED, STEADY_S
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ciguard.compare.series import SeriesSummary, summarize_series
 from ciguard.compare.whose import ONE_TRY, Tries
-from ciguard.history.file import BOUNDS, CODE_NAMES, History, numbers_of, unmeasured
+from ciguard.history.file import BOUNDS, CODE, History, numbers_of, unmeasured
 from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
 from ciguard.logs.process_logs import LogMetric
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Conditions = Mapping[str, tuple[str, ...]]
 
-CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
-    name: {word or None: code for code, word in enumerate(words)}
-    for name, words in CODE_NAMES.items()
-}
 # Of a run, as a history has them.
 RUN_FACTS: Final = (
     *("run_id", "run_attempt", "sha", "parents", "repository", "branch", "event", "workflow", "at"),

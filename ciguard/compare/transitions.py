@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 import numpy as np
 
 from ciguard.codec.quarantine import Entry, entry_of
-from ciguard.compare.run_columns import CODE, index_in
+from ciguard.compare.run_columns import index_in
 from ciguard.compare.whose import ONE_TRY, Answer, Past, PastEnding, PastRun, decide
 from ciguard.document import first_line
-from ciguard.history.file import CODE_NAMES, History
+from ciguard.history.file import CODE, CODE_NAMES, History
 from ciguard.history.query import group_bounds
 from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
 from ciguard.text import one_line

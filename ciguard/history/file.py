@@ -75,6 +75,10 @@ CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "measured_by": ("", *MEASURED_BY),
     "standing": ("", *STANDINGS),
 }
+CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
+    name: {word or None: code for code, word in enumerate(words)}
+    for name, words in CODE_NAMES.items()
+}
 # For a word that `CODE_NAMES` does not contain. An unknown ending may be one that cuts the value.
 UNKNOWN_WORD: Final = {"ending": "unknown", "measured_by": "", "standing": ""}
 

@@ -21,7 +21,7 @@ from ciguard.codec.results.base import ExternalName, peek
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.errors import InputError
 from ciguard.history.file import (
-    CODE_NAMES,
+    CODE,
     MEASURES,
     SECONDS,
     History,
@@ -58,10 +58,6 @@ ACCEPTED_INPUTS: Final = (
 MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
 MAX_TRIES: Final = 255
 _WORDS: Final = ("outcome", "ending", "measured_by")  # of a result
-_CODE: Final = {
-    name: {word or None: code for code, word in enumerate(words)}
-    for name, words in CODE_NAMES.items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +357,7 @@ def _sort_keys(case_keys: Sequence[CaseKey]) -> tuple[tuple[CaseKey, ...], NDArr
 
 
 def _codes(name: str, values: Iterable[str | None], count: int) -> NDArray[np.uint8]:
-    return np.fromiter(map(_CODE[name].__getitem__, values), np.uint8, count)
+    return np.fromiter(map(CODE[name].__getitem__, values), np.uint8, count)
 
 
 def _try_numbers(
@@ -432,7 +428,7 @@ def history_of_durations(
     unknown_codes = np.zeros(len(items), np.uint8)
     columns: dict[str, NDArray[Any]] = {
         "leg": np.zeros(len(items), np.int32),
-        **dict.fromkeys(_CODE, unknown_codes),
+        **dict.fromkeys(CODE, unknown_codes),
         "try_number": unknown_codes + np.uint8(1),
         "wall_s": np.array([item.wall_s for item in items], np.float64),
     }

@@ -8,7 +8,8 @@ import numpy as np
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.run_columns import CODE, Run, RunLeg, runs_from_records
+from ciguard.compare.run_columns import Run, RunLeg, runs_from_records
+from ciguard.history.file import CODE
 from ciguard.model import (
     CaseKey,
     EndLine,

@@ -20,7 +20,7 @@ import numpy as np
 from compare.compare_factories import MIB, column_run
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_columns import CODE
+from ciguard.history.file import CODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.legs import IncompleteReason, Total
-from ciguard.compare.run_columns import CODE
 from ciguard.compare.wording import headline
+from ciguard.history.file import CODE
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 

@@ -16,8 +16,8 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.run_columns import CODE
 from ciguard.compare.wording import change_text, headline, value_texts
+from ciguard.history.file import CODE
 from ciguard.history.ingest import history_of
 
 if TYPE_CHECKING:
