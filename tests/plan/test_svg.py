@@ -18,7 +18,7 @@ from ciguard.model import PlanNote
 from ciguard.plan.planner import Provenance
 from ciguard.plan.view import LEFT, MAX_BARS, WIDTH, ShardChart, document
 from ciguard.plan.view import shard_chart as draw
-from ciguard.render.html import as_html
+from ciguard.render.formats import as_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

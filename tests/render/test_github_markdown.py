@@ -20,7 +20,7 @@ from ciguard.document import (
     Section,
     Table,
 )
-from ciguard.render.html import as_html
+from ciguard.render.formats import as_html
 from ciguard.render.markdown import SizeLimit, as_markdown, utf8_bytes, utf16_units
 from ciguard.render.plaintext import as_text
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from render.samples import HOSTILE, sample
 
 from ciguard.document import Cell, Column, Link, Paragraph, Table
-from ciguard.render.html import ROWS, as_html
+from ciguard.render.formats import HTML_ROWS, as_html
 
 
 class Structure(HTMLParser):
@@ -54,10 +54,10 @@ def test_numbers_sort_by_their_value() -> None:
 
 def test_rows_beyond_the_limit_are_hidden_without_script() -> None:
     """A browser lays out 500; the others lie in the page as text."""
-    rows = tuple((f"t{n}",) for n in range(ROWS + 2))
+    rows = tuple((f"t{n}",) for n in range(HTML_ROWS + 2))
     page = as_html([Table((Column("test"),), rows)])
     shown, _, waiting = page.partition('<tr class="more">')
-    assert f"t{ROWS - 1}<" in shown
-    assert f"t{ROWS}<" not in shown
-    assert f"t{ROWS + 1}<" in waiting
+    assert f"t{HTML_ROWS - 1}<" in shown
+    assert f"t{HTML_ROWS}<" not in shown
+    assert f"t{HTML_ROWS + 1}<" in waiting
     assert "and 2 more" in waiting

@@ -12,7 +12,7 @@ from report.browser import dumped, needs_browser
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.render.html import ROWS
+from ciguard.render.formats import HTML_ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,18 +72,18 @@ def page(tests: int = TESTS) -> str:
 def test_page_without_scripts_shows_first_rows_and_a_count() -> None:
     text = page()
     shown, _, rest = text.partition('<script type="text/plain">')
-    assert shown.count("<td>newly failing</td>") == ROWS
+    assert shown.count("<td>newly failing</td>") == HTML_ROWS
     assert shown.rstrip().endswith(
-        f"and {TESTS - ROWS} more: where scripts run they are here, and all are in the JSON"
+        f"and {TESTS - HTML_ROWS} more: where scripts run they are here, and all are in the JSON"
     )
     rest = rest.partition("</script>")[0]
-    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - ROWS
+    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - HTML_ROWS
     assert "<b>" not in rest
-    assert "and 1 more" not in page(ROWS)
+    assert "and 1 more" not in page(HTML_ROWS)
 
 
 def test_number_of_rows_in_a_page_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ciguard.render.html.MAX_ROWS", 700)
+    monkeypatch.setattr("ciguard.render.formats.MAX_ROWS", 700)
     text = page()
     assert 'data-left="and 500 more: all are in the JSON"' in text
     assert text.count("<td>newly failing</td>") == 700

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from ciguard import text
 from ciguard.render import templates
-from ciguard.render.html import block_values
+from ciguard.render.formats import block_values
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.static_files import static_address
 from ciguard.serve.pages.viewers import Viewer
