@@ -67,38 +67,43 @@ def needs_of(text: str, job: str) -> list[dict[str, Any]]:
     return ends
 
 
-def evaluated_in_action(action: str, at: int, **contexts: dict[str, Any]) -> list[bool]:
-    """The condition of a step of an action, by the status of the steps before it."""
-    condition = read_action(action)["runs"]["steps"][at].get("if", "success()")
-    if not re.search(r"\b(success|failure|always)\(\)", condition):
-        condition = f"success() && ({condition})"
-    requests = [
-        {"expression": condition, "contexts": contexts, "status": status} for status in STATUSES
-    ]
-    return evaluated({action: requests})[action]
+def by_status(condition: str, **contexts: dict[str, Any]) -> Requests:
+    """A condition, by the status of the steps before it."""
+    request = {"expression": condition, "contexts": contexts}
+    return [{**request, "status": status} for status in STATUSES]
+
+
+def step_condition(action: str, at: int) -> str:
+    """The condition of a step of an action, with what GitHub adds to it."""
+    condition: str = read_action(action)["runs"]["steps"][at].get("if", "success()")
+    if re.search(r"\b(success|failure|always)\(\)", condition):
+        return condition
+    return f"success() && ({condition})"
 
 
 def test_report_runs_whichever_step_failed() -> None:
-    for text in REPORTING.values():
-        conditions = read(text)["report"]
-        assert conditions["if"] == "always()"
-        last = {"expression": conditions["steps"][-1], "contexts": {}}
-        requests = [{**last, "status": one} for one in STATUSES]
-        assert evaluated({"": requests})[""] == [True, True, False]
+    reports = {name: read(text)["report"] for name, text in REPORTING.items()}
+    assert {report["if"] for report in reports.values()} == {"always()"}
+    requested = {name: by_status(report["steps"][-1]) for name, report in reports.items()}
     names = [step.get("id") for step in read_action("report")["runs"]["steps"]]
-    assert evaluated_in_action("report", names.index("report")) == [True, True, False]
+    requested["action"] = by_status(step_condition("report", names.index("report")))
+    assert evaluated(requested) == {name: [True, True, False] for name in requested}
 
 
 def test_record_is_uploaded_whatever_the_step_result() -> None:
+    requested, expected = {}, {}
     for state, status in product(("", "ended", "checkpoint"), ("", "true")):
         contexts: dict[str, Any] = {
             "inputs": {"fetch": status},
             "steps": {"run": {"outputs": {"state": state}}},
         }
         is_last = state != "checkpoint" and not status
-        assert evaluated_in_action("run", -1, **contexts) == [is_last] * 3
-        expected = [state == "checkpoint", False, False]
-        assert evaluated_in_action("run", -2, **contexts) == expected
+        ends = {-1: [is_last] * 3, -2: [state == "checkpoint", False, False]}
+        for at, end in ends.items():
+            name = f"{state}, {status}, {at}"
+            requested[name] = by_status(step_condition("run", at), **contexts)
+            expected[name] = end
+    assert evaluated(requested) == expected
 
 
 def test_history_job_runs_only_if_the_plan_succeeded() -> None:
