@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -90,7 +90,7 @@ _REPO: Final = click.option(
 )
 @click.option(
     "--repo",
-    "names",
+    "repositories",
     metavar="OWNER/NAME",
     multiple=True,
     help="Repository that CIGUARD_TOKEN is for; repeatable. A GitHub App knows its own.",
@@ -130,18 +130,10 @@ def command(
     context: click.Context,
     /,
     *,
-    database: str,
-    results: str,
     cache: str,
-    host: str,
-    port: int,
-    public_url: str,
-    names: tuple[str, ...],
     role: str,
-    proxy_header: str,
-    proxies: tuple[str, ...],
-    metrics_from: tuple[str, ...],
     end_with_input: bool,
+    **options: Any,
 ) -> int:
     """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
 
@@ -155,19 +147,8 @@ def command(
         # worker process keeps it off and collects at intervals (`work_until`).
         gc.enable()
     invocation: Invocation = context.obj
-    options = Settings(
-        database=database,
-        results=results,
-        host=host,
-        port=port,
-        role=Role(role),
-        public_url=public_url,
-        repositories=names,
-        proxy_header=proxy_header,
-        proxies=proxies,
-        metrics_from=metrics_from,
-    )
-    settings = read_settings(invocation.environ, options)
+    # The other options are fields of the settings, by their names.
+    settings = read_settings(invocation.environ, Settings(role=Role(role), **options))
     _start_logging()
     with (
         open_service(settings, invocation.environ) as service,
