@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from compare.compare_factories import column_run
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy import stats
 
 from ciguard.compare.baseline_matrix import baseline_matrix
 from ciguard.compare.statistics import (
@@ -99,15 +99,15 @@ def test_prediction_error_by_sample_size() -> None:
     [*range(1, 31), 100, 1000],
 )
 def test_quantiles_of_students_t(degrees: int) -> None:
-    expected = stats.t.ppf(0.975, degrees)
+    expected = scipy.stats.t.ppf(0.975, degrees)
     assert student_975(degrees) == pytest.approx(expected, 1e-12)
     for t in (0.0, 1e-3, 0.7, 2.0, 5.0, -40.0, 1e3, 1e160):
-        assert student_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), 1e-11)
+        assert student_p(t, degrees) == pytest.approx(2 * scipy.stats.t.sf(abs(t), degrees), 1e-11)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.floats(0.001, 0.5))
 def test_false_discoveries_are_controlled_as_scipy_does(chances: list[float], rate: float) -> None:
-    adjusted = stats.false_discovery_control(chances) if chances else np.zeros(0)
+    adjusted = scipy.stats.false_discovery_control(chances) if chances else np.zeros(0)
     clear = np.abs(adjusted - rate) > 1e-12
     found = benjamini_hochberg(chances, rate)
     assert found[clear].tolist() == (adjusted <= rate)[clear].tolist()

@@ -9,8 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+import scipy
 from compare.compare_factories import case, files_of, run_of
-from scipy.stats import betabinom
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
@@ -114,10 +114,10 @@ def test_red_test_of_one_known_run_and_with_its_commits() -> None:
 
 
 def test_bayes_factor_is_the_ratio_of_two_beta_binomial_probabilities() -> None:
+    pmf = scipy.stats.betabinom.pmf
     assert bayes_factor(1, 1, 0, 20) == pytest.approx(0.5 / (0.5 / 21))
-    assert bayes_factor(2, 3, 4, 20) == pytest.approx(
-        betabinom.pmf(2, 3, 0.5, 0.5) / betabinom.pmf(2, 3, 4.5, 16.5)
-    )
+    expected = pmf(2, 3, 0.5, 0.5) / pmf(2, 3, 4.5, 16.5)
+    assert bayes_factor(2, 3, 4, 20) == pytest.approx(expected)
     assert interval_text(4, 20) == "8..42 %"
     assert interval_text(0, 20) == "0..16 %"
 

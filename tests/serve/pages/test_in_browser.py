@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from loopback import serving
-from playwright.sync_api import sync_playwright
 from report.browser import CHROMIUM, needs_browser
 from serve.pages.filled import NEWEST, Site
 
@@ -45,6 +44,9 @@ def site(filled: Site) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # Imported here: it would take a third of a second of each worker.
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
     with sync_playwright() as playwright:
         flags = [flag for flag in CHROMIUM if flag != "--headless"]
         opened = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
