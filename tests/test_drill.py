@@ -106,7 +106,7 @@ def test_each_fault_is_noticed_and_enters_no_statistics(
     assert f"ciguard compare: records: is a drill ({plan['id']})" in refused.stderr
 
 
-@pytest.mark.parametrize("kind", ["out-of-memory", "timeout"])
+@pytest.mark.parametrize("kind", ["timeout", pytest.param("out-of-memory", marks=pytest.mark.soak)])
 def test_retries_and_another_framework_do_not_hide_the_fault(
     tmp_path: Path, ciguard: Ciguard, kind: DrillKind
 ) -> None:
@@ -122,7 +122,7 @@ def test_retries_and_another_framework_do_not_hide_the_fault(
     assert guarded(tmp_path, ciguard, 10) == f"{kind}: {line}"
 
 
-@pytest.mark.parametrize("kind", ["dropped-test", "timeout"])
+@pytest.mark.parametrize("kind", ["dropped-test", pytest.param("timeout", marks=pytest.mark.soak)])
 def test_jobs_that_list_cause_the_fault_too(
     folder: Path, ciguard: Ciguard, kind: DrillKind
 ) -> None:

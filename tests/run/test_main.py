@@ -49,7 +49,7 @@ def test_passing_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "shard 01: 1 passed in " in printed
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_failures_are_listed_at_the_end(
     folder: Path,
     capfd: pytest.CaptureFixture[str],
