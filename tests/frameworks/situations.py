@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from conftest import ADDOPTS
@@ -276,34 +276,28 @@ VITEST_CONFIG = """export default { test: {
   include: ["test/**/*.test.js"], <MORE>
 } };
 """
-VITEST = Row(
+VITEST = replace(
+    JEST,
     name="vitest",
     needs=("npm vitest",),
     toml='command = ["node_modules/.bin/vitest", "run"]\n',
-    path="test/<FILE>.test.js",
-    unit="test/<FILE>.test.js",
     file=NODE_FILE.replace(
         'const { act } = require("../act.cjs")', 'import { act } from "../act.cjs"'
     ),
-    case=NODE_CASE,
-    hook=NODE_HOOK,
-    focused=NODE_ONLY,
     files={"act.cjs": "<table/act.cjs>", "vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "")},
-    withheld=UNSET_NODE,
     broken='import "./missing";',
-    odd="test/odd ::[x] $(y) 'z' ü.test.js",
     by_file=Setting(
         "testNamePattern",
         {"vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "testNamePattern: /^(?!.*two)/")},
     ),
-    none={"dry run": "none", "filter by environment": "none"},
     given={"emptied file": "failed"},
 )
 PLAYWRIGHT_CONFIG = """module.exports = {
   testDir: "test", retries: process.env.ACT === "flaky" ? 2 : 0, reporter: "list", <MORE>
 };
 """
-PLAYWRIGHT = Row(
+PLAYWRIGHT = replace(
+    JEST,
     name="playwright",
     needs=("npm @playwright/test",),
     toml='command = ["node_modules/.bin/playwright", "test"]\n',
@@ -317,43 +311,35 @@ test.describe("<FILE>", () => {
 <HOOK><CASES>
 });
 """,
-    case=NODE_CASE,
     hook=f"  test.{NODE_HOOK.lstrip()}",
     focused=NODE_ONLY.replace("it.only", "test.only"),
     files={
         "act.cjs": "<table/act.cjs>",
         "playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", ""),
     },
-    withheld=UNSET_NODE,
-    broken='require("./missing");',
     odd="test/odd ::[x] $(y) 'z' ü.spec.js",
     by_file=Setting(
         "grep",
         {"playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", "grep: /^(?!.*two)/")},
     ),
-    none={"dry run": "none", "filter by environment": "none"},
+    given={},
 )
 MOCHARC = '{ "spec": ["test/**/*.test.js"], "timeout": 100000<MORE> }\n'
-MOCHA = Row(
+MOCHA = replace(
+    JEST,
     name="mocha",
     needs=("npm mocha",),
     toml='command = ["node_modules/.bin/mocha"]\n',
-    path="test/<FILE>.test.js",
-    unit="test/<FILE>.test.js",
     file=NODE_FILE.replace(
         "() => {\n<HOOK>",
         'function () {\n  this.retries(process.env.ACT === "flaky" ? 2 : 0);\n<HOOK>',
     ),
-    case=NODE_CASE,
     hook='  before(() => act("hook"));\n',
-    focused=NODE_ONLY,
     files={"act.cjs": "<table/act.cjs>", ".mocharc.json": MOCHARC.replace("<MORE>", "")},
-    withheld=UNSET_NODE,
-    broken='require("./missing");',
-    odd="test/odd ::[x] $(y) 'z' ü.test.js",
     dry_run=Setting("dry-run", {".mocharc.json": MOCHARC.replace("<MORE>", ', "dry-run": true')}),
     by_file=Setting("grep", {".mocharc.json": MOCHARC.replace("<MORE>", ', "grep": "^(?!.*two)"')}),
     by_environ=Setting("MOCHA_OPTIONS", environ={"MOCHA_OPTIONS": "--grep ^(?!.*two)"}),
+    none={},
     given={"stdout closed": "failed"},
 )
 
