@@ -19,8 +19,7 @@ from starlette.routing import Route
 from ciguard.errors import RemoteError, UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.page_formats import View, error_page, render_page
-from ciguard.serve.pages.repositories_page import repositories_page
-from ciguard.serve.pages.repository_page import repository_page
+from ciguard.serve.pages.repository_page import repositories_page, repository_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_page, slowest_page
 from ciguard.serve.pages.unit_page import unit_page
