@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import jsonschema
 import pytest
-from compare.samples import COMPARISONS
+from compare.compare_factories import case, run_of
+from compare.samples import COMPARISONS, confirmed, hurt, same
 
 from ciguard import model
-from ciguard.compare.comparison import Comparison
-from ciguard.compare.json import PARTS, SCHEMA, as_json
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison, with_state
+from ciguard.compare.json import PARTS, SCHEMA, as_json, read_comparison
 from ciguard.compare.measure_changes import CaseChange
+from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from conftest import Golden
+
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "compare.schema.json"
 NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}
@@ -122,3 +126,38 @@ def test_schema_rejects_invalid_comparisons() -> None:
         assert not validator.is_valid({**found, key: invalid})
     del found["memory"]
     assert not validator.is_valid(found)
+
+
+def written(comparison: Comparison) -> bytes:
+    return json.dumps(as_json(comparison)).encode()
+
+
+def from_nothing() -> Comparison:
+    """A test that needed no memory at all before: the change has no ratio."""
+    past = [run_of({"01": [case("a", mib=0)]}, f"run {n}", run_id=n) for n in range(1, 13)]
+    return compare_run(run_of({"01": [case("a", mib=50)]}, "head", run_id=20), None, past)
+
+
+@pytest.mark.parametrize("make", [hurt, same, confirmed, from_nothing])
+def test_comparison_survives_write_and_read(make: object) -> None:
+    assert callable(make)
+    comparison = make()
+    assert read_comparison(written(comparison), "x") == comparison
+    assert with_state(comparison) == comparison, (
+        "nothing of its sentence is known to the making alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "no comparison: "),
+        (b"[]", "no comparison"),
+        (b"{}", "no comparison"),
+        (b'{"schema":99}', "schema 99 is newer than 2"),
+        (b'{"schema":1}', "state: "),
+    ],
+)
+def test_invalid_comparison_is_rejected(content: bytes, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        read_comparison(content, "x.json")

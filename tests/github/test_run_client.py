@@ -1,4 +1,4 @@
-"""Jobs, annotations, logs and commits, asked of a GitHub that can be wrong in each way."""
+"""Jobs, logs, commits and files, asked of a GitHub that can be wrong in each way."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
+from ciguard.github.contents import files_at
 from ciguard.github.run_client import RunClient, completed_runs, pulls_of
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
+
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
@@ -190,3 +192,46 @@ def test_completed_runs_of_one_second_do_not_repeat_for_ever(
     for run in range(1, 1_103):
         add_run(server, run, created_at="2026-11-21T10:00:00Z")
     assert len(completed_runs(github, REPOSITORY)) == 1_000
+
+
+SHA = "b" * 40
+
+
+def test_files_of_a_commit_without_the_missing_ones(server: FakeGitHub, github: GitHub) -> None:
+    server.files["my conf/ciguard.toml", SHA] = b"[policy]\n"
+    server.files["README.md", SHA] = b"x"
+    wanted = ["my conf/ciguard.toml", "my conf/quarantine.toml", "other/deep/x", "README.md", "y"]
+    assert files_at(github, REPOSITORY, SHA, wanted) == {
+        "my conf/ciguard.toml": b"[policy]\n",
+        "README.md": b"x",
+    }
+    assert len(server.request_log()) == 4  # two folders, two files; `other` is not in the root
+
+
+def test_inaccessible_commit_is_an_error(server: FakeGitHub, github: GitHub) -> None:
+    with pytest.raises(GitHubError) as reported:
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+    assert reported.value.status == 404
+
+
+def test_folder_or_oversized_file_is_rejected(server: FakeGitHub, github: GitHub) -> None:
+    server.files["ciguard.toml/x", SHA] = b"x"
+    with pytest.raises(GitHubError, match="is no plain file there, but a dir"):
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+    server.files["big", SHA] = b"x" * 1_000_001
+    with pytest.raises(GitHubError, match="at most 1 MB, found file of 1,000,001 bytes"):
+        files_at(github, REPOSITORY, SHA, ["big"])
+    text = '{"type": "file", "encoding": "base64", "content": "A", "size": 1}'
+    server.files["odd", SHA] = b"x"
+    server.faults.append(
+        Fault(path="/contents/odd", status=200, text=text, content_type="application/json")
+    )
+    with pytest.raises(GitHubError, match="no base64"):
+        files_at(github, REPOSITORY, SHA, ["odd"])
+
+
+def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub) -> None:
+    for number in range(1000):
+        server.files[f"{number:04}", SHA] = b""
+    with pytest.raises(GitHubError, match="does not show all"):
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])

@@ -1,4 +1,4 @@
-"""A process that fails without a failed result, and units without a result: why, in words."""
+"""Processes that fail without a failed result, run no body or start twice: why, in words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from run.leg_runner import Leg
+
 
 GATE = "def pytest_sessionfinish(session, exitstatus):\n    session.exitstatus = {code}\n"
 WRITES = """
@@ -383,3 +384,81 @@ def test_time_behind_the_last_test_is_accounted_for(
     assert (event.process, event.reason, event.detail) == (1, reason, "")
     assert event.facts["wall_s"] >= 1
     assert f"  after its last test {event.facts['wall_s']:.0f} s: {words}\n" in leg.printed
+
+
+ONE_AFTER_THE_OTHER = """#!/bin/sh
+{python} -m pytest a "$@"
+{python} -m pytest b "$@" || true
+"""
+TWICE = """#!{python}
+import sys
+import pytest
+for _ in range(2):
+    pytest.main(["a", *sys.argv[1:]])
+"""
+UNTIL_IT_PASSES = """#!/bin/sh
+{python} -m pytest a "$@" || {python} -m pytest a "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "folders", "body"),
+    [
+        (ONE_AFTER_THE_OTHER, "ab", "pass"),
+        pytest.param(TWICE, "a", "pass", marks=pytest.mark.soak),
+        (UNTIL_IT_PASSES, "a", "import os; os.mkdir('seen')\n    assert os.path.exists('twice')"),
+    ],
+    ids=["one after the other", "twice", "until it passes"],
+)
+def test_two_sessions_for_one_batch_are_rejected(
+    tmp_path: Path, script: str, folders: str, body: str
+) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text(f"def test_one():\n    {body}\n")
+    (tmp_path / "test.sh").write_text(script.format(python=sys.executable))
+    (tmp_path / "test.sh").chmod(0o755)
+    plan = plan_of(
+        [f"{folder}/test_{folder}.py::test_one" for folder in folders],
+        suites={"": replace(PYTEST, command=("./test.sh",))},
+    )
+    leg = start_shard(tmp_path, plan).wait(13)
+
+    end = leg.record().end
+    assert end is not None
+    assert end.ending == "setup_failed"
+    assert "setup_failed: the suite's command started its framework twice" in leg.printed
+    replays(leg.record_folder, plan)
+    no_survivor(leg)
+
+
+UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("through", "option", "workers"),
+    [
+        ("addopts", "--setup-only", ()),
+        ("addopts", "--setuponly", ()),
+        ("addopts", "--setupplan", ()),
+        ("args", "--setup-plan", ()),
+        ("args", "--setup-only", ("-n", "2")),
+        ("environment", "--collect-only", ()),
+    ],
+)
+def test_setting_under_which_no_test_executes_is_refused(
+    tmp_path: Path, through: str, option: str, workers: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_bad.py").write_text("def test_one(): assert 0\ndef test_two(): assert 0\n")
+    addopts = option if through == "addopts" else ""
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {addopts}\n")
+    suite = replace(PYTEST, args=(*workers, option) if through == "args" else workers)
+    environ = {"PYTEST_ADDOPTS": option} if through == "environment" else {}
+    leg = start_shard(tmp_path, plan_of(UNITS, suites={"": suite}), **environ).wait(13)
+
+    assert leg.record().results == ()
+    place = {"args": "", "addopts": "pytest.ini: ", "environment": "PYTEST_ADDOPTS: "}[through]
+    assert f"with {place}{option} pytest executes no test" in leg.printed
+    events = {(one.kind, one.detail) for one in leg.record().events}
+    assert ("execution", f"{place}{option}") in events

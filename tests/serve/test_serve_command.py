@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,8 +24,10 @@ from guard.fixtures import World, make_leg
 from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 
 from ciguard.cli import VERBS
+from ciguard.errors import UsageError
 from ciguard.history.file import decode
 from ciguard.serve.command import LineFormatter
+from ciguard.serve.web_process import listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
+
 
 PATIENCE_S = 120.0
 # Of the webhooks, the App's key, its JSON web tokens, and the tokens of its installations.
@@ -253,3 +257,21 @@ def test_database_that_cannot_be_opened_is_told_with_what_to_do(
     done = ciguard("serve", "check", "--database", "sqlite:///file/a.db", cwd=tmp_path, expect=4)
     assert "unable to open database file" in done.stderr
     assert "this user can write to it" in done.stderr
+
+
+def test_connections_do_not_wait_for_acknowledgements() -> None:
+    with (
+        listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+    ):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_an_address_in_use_is_refused() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(UsageError, match="in use") as refused:
+            listen("127.0.0.1", port)
+    assert refused.value.where == f"--host 127.0.0.1 --port {port}"

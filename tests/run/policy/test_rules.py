@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run.states import finish_all, start, state_of
+from run.states import GIB, OFF, finish_all, start, state_of
 
 from ciguard.model import (
     EventLine,
@@ -16,10 +16,13 @@ from ciguard.model import (
     ProcessEndLine,
     Result,
     SampleLine,
+    ShardLine,
     StartLine,
 )
+from ciguard.model import Runner as Machine
 from ciguard.run.policy.actions import Action, Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.admission import MAX_FRUITLESS_PROCESSES
+from ciguard.run.policy.guard_rail import kill_helps, memory_thresholds
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import (
     MIB,
@@ -417,3 +420,231 @@ def test_every_unit_runs_exactly_once_for_any_sizes(
             break
     assert action == Finish("completed", Reason("all_ended"))
     assert sorted(ran) == list(range(len(units)))
+
+
+def test_after_the_step_limit_nothing_starts_and_nothing_is_stopped() -> None:
+    state = state_of("a", "b", "c", "d", "e", processes=2, step_limit_s=10.0)
+    assert start(state).units == (0, 2, 4)
+    assert start(state).units == (1, 3)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(StartLine("d", process=2, at_s=1.0))
+    state.observe(Result("b", "passed", case="b", process=2))
+    assert next_action(state, 9.9) == Wait(10.0)
+    output = next_action(state, 10.0)
+    assert output == Warn(Reason("checkpoint", {"limit_s": 10.0, "units": 2}))
+    state.apply(output)
+    first = next_action(state, 10.0)
+    assert first == Recycle(1, Reason("checkpoint", {"limit_s": 10.0, "units": 2}))
+    state.apply(first)
+    assert next_action(state, 10.0) == Wait(20.0), "the other one is at its last unit"
+    state.observe(Result("a", "passed", case="a", process=1))
+    state.observe(ProcessEndLine(1, "completed", 2))
+    state.observe(Result("d", "passed", case="d", process=2))
+    state.observe(ProcessEndLine(2, "completed", 0))
+    reason = Reason("checkpoint", {"limit_s": 10.0, "units": 2})
+    assert next_action(state, 12.0) == Finish("deadline", reason, checkpoint=True)
+
+
+def test_step_limit_changes_nothing_if_no_unit_is_left() -> None:
+    state = state_of("a", step_limit_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(state, 11.0) == Wait(20.0)
+    finish_all(state, 1)
+    assert next_action(state, 12.0) == Finish("completed", Reason("all_ended"))
+
+
+def test_unit_over_twice_the_step_limit_is_rerun_once() -> None:
+    state = state_of("a", step_limit_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    output = next_action(state, 20.0)
+    assert output == Warn(Reason("checkpoint", {"limit_s": 10.0, "units": 0}))
+    state.apply(output)
+    stop = next_action(state, 20.0)
+    why = Reason("checkpoint_grace", {"limit_s": 10.0})
+    assert stop == Stop(1, "deadline", why, checkpoint=True)
+    state.apply(stop)
+    state.observe(Result("a", "died", case="a", ending="deadline", process=1))
+    state.observe(ProcessEndLine(1, "deadline", -2))
+    reason = Reason("checkpoint", {"limit_s": 10.0, "units": 1})
+    assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
+    grace = state_of("a", step_limit_s=10.0, policy=replace(OFF, deadline_s=99.0))
+    grace.observe(EventLine("grace_used", 0.0))
+    start(grace)
+    grace.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(grace, 20.0) == Wait(99.0)
+
+
+def test_process_that_ignores_the_stop_file_has_the_same_limit() -> None:
+    state = state_of("a", "b", "c", "d", step_limit_s=100.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 100.0))
+    state.observe(StartLine("b", process=1, at_s=104.0))
+    state.observe(StartLine("c", process=1, at_s=106.0))
+    assert next_action(state, 106.0) == Wait(200.0)
+    why = Reason("checkpoint_grace", {"limit_s": 100.0})
+    assert next_action(state, 200.0) == Stop(1, "deadline", why, checkpoint=True)
+
+
+def test_timeouts_and_memory_limits_apply_after_the_step_limit() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=20.0), "b", step_limit_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait(20.0)
+    assert next_action(state, 22.0) == Stop(
+        1, "timeout", Reason("unit_timeout", {"limit_s": 20.0}), 0
+    )
+    low = state_of("a", "b", step_limit_s=10.0, policy=LegPolicy("auto"))
+    start(low)
+    low.observe(StartLine("a", process=1, at_s=1.0))
+    low.apply(next_action(low, 11.0))
+    for _ in range(2):
+        low.observe(SampleLine(11.0, headroom_bytes=500 * MIB))
+    warned = next_action(low, 11.0)
+    assert isinstance(warned, Warn)
+    assert warned.reason.kind == "memory_low", "the checkpoint does not silence it"
+
+
+def test_resumed_leg_counts_limits_from_its_step() -> None:
+    state = state_of("a", policy=replace(OFF, deadline_s=30.0), step_limit_s=10.0)
+    state.observe(EventLine("resumed", 1000.0, process=4))
+    assert start(state, 1000.5).process == 5
+    assert next_action(state, 1001.0) == Wait(1010.0)
+    state.observe(StartLine("a", process=5, at_s=1001.0))
+    assert next_action(state, 1011.0) == Wait(1020.0)
+    assert next_action(state, 1030.0) == Stop(5, "deadline", Reason("deadline", {"limit_s": 30.0}))
+
+
+def test_the_deadline_stops_everything_and_starts_nothing() -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy("off", deadline_s=10.0))
+    start(state)
+    assert next_action(state, 11.0) == Stop(1, "deadline", Reason("deadline", {"limit_s": 10.0}))
+    state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait()
+    state.observe(ProcessEndLine(1, "deadline", -15))
+    assert isinstance(next_action(state, 12.0), Finish)
+
+
+@pytest.mark.parametrize(
+    ("rail", "headrooms_mib", "expected"),
+    [
+        ("auto", (9000, 9000), Wait),
+        ("auto", (500, 9000), Wait),  # a hiccup
+        ("auto", (590, 580), Warn),
+        ("auto", (200, 100), Stop),
+        ("auto", (100, 200), Warn),  # no longer falling
+        ("auto", (100, 100), Warn),  # neither
+        ("auto", (0, 0), Stop),  # there is nothing left that could fall
+        ("auto", (31, 31), Stop),
+        ("auto", (20, 30), Warn),
+        ("observe", (0, 0), Warn),
+        ("observe", (200, 100), Warn),
+        ("enforce", (590, 580), Stop),
+        ("off", (200, 100), Wait),
+    ],
+)
+def test_action_when_memory_runs_out(
+    rail: str, headrooms_mib: tuple[int, int], expected: type
+) -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy(rail))  # type: ignore[arg-type]
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    start(state)
+    for headroom in headrooms_mib:
+        sizes = {"1": 10 * MIB, "2": 500 * MIB}
+        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+    action = next_action(state, 0.0)
+    assert isinstance(action, expected)
+    if isinstance(action, Stop):
+        assert (action.process, action.ending) == (2, "memory_guard"), "the largest goes"
+        state.apply(action)
+        assert not isinstance(next_action(state, 0.0), Stop), "one at a time"
+
+
+@pytest.mark.parametrize(
+    ("size", "missing", "memory", "expected"),
+    [
+        (100, 100, 10_000, True),
+        (99, 100, 10_000, False),
+        (500, 10_000, 10_000, True),  # a twentieth of the machine
+        (499, 10_000, 10_000, False),
+        (499, 500, 0, False),  # nobody knows how large the machine is
+        (500, 500, 0, True),
+    ],
+)
+def test_kill_helps_if_it_frees_enough_memory(
+    size: int, missing: int, memory: int, expected: bool
+) -> None:
+    assert kill_helps(size, missing, memory) == expected
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "low_mib", "last_ditch_mib"),
+    [
+        (0, 600, 256),  # nobody knows
+        (512, 128, 64),
+        (1024, 256, 128),
+        (2048, 512, 256),
+        (7168, 600, 256),
+        (16384, 819.2, 256),
+        (32768, 1638.4, 491.52),
+    ],
+)
+def test_thresholds_follow_the_machine_memory(
+    memory_mib: int, low_mib: float, last_ditch_mib: float
+) -> None:
+    found = memory_thresholds(memory_mib * MIB)
+    assert found == pytest.approx((low_mib * MIB, last_ditch_mib * MIB))
+
+
+def test_fitting_test_in_a_small_container_is_not_stopped() -> None:
+    state = state_of("a", policy=LegPolicy("enforce"))
+    state.observe(ShardLine(runner=Machine(memory_bytes=512 * MIB)))
+    start(state)
+    for headroom in (210, 190):
+        sizes = {"1": 300 * MIB}
+        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+    assert isinstance(next_action(state, 0.0), Wait)
+
+
+def test_small_process_is_not_killed_for_memory_of_others() -> None:
+    state = state_of("a", policy=LegPolicy("auto"))
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    output = []
+    for headroom in (500, 400, 200, 100, 50, 20):
+        line = SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes={"1": 3 * MIB})
+        state.observe(line)
+        action = next_action(state, 0.0)
+        if isinstance(action, Warn):
+            output.append(action.reason)
+            state.apply(action)
+        else:
+            assert isinstance(action, Wait)
+    assert output == [
+        Reason("memory_low", {"headroom_bytes": 400 * MIB, "limit_bytes": 600 * MIB}),
+        Reason(
+            "memory_not_reclaimable",
+            {"headroom_bytes": 100 * MIB, "largest_process_bytes": 3 * MIB},
+        ),
+    ]
+
+
+def test_a_process_that_is_being_stopped_is_not_killed_twice() -> None:
+    state = state_of("a", policy=LegPolicy("enforce"))
+    start(state)
+    action: Action = Wait()
+    for _ in range(2):
+        for headroom in (200, 100):
+            sizes = {"1": 900 * MIB}
+            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+        action = next_action(state, 0.0)
+        if isinstance(action, (Stop, Warn)):
+            state.apply(action)
+    assert isinstance(action, Warn)
+    assert next_action(state, 0.0) == Wait(), "warned once"
