@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run_shards(folder: Path) -> list[int]:
     """Run both shards at once, with their output in `shards.log`; their exit codes."""
-    program = (sys.executable, "-I", "-S", "plan/ciguard-run.pyz", "--plan", "plan")
+    program = (sys.executable, "-m", "ciguard.run", "--plan", "plan")
     with (folder / "shards.log").open("ab") as log:
         processes = [
             subprocess.Popen(

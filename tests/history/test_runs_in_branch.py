@@ -54,7 +54,7 @@ class Project:
         }
         words = ("--plan", "plan", "--shard", shard, "--record", str(record))
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "plan/ciguard-run.pyz", *words],
+            [sys.executable, "-m", "ciguard.run", *words],
             cwd=self.folder,
             env=clean_environment(**github),
             capture_output=True,
