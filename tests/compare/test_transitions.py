@@ -1,17 +1,28 @@
-"""What became of each case, one transition at a time."""
+"""What became of each case: transitions, tests under another name, and past failure rates."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from compare.compare_factories import case, died, run_of
+from compare.compare_factories import case, died, files_of, run_of
 from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.transitions import WORSE_KINDS, transitions
-from ciguard.compare.wording import before_text, case_text, headline, kind_text
+from ciguard.compare.transitions import WORSE_KINDS, match_renames, transitions
+from ciguard.compare.wording import before_text, case_text, failure_rate_text, headline, kind_text
+from ciguard.history.ingest import RunMetadata, history_of
+from ciguard.history.merge import merge
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+    from ciguard.history.file import History
+
 
 PASSED = case("u")
 SKIPPED = case("u", outcome="skipped")
@@ -200,3 +211,212 @@ def test_a_case_has_at_most_one_transition_besides_flaky(
     found = transitions(run_of({"01": before}), run_of({"01": after}))
     keys = [one.key for one in found if one.kind != "flaky"]
     assert len(set(keys)) == len(keys)
+
+
+PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
+    (["a.py::t"], ["b.py::t"], {"b.py::t": "a.py::t"}),
+    (["a.py::C::t"], ["a.py::D::t"], {"a.py::D::t": "a.py::C::t"}),
+    (["a.py::t[1]"], ["b.py::t[1]"], {"b.py::t[1]": "a.py::t[1]"}),
+    (["a.py::t[1]"], ["b.py::t[2]"], {}),
+    (["a.py::test_parse"], ["a.py::test_render"], {}),
+    (["a.py::test_a"], ["a.py::test_b"], {}),
+    (["a.py::test_case_1"], ["a.py::test_case_2"], {}),
+    (["a.py::test_logs_in"], ["b.py::test_login"], {}),  # moved and renamed: nobody knows
+    (["x/a.py::t", "y/a.py::t"], ["z/a.py::t"], {}),  # which of the two?
+    (
+        ["one/a.py::t", "two/a.py::t"],
+        ["one/b/a.py::t", "two/b/a.py::t"],
+        {"one/b/a.py::t": "one/a.py::t", "two/b/a.py::t": "two/a.py::t"},
+    ),
+    (["a.py::C::t", "b.py::D::t"], ["a.py::E::t"], {}),  # which of the two?
+    (["a.py::C::t"], ["b.py::D::t"], {}),  # another class of another file
+    (["d/a.py::test_soon"], ["d.b::test_sooner"], {}),
+    (["N.One.Soon"], ["N.Two.Sooner"], {}),
+    (["N.One.T(x: 1)"], ["N.Two.T(x: 1)"], {"N.Two.T(x: 1)": "N.One.T(x: 1)"}),
+    (["a.py::t"], ["a.py::t"], {}),
+    (
+        ["a.py::test_parse[json]", "a.py::test_parse[xml]"],
+        ["a.py::test_reads[json]", "a.py::test_reads[xml]"],
+        {
+            "a.py::test_reads[json]": "a.py::test_parse[json]",
+            "a.py::test_reads[xml]": "a.py::test_parse[xml]",
+        },
+    ),
+    (["a.py::p[1]", "a.py::p[2]"], ["a.py::r[1]", "a.py::r[3]"], {}),  # other parameters
+    (["a.py::p[1]", "a.py::p[2]"], [f"a.py::{f}[{n}]" for f in "rs" for n in (1, 2)], {}),
+]
+
+
+@pytest.mark.parametrize(("removed", "new", "expected"), PAIRS)
+def test_certain_renames(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
+    assert {now.case: was.case for now, was in found.sure.items()} == expected
+
+
+PERHAPS: list[tuple[list[str], list[str], dict[str, str]]] = [
+    (["a.py::test_logs_in"], ["a.py::test_login"], {"a.py::test_login": "a.py::test_logs_in"}),
+    # The second one was renamed, and the first one deleted: its name is nearer to the new one.
+    (
+        ["a.py::test_prints_its_metavar_missing_arg", "a.py::test_prints_its_metavar_bad_arg"],
+        ["a.py::test_prints_its_metavar_wrong_arg"],
+        {"a.py::test_prints_its_metavar_wrong_arg": "a.py::test_prints_its_metavar_missing_arg"},
+    ),
+    (["a.py::C::t", "b.py::D::t"], ["a.py::E::t"], {"a.py::E::t": "a.py::C::t"}),
+    (["a.py::C::t"], ["b.py::D::t"], {"b.py::D::t": "a.py::C::t"}),
+    (["a/x.py::t", "b/x.py::t"], ["a/y.py::t"], {"a/y.py::t": "a/x.py::t"}),
+    # The same place in a record and in JUnit XML.
+    (["d/a.py::test_on[b]"], ["d.a::test_one[b]"], {"d.a::test_one[b]": "d/a.py::test_on[b]"}),
+]
+
+
+@pytest.mark.parametrize(("removed", "new", "expected"), PERHAPS)
+def test_uncertain_renames(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
+    assert not found.sure
+    assert {now.case: was.case for now, was in found.perhaps.items()} == expected
+
+
+def test_uncertain_rename_is_shown_and_not_compared() -> None:
+    base = run_of({"01": [case("a.py::test_logs_in", outcome="failed")]})
+    head = run_of({"01": [case("a.py::test_login")]}, run_id=2)
+    found = compare_run(head, None, [base])
+    (one,) = found.transitions
+    assert (one.kind, one.renamed_from, one.perhaps_was) == ("renamed", None, base.keys[0])
+    for shape in ("text", "markdown", "html"):
+        assert "perhaps" in FORMATS[shape](found)
+    assert found.state == "inconclusive", "the failure is not called fixed"
+
+
+def test_no_rename_across_suites_or_of_a_planned_test() -> None:
+    base = run_of({"01": [case("a.py::t")]})
+    assert not match_renames(base, run_of({"01": [case("b.py::t", suite="s")]})).sure
+    head = run_of({"01": [case("b.py::t")]})
+    assert not match_renames(base, head, {UnitKey("", "", "a.py::t"): "01"}).sure
+
+
+RENAMED = [
+    ("passed", "passed", "renamed"),
+    ("passed", "failed", "newly_failing"),
+    ("failed", "failed", "failing_on_both"),
+    ("failed", "passed", "fixed"),
+    ("passed", "skipped", "newly_skipped"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "kind"), RENAMED)
+def test_renamed_test_is_compared_with_its_old_name(before: str, after: str, kind: str) -> None:
+    base = run_of({"01": [case("a.py::t", outcome=before)]})
+    head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
+    (found,) = compare_run(head, None, [base]).transitions
+    assert (found.kind, found.renamed_from) == (kind, base.keys[0])
+    assert (case_text(found.before), case_text(found.after)) == (before, after)
+
+
+JEST = [f"cart > adds {n}.5 items" for n in range(41)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            [case(f"tests/a.py::test_t{n}") for n in range(41)],
+            [case(f"tests/b.py::test_t{n}") for n in range(41)],
+            "tests/a.py -> tests/b.py: 41 tests",
+        ),
+        (
+            [case("a.test.js", case=name) for name in JEST],
+            [case("b.test.js", case=name) for name in JEST],
+            "a.test.js -> b.test.js: 41 tests",
+        ),
+        (
+            [case(f"a.py::C::test_parse[{n}]") for n in range(3)],
+            [case(f"a.py::C::test_reads[{n}]") for n in range(3)],
+            "a.py::C::test_parse -> a.py::C::test_reads: 3 tests",
+        ),
+        (
+            [case("u.test.js", case="cart"), case("u.test.js", case="cart sums up to 10")],
+            [case("u.test.js", case="cart"), case("u.test.js", case="cart sums up at 10")],
+            "u.test.js cart sums up at 10, perhaps was u.test.js cart sums up to 10",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_rename_is_one_row(
+    old: list[Result], new: list[Result], words: str, is_planned: bool
+) -> None:
+    base, head = run_of({"01": old}), run_of({"01": new}, run_id=2)
+    plan = make_plan({"01": tuple({one.unit for one in new})}) if is_planned else None
+    text = " ".join(FORMATS["text"](compare_run(head, None, [base], plan=plan)).split())
+    assert words in text
+    assert "gone" not in text
+
+
+def test_cases_of_a_file_that_died_were_not_renamed() -> None:
+    base = run_of({"01": [case("a.test.js", case="works"), case("b.test.js", case="x")]})
+    died_unit = [died("a.test.js", "crash"), case("b.test.js", case="works")]
+    assert not match_renames(base, run_of({"01": died_unit})).old_keys
+
+
+def test_renamed_test_is_not_lost() -> None:
+    base = run_of({"01": [case("a.py::u")], "02": [case("a.py::t")]})
+    head = run_of({"02": [case("b.py::t")]}, run_id=2)
+    (lost,) = compare_run(head, None, [base]).lost_units
+    assert [unit.unit for unit in lost.units] == ["a.py::u"]
+
+
+def test_suite_of_new_names_is_matched_in_bounded_time() -> None:
+    removed = [case(f"a.py::test_old{n}") for n in range(2000)]
+    new = [case(f"a.py::test_new{n}") for n in range(2000)]
+    assert not match_renames(run_of({"01": removed}), run_of({"01": new})).perhaps
+
+
+GOOD, BAD = case("u"), case("u", outcome="failed")
+TIMED_OUT, CANCELLED = died("u", "timeout"), died("u", "cancelled")
+
+
+def history(past: list[Result | None]) -> History:
+    """A run for each, a day apart; None is a run without the test."""
+    found = None
+    for day, result in enumerate(past, 1):
+        facts = {"run_id": day, "started_at": f"2026-11-{day:02}T10:00:00Z", "event": "push"}
+        results = [case("v"), *([result] if result is not None else [])]
+        files = files_of({"01": results}, **facts)
+        one = history_of(read_records(files.items()), RunMetadata())
+        found = one if found is None else merge(found, one)
+    assert found is not None
+    return found
+
+
+def compared(now: Result, past: list[Result | None]) -> Comparison:
+    head = run_of({"01": [now, case("v")]}, run_id=99, started_at="2026-11-25T10:00:00Z")
+    return compare_run(head, history(past))
+
+
+PAST = [
+    (BAD, [BAD, GOOD, GOOD, GOOD], (1, 4), "; failed in 1 of 4 baseline runs"),
+    (BAD, [GOOD, TIMED_OUT, BAD, GOOD], (2, 4), "; failed in 2 of 4 baseline runs"),
+    (TIMED_OUT, [BAD], (1, 1), "; failed in 1 of 1 baseline run"),
+    (BAD, [BAD, None, None, GOOD], (1, 2), "; failed in 1 of 2 baseline runs"),
+    (BAD, [GOOD, GOOD], (0, 2), ""),
+    (BAD, [CANCELLED, GOOD, GOOD], (0, 2), ""),  # its leg was cancelled: that is no word about it
+    (BAD, [None, None], (0, 0), ""),
+]
+
+
+@pytest.mark.parametrize(("now", "past", "counts", "words"), PAST)
+def test_transition_reports_its_baseline_failure_rate(
+    now: Result, past: list[Result | None], counts: tuple[int, int], words: str
+) -> None:
+    found = compared(now, past)
+    (one,) = [one for one in found.transitions if one.key.unit == "u"]
+    assert one.past is not None
+    assert (one.past.ended.count("failed"), len(one.past.ended)) == counts
+    assert failure_rate_text(one) == words
+    for shape in ("text", "markdown", "html"):
+        assert FORMATS[shape](found).count("failed in ") == bool(words), shape
+
+
+def test_fixed_test_has_no_failure_rate() -> None:
+    found = compared(GOOD, [BAD, BAD, BAD])
+    (one,) = found.transitions
+    assert (one.kind, one.past, one.answer, failure_rate_text(one)) == ("fixed", None, None, "")

@@ -1,14 +1,248 @@
-"""Node's frameworks through the whole loop: what passes, fails, dies or vanishes is accounted for.
-
-One suite of files, which each of them runs.
-"""
+"""Node's frameworks: npx, the whole loop, and what plugins record beside results; all real."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from frameworks.loop import Loop, bad, is_whole
+from conftest import clean_environment
+from frameworks.loop import NODE_MODULES, Loop, bad, is_whole, link_node_modules, needs_node
+
+import ciguard.run
+from ciguard.run.frameworks.registry import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Lines = list[dict[str, Any]]
+
+
+PLUGINS = Path(ciguard.run.__file__).parent / "plugins"
+IMPORTS = {
+    "mocha": "const test = it;",
+    "playwright": 'const { test } = require("@playwright/test"); const { describe } = test;',
+    "vitest": 'import { describe, test } from "vitest";',
+}
+A, B = "test/a.test.js", "test/b.test.js"
+
+
+class Project:
+    """A folder with test files of one framework."""
+
+    def __init__(self, folder: Path, framework: str) -> None:
+        needs_node("@playwright/test" if framework == "playwright" else framework)
+        link_node_modules(folder)
+        (folder / "package.json").write_text("{}")
+        self.folder = folder
+        self.framework = framework
+
+    def write(self, **texts: str) -> None:
+        """Write `test/NAME.test.js`."""
+        (self.folder / "test").mkdir(exist_ok=True)
+        for name, text in texts.items():
+            path = self.folder / "test" / f"{name}.test.js"
+            path.write_text(f"{IMPORTS.get(self.framework, '')}\n{text}")
+
+    def lines(self, words: str = "", units: Sequence[str] = (), **environ: str) -> Lines:
+        """What the plugin wrote: of a run of these units, or without any of a listing."""
+        record, chosen = self.folder / "record", self.folder / "units.json"
+        record.unlink(missing_ok=True)
+        chosen.write_text(json.dumps(units))
+        plugin = PLUGINS / FRAMEWORKS[self.framework].plugin_files[0]
+        option = "--import" if plugin.suffix == ".mjs" else "--require"
+        files = {"CIGUARD_RECORD_FILE": str(record), "CIGUARD_UNITS_FILE": str(chosen)}
+        first = {"mocha": "test/*.js", "playwright": "test", "vitest": "run"}
+        subprocess.run(
+            [
+                self.folder / "node_modules" / ".bin" / self.framework,
+                *filter(None, (first.get(self.framework), *words.split())),
+            ],
+            cwd=self.folder,
+            env=clean_environment(
+                NODE_OPTIONS=f"{option} {plugin}",
+                **(files if units else {"CIGUARD_COLLECT_FILE": str(record)}),
+                **environ,
+            ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+@pytest.fixture
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    return Project(tmp_path, request.param)
+
+
+def events(lines: Lines, *kinds: str) -> list[str]:
+    """Kind or reason, and detail."""
+    return [
+        f"{line.get('reason', line['kind'])} {line['detail']}"
+        for line in lines
+        if line.get("kind") in kinds
+    ]
+
+
+def outcomes(lines: Lines) -> dict[tuple[str, str], str]:
+    """By unit and case, with a "+" for each execution that the framework repeated."""
+    return {
+        (line["unit"], line.get("case", "")): line["outcome"] + "+" * line.get("reruns", 0)
+        for line in lines
+        if line["type"] == "result"
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("project", "words", "found"),
+    [
+        ("jest", "-t a --randomize --seed=7", ["filter --testNamePattern=a", "seed --seed=7"]),
+        ("mocha", "--fgrep a", ["filter --grep=/a/", "not_executed .mocharc.json: dry-run"]),
+        (
+            "vitest",
+            "-t a --sequence.shuffle --sequence.seed=7",
+            ["filter --testNamePattern=a", "seed --sequence.seed=7"],
+        ),
+        ("playwright", "-g a", ["filter -g a", "filter grepInvert: /none/"]),
+    ],
+    indirect=["project"],
+)
+def test_settings_that_leave_tests_out_are_named(
+    project: Project, words: str, found: list[str]
+) -> None:
+    project.write(
+        a='describe("a", () => { test.only("x", () => {}); test("y", () => {}); });',
+        b='test("b", () => {});',
+    )
+    lines = project.lines(units=[B])
+    assert events(lines, "execution", "seed") == ["executed "]
+    assert list(outcomes(lines).values()) == ["passed"]
+    (project.folder / ".mocharc.json").write_text('{"dry-run": true}')
+    config = "module.exports = { grepInvert: /none/ };"
+    (project.folder / "playwright.config.js").write_text(config)
+    filters = [line["filter"] for line in project.lines(words) if "filter" in line]
+    assert [f"filter {text}" for text in filters] == [one for one in found if "filter" in one]
+    lines = project.lines(words, units=[A])
+    assert sorted(events(lines, "execution", "seed")) == sorted([*found, f"focus {A}: .only"])
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_threshold_that_is_turned_off_is_reported(project: Project) -> None:
+    project.write(a='test("one", () => {});')
+    config = "module.exports = { coverageThreshold: { global: { lines: 100 } } };"
+    (project.folder / "jest.config.js").write_text(config)
+    assert events(project.lines(units=[A]), "execution") == ["executed "]
+    found = events(project.lines("--coverage", [A]), "execution")
+    assert found == ["executed ", "no_effect coverageThreshold"]
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_bail_blames_no_file_that_follows(project: Project) -> None:
+    """Jest ends its process for it while the next file runs."""
+    project.write(a='test("one", () => { throw new Error(); });', b='test("two", () => {});')
+    lines = project.lines("--bail", [A, B])
+    assert outcomes(lines) == {(A, "one"): "failed", (B, "two"): "passed"}
+    assert [line["unit"] for line in lines if line.get("kind") == "closed"] == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("project", "body", "case"),
+    [
+        ("jest", 'jest.retryTimes(2); test("a", tries);', "a"),
+        pytest.param(
+            "jest",
+            'describe("g", () => {'
+            ' jest.retryTimes(2, { entireDescribe: true }); test("a", tries); });',
+            "g a",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param("vitest", 'test("a", { retry: 2 }, tries);', "a", marks=pytest.mark.soak),
+    ],
+    indirect=["project"],
+)
+def test_further_try_is_a_rerun_of_its_case(project: Project, body: str, case: str) -> None:
+    """Jest had `a` failed and `a #2` passed; Mocha and Playwright have tests of their own."""
+    head = 'let count = 0; const tries = () => { if (count++ < 1) throw new Error("first"); };'
+    project.write(a=f'{head}\n{body}\ntest("b", () => {{}});')
+    assert outcomes(project.lines(units=[A])) == {(A, case): "passed+", (A, "b"): "passed"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("project", "name", "config"),
+    [
+        (
+            *("jest", "jest.config.js"),
+            "module.exports = { projects: [{ displayName: 'one', globals: { WHERE: 'one' } },"
+            " { displayName: 'two', globals: { WHERE: 'two' },"
+            " testPathIgnorePatterns: ['b.test'] }] };",
+        ),
+        (
+            "vitest",
+            "vitest.config.mjs",
+            "const define = (name) => ({ 'globalThis.WHERE': JSON.stringify(name) });"
+            "export default { test: { projects: [{ define: define('one'), test: { name: 'one' } },"
+            " { define: define('two'), test: { name: 'two', include: ['test/a*'] } }] } };",
+        ),
+    ],
+    indirect=["project"],
+)
+def test_projects_that_share_a_file_are_told_apart(
+    project: Project, name: str, config: str
+) -> None:
+    (project.folder / name).write_text(config)
+    project.write(
+        a='test("a", () => { if (globalThis.WHERE === "two") throw new Error("here"); });',
+        b='test("b", () => {});',
+    )
+    listed = {line["unit"]: line["file"] for line in project.lines() if "unit" in line}
+    assert listed == {f"[one] {A}": A, f"[two] {A}": A, B: B}
+    lines = project.lines(units=[f"[two] {A}", B, f"[one] {A}", f"[none] {A}"])
+    assert outcomes(lines) == {
+        (f"[two] {A}", "a"): "failed",
+        (B, "b"): "passed",
+        (f"[one] {A}", "a"): "passed",
+    }
+    (left,) = events(lines, "not_collected")
+    assert left.startswith("not_collected left out by the configuration of")
+    lines = project.lines(units=[f"[one] {A}"])
+    assert outcomes(lines) == {(f"[one] {A}", "a"): "passed"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "package", "option"),
+    [
+        ("mocha", "mocha", "--version"),
+        pytest.param("jest", "jest", "--version", marks=pytest.mark.soak),
+        pytest.param("playwright", "@playwright/test", "--version", marks=pytest.mark.soak),
+        pytest.param("vitest", "vitest", "--help", marks=pytest.mark.soak),  # names it, too
+    ],
+)
+def test_options_reach_the_framework_and_not_npx(
+    framework: str, package: str, option: str, tmp_path: Path
+) -> None:
+    """`npx --no jest --version` says the version of npm."""
+    needs_node(package)
+    link_node_modules(tmp_path)
+    argv = [*FRAMEWORKS[framework].default_command, option]
+    done = subprocess.run(
+        argv,
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    version = json.loads((NODE_MODULES / package / "package.json").read_text())["version"]
+    assert version in done.stdout
+
 
 ENDS = ("test/ends.test.js", "ends")
 FILES = [
