@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import PlanNote, Pool, Shard, ShardCountOption
-from ciguard.model.jobs import price_usd, whole_minutes
+from ciguard.model.jobs import FIRST_SHARDS, MAX_FIRST_SHARDS, price_usd, whole_minutes
 from ciguard.plan.pool_shards import PoolAllocation, allocate_n
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import overrun_probability
@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: a unit of this share limits the number of shards
-# The first plan, without timings: 7 of 10 recorded suites of 144 to 57,000 tests stay below a limit
-# of 45 minutes so, 2 in one shard; two of the others take over 30 hours.
-FIRST_SHARDS: Final = 4
 MIN_TESTS: Final = 50  # of a shard: fewer are not worth the set-up of a job
 FURTHER_TESTS: Final = 500  # for each shard above `FIRST_SHARDS`
 TESTS_PER_FILE: Final = 5  # of a unit that is a whole file or class
-MAX_FIRST_SHARDS: Final = 20  # jobs that GitHub's smallest plan runs at once
 MIN_GAIN: Final = 0.99  # shards that save less than 1 % of the wall time are not added
 
 FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards

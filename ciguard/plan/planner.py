@@ -20,9 +20,8 @@ from ciguard.model import (
     ShardCountOption,
     Suite,
 )
+from ciguard.model.jobs import first_shards_of_each
 from ciguard.plan.allocation import (
-    FIRST_SHARDS,
-    MAX_FIRST_SHARDS,
     allocate_together_or_apart,
     apportion,
     counts_to_try,
@@ -269,7 +268,7 @@ def with_listing_shards(
     shards: list[Shard] = []
     empty_shards: list[Shard] = []
     variants = sum(len(suite.variants) for suite in suites.values())
-    first = min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants)
+    first = first_shards_of_each(variants)
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             planned = [
@@ -290,9 +289,7 @@ def with_listing_shards(
                 variant,
             )
             shards += planned
-            empty_shards += [empty] * (
-                (options.shards or len(planned) or first or 1) - len(planned)
-            )
+            empty_shards += [empty] * ((options.shards or len(planned) or first) - len(planned))
     count = len(shards) + len(empty_shards)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
