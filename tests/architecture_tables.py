@@ -137,8 +137,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
     "init.move_in": (
         "workflow.actions_address",
-        *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
-        *("sources.local", "render.templates", "workflow"),
+        *("config", "console", "errors", "github.repository_ref", "init", "model"),
+        *("run.frameworks", "sources.local", "render.templates", "workflow"),
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     # Composes: the answer of guard and compare in few words.

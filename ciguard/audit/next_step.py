@@ -14,9 +14,9 @@ import yaml
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
+from ciguard.workflow.artifacts import find_result_upload
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_step
-from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import action_of, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, steps_of

@@ -19,6 +19,7 @@ from ciguard.audit.filters.expression import Expression, Or, Selection, Term
 from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
+from ciguard.workflow.artifacts import find_result_upload
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.conditions import bare_condition, evaluate
 from ciguard.workflow.matrix import (
@@ -32,7 +33,6 @@ from ciguard.workflow.matrix import (
     texts_of,
 )
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.test_commands import expand_lists, split_commands, test_command
 from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
 

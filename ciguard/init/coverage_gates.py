@@ -1,17 +1,19 @@
 """Coverage gates of a test job: options and settings that fail a run for too little coverage. Pure.
 
 A shard covers only a part of the code, so that a gate fails each shard. A gate is an option in the
-scripts of the job, in files that they call, or in the configuration of a tool; or a setting there,
-if the job reports coverage. Texts are searched for words, nothing is evaluated.
+scripts of the job, or of a later job that downloads its artifacts, in files that they call, or in
+the configuration of a tool; or a setting there, if such a job reports coverage. Texts are searched
+for words, nothing is evaluated.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.workflow.movable_job import NotMovable
+from ciguard.workflow.artifacts import find_downloads
+from ciguard.workflow.movable_job import NotMovable, shorten
 from ciguard.workflow.test_commands import PYTEST, RULE, split_commands
 from ciguard.workflow.yaml_values import steps_of
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
 
 FIX: Final = (
-    "check coverage in a job after all shards or by a coverage service, or remove the gate, and "
-    "run init again; see docs/how-to/other-frameworks.md#measure-coverage"
+    "remove the gate, run init again, and check the total in a job after all shards, as in "
+    "docs/how-to/other-frameworks.md#measure-coverage, or by a coverage service"
 )
 _OPTION: Final = re.compile(
     r"^(?!.*\b(?:pylint|interrogate)\b)[^#\n]*?(--(?:cov-)?fail-under[^\d\n]*[1-9]\d*"
@@ -74,7 +76,7 @@ _SETTINGS: Final = (
 
 
 def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str], str]) -> None:
-    """Refuse a job with a coverage gate.
+    """Refuse a job with a coverage gate, also in a later job that downloads its artifacts.
 
     Args:
         tracked: files of the repository.
@@ -83,7 +85,8 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
     Raises:
         NotMovable: with the file and line of each gate.
     """
-    called = list(_called_texts(job, frozenset(tracked), read))
+    jobs = dict.fromkeys((job.name, *(name for name, _, _ in find_downloads(job))))
+    called = list(_called_texts(job.workflow, jobs, frozenset(tracked), read))
     gates = [(name, match[1]) for name, text in called for match in _OPTION.finditer(text)]
     run = "\n".join(text for _, text in called)
     for name in tracked:
@@ -95,25 +98,28 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
             gates += [(name, match[0].strip())] if match else []
     if gates:
         places = dict.fromkeys(_place(job, name, words, read) for name, words in gates)
-        what = f"a shard covers a part of the code, so that a coverage gate fails it: {gates[0][1]}"
+        words = shorten(gates[0][1])
+        what = f"each shard covers a part of the code, so that a coverage gate may fail: {words}"
         raise NotMovable(what, where=", ".join([*places][:3]), fix=FIX)
 
 
 def _place(job: MovableJob, name: str, words: str, read: Callable[[str], str]) -> str:
-    """Return `FILE:LINE` of a text in a file, or in the job for the name ""."""
-    if not name:
-        line = job.source.line_number("jobs", job.name, "steps", text=words)
+    """Return `FILE:LINE` of a text in a file, or in the job of that name."""
+    if name in job.workflow["jobs"]:
+        line = job.source.line_number("jobs", name, "steps", text=words)
         return f"{job.where.partition(':')[0]}:{line}"
     return f"{name}:{read(name).partition(words)[0].count(chr(10)) + 1}"
 
 
 def _called_texts(
-    job: MovableJob, tracked: Collection[str], read: Callable[[str], str]
+    workflow: Any, names: Collection[str], tracked: Collection[str], read: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (file, text) of the scripts of the job, "" for its own, and of what they call."""
-    queue = [("", str(step["run"])) for _, step in steps_of(job.value) if "run" in step]
+    """Yield (job or file, text) of the scripts of jobs, and of what they call."""
+    jobs = {name: workflow["jobs"][name] for name in names}
+    steps = [(name, step) for name, job in jobs.items() for _, step in steps_of(job)]
+    queue = [(name, str(step["run"])) for name, step in steps if "run" in step]
     packages = [name for name in sorted(tracked) if name.rpartition("/")[2] == "package.json"]
-    is_named = f"{job.value}{job.workflow.get('env')}"
+    is_named = f"{jobs}{workflow.get('env')}"
     seen = set(queue)
     while queue:
         name, text = queue.pop()

@@ -18,10 +18,10 @@ from ciguard.audit.filters.expression import terms
 from ciguard.errors import InputError
 from ciguard.init.other_tools import first_of
 from ciguard.text import count_of
+from ciguard.workflow.artifacts import SHARD
 from ciguard.workflow.matrix import EXPRESSION, MATRIX_PATH, text_of
 from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, read_job
 from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block, is_comment
-from ciguard.workflow.rewrite import SHARD
 from ciguard.workflow.test_commands import LIST_COMMANDS, expand_lists, split_commands
 from ciguard.workflow.yaml_values import load
 

@@ -24,17 +24,21 @@ from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.model import DRILL_KINDS
+from ciguard.model.jobs import first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
-from ciguard.workflow.aggregation import NAMED_NEED
+from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations
 from ciguard.workflow.argument_list import split_argument_list
+from ciguard.workflow.artifacts import DATA_FILE, MERGE, data_file_edits, find_downloads
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import reject_several_environments
+from ciguard.workflow.matrix import read_matrix
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
+from ciguard.workflow.rewrite import action_path, drill_edits, is_moved, move_job, repin
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
@@ -44,10 +48,13 @@ if TYPE_CHECKING:
 
     from ciguard.config.file import Config
     from ciguard.workflow.movable_job import MovableJob
-    from ciguard.workflow.rewrite import MovedWorkflow
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
 
+SECOND_FIX: Final = (
+    "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
+    "and run ciguard init --into on that file"
+)
 ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
@@ -102,15 +109,21 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         NotMovable: the job cannot be moved.
         UsageError: no suite of the configuration fits the job.
     """
-    tracked = repository_files(folder)
+    tracked, makefile = repository_files(folder), text_of(folder / "Makefile") or ""
     text = read_workflow(folder, path)
-    if is_moved(load(text, path)):
+    workflow = load(text, path)
+    if is_moved(workflow):
+        other = [at for at in find_test_steps(workflow, makefile) if job_name in ("", at.job)]
+        if other and (job_name or step):
+            where = f"{path}: jobs.{other[0].job}.steps[{other[0].number}]"
+            what = "another step of this workflow has ciguard's shards, which only one can have"
+            raise NotMovable(what, where=where, fix=SECOND_FIX)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
+    job = read_job(text, path, job_name, step, makefile)
     reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
     framework = job_framework(job, config, tracked, texts)
@@ -119,6 +132,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
+    prepared = job.source.edited([*data_file_edits(job), *drill_edits(job, DRILL_KINDS)])
+    job = read_job(prepared, path, job.name, str(job.step), makefile)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
     if configured != COMMAND.name:
@@ -132,12 +147,12 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     reject_step(job)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
-        is_conditional=job.is_conditional,
+        is_conditional="if" in job.value,
         take=job.take,
         shards=job.shards,
     )
     moved = move_job(job, new_jobs, actions)
-    files = [GeneratedFile(path, text, moved.text)]
+    files = [GeneratedFile(path, text, moved)]
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=StarterSuite(suite, framework))
         files += [item for item in generated if item.path != WORKFLOW_FILE]
@@ -212,15 +227,18 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     return "\n\n".join((new.plan, test, new.report, new.history))
 
 
-def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
+def remarks(job: MovableJob, moved: str, branch: str) -> list[str]:
     """Return messages on changes that the user has to make, and on consequences."""
-    messages = ["require the check ciguard: checks by the names of test jobs change"]
+    messages = []
+    if not (job.take or job.shards):
+        count = len(read_matrix(job.matrix))
+        each = first_shards_of_each(count)
+        of = f", {each} for each of {count} combinations" if count > 1 else ""
+        messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
     if not runs_on_push(job.workflow, branch):
         messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
     if job.take:
-        messages.append(
-            f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"
-        )
+        messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
     strategy = job.value.get("strategy", {"fail-fast": False})
     if strategy.get("fail-fast", True) is not False:
         messages.append("set fail-fast: false, or a shard that fails cancels the others")
@@ -233,25 +251,33 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     if "workflow_call" in str(job.workflow.get("on")):
         messages.append("workflows that call this one have to grant the permissions of its jobs")
     messages += [
-        f"step {step.number} runs tests too: all of them, in every shard"
+        f"step {step.number} runs tests too, all of them in every shard: move it to another job"
         for step in find_test_steps(job.workflow)
         if step.job == job.name and step.number != job.step
     ]
-    if any(map(uploads_artifact, job.value["steps"])):
-        messages.append("its artifacts have the shard in their names: download them by `pattern:`")
-    if job.is_conditional and "allowed-skips" in job.source.text:
+    if "if" in job.value and "allowed-skips" in job.source.text:
         messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")
-    source, path = SourceText(moved.text), job.where.partition(":")[0]
-    for item in moved.aggregations:
-        entry = source.find("jobs", item.job) if item.reads_single_results else None
-        match = NAMED_NEED.search(moved.text, entry.start) if entry else None
+    source, path = SourceText(moved), job.where.partition(":")[0]
+    for name, step, inputs in find_downloads(job):
+        at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"
+        if "name" in inputs:
+            messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")
+        elif "pattern" not in inputs:
+            messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
+        if inputs.get(MERGE):
+            is_named = DATA_FILE in str(job.value)
+            what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
+            messages.append(f"{at} merges the files of all shards: {what}")
+    for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
+        entry = source.find("jobs", name) if reads_single_results else None
+        match = NAMED_NEED.search(moved, entry.start) if entry else None
         if match:
-            line = moved.text.count("\n", 0, match.start()) + 1
+            line = moved.count("\n", 0, match.start()) + 1
             messages.append(
-                f"{path}:{line}: {item.job} reads {match[0]}: let it fail unless "
+                f"{path}:{line}: {name} reads {match[0]}: let it fail unless "
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
             )
-    return messages
+    return [*messages, "require the check ciguard: checks by the names of test jobs change"]
 
 
 def job_framework(

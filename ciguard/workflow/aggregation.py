@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ciguard.workflow.conditions import runs_after_failure, runs_after_skip
 from ciguard.workflow.test_commands import split_commands
-from ciguard.workflow.yaml_values import get, jobs_of, steps_of
+from ciguard.workflow.yaml_values import dependents_of, get, jobs_of, steps_of
 
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b(?!.*--register).*--github")
 _ALL_NEEDS: Final = re.compile(r"\bneeds\.\*|\btoJSON\(\s*needs\s*\)", re.I)
@@ -63,19 +63,6 @@ class UndetectedSkip:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation:
-    """A job that decides by the results of other jobs.
-
-    Attributes:
-        reads_single_results: the job reads `needs.JOB.result` of named jobs; False for a job that
-            a failed need skips, as another entry of `needs` is enough then.
-    """
-
-    job: str
-    reads_single_results: bool
-
-
-@dataclass(frozen=True, slots=True)
 class JobTexts:
     """The texts of a job by which it decides.
 
@@ -94,10 +81,6 @@ class JobTexts:
     has_only_verdicts: bool
     names_needs: bool
     actions: frozenset[tuple[str, str]]
-
-    def runs_after_failure(self) -> bool:
-        """Return whether the job runs after a failed job that it needs, directly or not."""
-        return runs_after_failure(self.condition)
 
     def reads_result_of(self, names: Set[str]) -> bool:
         """Return whether the job needs one of these jobs, and reads its result."""
@@ -128,7 +111,7 @@ class JobTexts:
     def is_green_after(self, red: Set[str], skipped: Set[str]) -> bool:
         """Return whether the job stays green if `red` fail and `skipped` are skipped for that."""
         return (
-            self.runs_after_failure()
+            runs_after_failure(self.condition)
             and self.looks_for_failure_only()
             and self.reads_result_of(skipped)
             and not self.reads_result_of(red)
@@ -169,27 +152,24 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
     return tuple(findings)
 
 
-def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
+def find_aggregations(workflow: Any, test_job: str) -> dict[str, bool]:
     """Find the aggregation jobs that need a test job, directly or through another job.
 
     A job that a failure skips counts if its condition requires that a job succeeded. Such a job
     sees a failed plan, but not an incomplete run, in which each job but the report is green.
+    The value is whether the job reads `needs.JOB.result` of named jobs; False for a job that a
+    failed need skips, as another entry of `needs` is enough then.
     """
     jobs = read_jobs(workflow)
-    results = {test_job}
-    for _ in jobs:
-        results |= {name for name, job in jobs.items() if job.needs & results}
-    return tuple(
-        Aggregation(
-            name,
-            reads_single_results=runs_after_skip(job.condition) and not _ALL_NEEDS.search(job.text),
-        )
+    results = {test_job, *map(str, dependents_of(workflow, test_job))}
+    return {
+        name: runs_after_skip(job.condition) and not _ALL_NEEDS.search(job.text)
         for name, job in jobs.items()
         if name != test_job
-        and (job.runs_after_failure() or job.demands_success())
+        and (runs_after_failure(job.condition) or job.demands_success())
         and job.decides_by_results()
         and job.reads_result_of(results)
-    )
+    }
 
 
 def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
@@ -199,10 +179,8 @@ def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
     """
     jobs = read_jobs(workflow)
     reports = _jobs_of("report", jobs)
-    readers = (
-        aggregation.job for job in reports for aggregation in find_aggregations(workflow, job)
-    )
-    running = (name for name in readers if jobs[name].runs_after_failure())
+    readers = (name for job in reports for name in find_aggregations(workflow, job))
+    running = (name for name in readers if runs_after_failure(jobs[name].condition))
     return tuple(dict.fromkeys((*reports, *running)))
 
 
@@ -229,7 +207,7 @@ def skipped_jobs(jobs: Mapping[str, JobTexts], failed: str) -> set[str]:
         without_success |= {
             name
             for name, job in jobs.items()
-            if job.needs & without_success and not job.runs_after_failure()
+            if job.needs & without_success and not runs_after_failure(job.condition)
         }
     return without_success - {failed}
 

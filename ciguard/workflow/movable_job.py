@@ -20,7 +20,7 @@ from ciguard.workflow.test_commands import FoundCommand, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 
 PLAN_JOB: Final = "ciguard"
@@ -32,6 +32,7 @@ SHELL_FIX: Final = (
     "put the test command into a bash step and its other lines into a step before it, or write "
     "the lines by hand that `ciguard init --into FILE` prints"
 )
+_MATRIX_FIX: Final = "ciguard plans combinations that stand in the file: write them out"
 _OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
 # Options that divide the tests by an axis; a moved job does not need them.
 _SPLIT_OPTIONS: Final = re.compile(
@@ -58,6 +59,7 @@ class MovableJob:
         matrix: text of the matrix with the comments, at column 0; "" for none.
         commands: the test commands of the step; none if `--step` names another step.
         take: axis of the matrix that divides the tests by hand; "" for none.
+        replaced: jobs that only comment, as the report of the moved job does.
         shards: number of filters that divided the tests; 0 for none.
     """
 
@@ -69,6 +71,7 @@ class MovableJob:
     matrix: str
     commands: tuple[FoundCommand, ...]
     take: str
+    replaced: Sequence[str]
     shards: int = 0
 
     def without_split(self, command: str) -> str:
@@ -79,11 +82,6 @@ class MovableJob:
     def value(self) -> dict[str, Any]:
         job: dict[str, Any] = self.workflow["jobs"][self.name]
         return job
-
-    @property
-    def is_conditional(self) -> bool:
-        """Return whether the job may be skipped without a failure."""
-        return "if" in self.value
 
 
 def choose_step(
@@ -105,16 +103,19 @@ def choose_step(
     if job and job not in jobs:
         fix = f"its jobs are {', '.join(map(str, jobs))}"
         raise InputError(f"no job {job!r}", where=where, fix=fix)
+    test_steps = find_test_steps(workflow, makefile)
+    if step and len({found.job for found in test_steps}) == 1:
+        job = job or test_steps[0].job
     if job and step:
         return job, _step_number(jobs[job], f"{where}: jobs.{job}", step)
-    test_steps = find_test_steps(workflow, makefile)
     candidates = [found for found in test_steps if job in ("", found.job)]
     if len(candidates) == 1:
         return candidates[0].job, candidates[0].number
     if candidates:
         what = f"{len(candidates)} steps run tests"
         names = ", ".join(dict.fromkeys(found.job for found in candidates))
-        raise NotMovable(what, where=where, fix=f"name a job and a step; the jobs are {names:.200}")
+        fix = f"name a job and a step; the jobs are {shorten(names, 200)}"
+        raise NotMovable(what, where=where, fix=fix)
     called = [name for name, value in jobs.items() if isinstance(value, dict) and "uses" in value]
     what = "no step with a test command was found"
     fix = "choose one with --job JOB --step NUMBER"
@@ -124,9 +125,9 @@ def choose_step(
     raise NotMovable(what, where=where, fix=fix)
 
 
-def shorten(words: str) -> str:
+def shorten(words: str, width: int = MAX_SHOWN) -> str:
     """Shorten a command at the end of a word."""
-    return textwrap.shorten(words, MAX_SHOWN, placeholder=" ...")
+    return textwrap.shorten(words, width, placeholder=" ...")
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
@@ -173,12 +174,13 @@ def read_job(
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
     test_steps = find_test_steps(workflow, makefile)
     commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
-    _reject_job(workflow, name, where)
+    replaced = comment_jobs(workflow)
+    _reject_job(workflow, name, replaced, where)
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
     matrix = _moved_matrix(source, entry, where)
     read_matrix(matrix, where)
     take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
-    return MovableJob(source, workflow, where, name, number, matrix, commands, take)
+    return MovableJob(source, workflow, where, name, number, matrix, commands, take, replaced)
 
 
 def reject_step(job: MovableJob) -> None:
@@ -198,7 +200,7 @@ def reject_step(job: MovableJob) -> None:
     if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
-    what = f"jobs where its condition is false would have no results: if: {condition:.60}"
+    what = f"jobs where its condition is false would have no results: if: {shorten(condition)}"
     fix = "move the condition into the command of one step, or to the job, or choose another --step"
     raise NotMovable(what, where=f"{job.where}.steps[{job.step}], line {line}", fix=fix)
 
@@ -226,11 +228,11 @@ def comment_jobs(workflow: Any) -> list[str]:
     ]
 
 
-def _reject_job(workflow: dict[str, Any], name: str, where: str) -> None:
+def _reject_job(workflow: dict[str, Any], name: str, replaced: Sequence[str], where: str) -> None:
     """Refuse ids of other jobs and keys of the job that a moved job cannot have."""
     jobs = workflow["jobs"]
     for reserved in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
-        if reserved in jobs and reserved not in comment_jobs(workflow):
+        if reserved in jobs and reserved not in replaced:
             raise NotMovable(f"another job is called {reserved}", where=where, fix="rename it")
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):
@@ -302,18 +304,18 @@ def _moved_matrix(source: SourceText, job: Entry, where: str) -> str:
     if entry is None:
         return ""
     start, end = matrix_range(source, entry, where)
-    column = entry.column if is_flow(entry.value) else _child_column(entry.value)
+    column = entry.column if is_flow(entry.value) else entry.value.value[0][0].start_mark.column
     lines = source.text[start:end].splitlines()
     text = "\n".join(line[min(column, indent_of(line)) :] for line in lines)
     if "${{" in text:
-        fix = "ciguard plans combinations that stand in the file: write them out"
-        raise NotMovable("the matrix is computed", where=f"{where}.strategy.matrix", fix=fix)
-    _reject_shared_anchors(source, start, end, where)
+        what = "the matrix is computed"
+        raise NotMovable(what, where=f"{where}.strategy.matrix", fix=_MATRIX_FIX)
+    try:
+        load(text, where)
+    except InputError as error:
+        what = "the matrix uses an anchor of another place"
+        raise NotMovable(what, where=f"{where}.strategy.matrix", fix=_MATRIX_FIX) from error
     return text
-
-
-def _child_column(node: yaml.Node) -> int:
-    return int(node.value[0][0].start_mark.column)
 
 
 def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int]:
@@ -325,33 +327,9 @@ def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int
     value = entry.value
     if entry.is_alias or not isinstance(value, yaml.MappingNode):
         what = "the matrix is computed, or an alias"
-        fix = "ciguard plans combinations that stand in the file: write them out"
-        raise NotMovable(what, where=f"{where}.strategy.matrix", fix=fix)
+        raise NotMovable(what, where=f"{where}.strategy.matrix", fix=_MATRIX_FIX)
     if is_flow(value):
         return value.start_mark.index, value.end_mark.index
     after_key = source.colon_end(entry)
-    end = source.comments_after(source.content_end(entry), _child_column(value))
+    end = source.comments_after(source.content_end(entry), value.value[0][0].start_mark.column)
     return source.next_line(after_key), end
-
-
-def _events(source: SourceText, where: str) -> Iterator[yaml.Event]:
-    try:
-        yield from yaml.parse(source.text)
-    except yaml.YAMLError as error:  # after the end of the document that was loaded
-        what = f"cannot be read: {str(error).splitlines()[0]}"
-        raise NotMovable(what, where=where, fix="repair the YAML") from error
-
-
-def _reject_shared_anchors(source: SourceText, start: int, end: int, where: str) -> None:
-    """Refuse an anchor that is used both in the moved text and outside."""
-    anchors: dict[str, int] = {}
-    for event in _events(source, where):
-        anchor = getattr(event, "anchor", None)
-        if anchor is None or event.start_mark is None:
-            continue
-        position = event.start_mark.index
-        if not isinstance(event, yaml.AliasEvent):
-            anchors[anchor] = position
-        elif (start <= position < end) != (start <= anchors[anchor] < end):
-            what = f"the anchor {anchor!r} is used in the matrix and outside"
-            raise NotMovable(what, where=f"{where}.strategy.matrix", fix="write the values out")

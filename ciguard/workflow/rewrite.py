@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.aggregation import Aggregation, find_aggregations
+from ciguard.workflow.aggregation import find_aggregations
+from ciguard.workflow.artifacts import SHARD, uploads_artifact
 from ciguard.workflow.movable_job import (
     BY_HAND,
     PLAN_JOB,
     REPORT_JOB,
     MovableJob,
     NotMovable,
-    comment_jobs,
     load_ended,
     matrix_range,
 )
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
-SHARD: Final = "${{ matrix.ciguard }}"
 _ARTIFACT_END: Final = f"-{SHARD}"
 _NAME_END: Final = f" ({SHARD})"
 _INPUTS: Final = {
@@ -65,34 +64,6 @@ class NewJobs:
     history: str
 
 
-@dataclass(frozen=True, slots=True)
-class MovedWorkflow:
-    """The workflow with its test job moved.
-
-    Attributes:
-        aggregations: aggregation jobs that need ciguard's jobs now.
-    """
-
-    text: str
-    aggregations: tuple[Aggregation, ...]
-
-
-def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
-    """Move the test job, and let its aggregation jobs need ciguard's jobs.
-
-    Args:
-        actions: address of the actions, as `OWNER/ciguard@SHA # version`.
-
-    Raises:
-        NotMovable: the edits would change something else.
-    """
-    replaced = comment_jobs(job.workflow)
-    found = find_aggregations(job.workflow, job.name)
-    aggregations = tuple(item for item in found if item.job not in replaced)
-    names = [aggregation.job for aggregation in aggregations]
-    return MovedWorkflow(_edit(job, new, actions, names), aggregations)
-
-
 def action_path(actions: str, name: str) -> str:
     """Return `OWNER/ciguard/actions/NAME@SHA`; `$/actions/NAME` in that repository itself."""
     if actions == "$/":
@@ -101,8 +72,18 @@ def action_path(actions: str, name: str) -> str:
     return f"{repository}/actions/{name}@{commit}"
 
 
-def _edit(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
+def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
+    """Return the workflow with the test job moved; its aggregation jobs need ciguard's jobs.
+
+    Args:
+        actions: address of the actions, as `OWNER/ciguard@SHA # version`.
+
+    Raises:
+        NotMovable: the edits would change something else.
+    """
     source = job.source
+    found = find_aggregations(job.workflow, job.name)
+    aggregations = [name for name in found if name not in job.replaced]
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     assert jobs is not None
     assert entry is not None
@@ -120,18 +101,30 @@ def _edit(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[st
             if other.name in aggregations:
                 added = _missing_needs(job.workflow["jobs"][other.name])
                 edits += _needs_edits(source, other, added, job.where)
-            elif other.name in comment_jobs(job.workflow):
+            elif other.name in job.replaced:
                 start = source.comments_before(other.start, other.column)
                 start = len(source.text[:start].rstrip())  # with the blank line before it
                 edits.append(Edit(start, source.content_end(other), ""))
         text = source.edited(edits)
         is_same = load_ended(text, job.where) == _expected(job, new, actions, aggregations)
-    except InputError as error:
-        raise NotMovable(error.what, where=job.where, fix=error.fix or BY_HAND) from error
+    except InputError as error:  # the edited text is no YAML, or two edits overlap
+        if isinstance(error, NotMovable):
+            raise
+        text, is_same = "", False
     if not is_same:
         what = "edits of its lines would change more than the job, as where an anchor is used twice"
         raise NotMovable(what, where=job.where, fix=BY_HAND)
     return text
+
+
+def drill_edits(job: MovableJob, kinds: Sequence[str]) -> list[Edit]:
+    """Give runs that are started by hand the input `drill`, if they have no inputs."""
+    dispatch = job.source.find("on", "workflow_dispatch")
+    if not dispatch or not isinstance(dispatch.value, yaml.ScalarNode) or dispatch.value.value:
+        return []
+    at, options = job.source.colon_end(dispatch), ", ".join(kinds)
+    drill = f"{{description: Fault to cause, type: choice, options: [none, {options}]}}"
+    return [Edit(at, at, f" {{inputs: {{drill: {drill}}}}}")]
 
 
 def _missing_needs(job: dict[str, Any]) -> list[str]:
@@ -141,22 +134,14 @@ def _missing_needs(job: dict[str, Any]) -> list[str]:
 
 def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) -> list[Edit]:
     """Insert the planning job before the test job, and append the other jobs."""
-    line_break, column = source.line_break, entry.column
-    start = source.comments_before(entry.start, column)
-    plan = _indent(new.plan, entry, line_break)
-    last = append_jobs(source, jobs, entry, (new.report, new.history))
-    return [Edit(start, start, plan + line_break * 2), last]
-
-
-def append_jobs(source: SourceText, jobs: Entry, entry: Entry, texts: Sequence[str]) -> Edit:
-    """Append rendered jobs, each a mapping with one key at column 0, after the last job.
-
-    Args:
-        entry: an existing job, whose indentation is used.
-    """
+    gap = source.line_break * 2
+    start = source.comments_before(entry.start, entry.column)
     end = source.comments_after(source.content_end(jobs), 1)
-    parts = [f"{source.line_break * 2}{_indent(text, entry, source.line_break)}" for text in texts]
-    return Edit(end, end, "".join(parts))
+    plan, *last = (
+        _indent(text, entry, source.line_break) for text in (new.plan, new.report, new.history)
+    )
+    appended = "".join(f"{gap}{text}" for text in last)
+    return [Edit(start, start, plan + gap), Edit(end, end, appended)]
 
 
 def _indent(text: str, entry: Entry, line_break: str) -> str:
@@ -272,12 +257,6 @@ def with_suffix(name: Any, suffix: str) -> str:
     return f"{text}{suffix}{str(name)[len(text) :]}"
 
 
-def uploads_artifact(step: Any) -> bool:
-    """Return whether the step uploads an artifact."""
-    uses = step.get("uses") if isinstance(step, dict) else None
-    return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
-
-
 def _step_nodes(job: MovableJob) -> list[yaml.Node]:
     steps = job.source.find("jobs", job.name, "steps")
     return list(steps.value.value) if steps else []
@@ -307,7 +286,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     lines = [f"uses: {action}", f"{indent}with:"]
     inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
-    defaults = _default_texts(job, entry)
+    defaults = run_defaults_of(job.workflow, job.value)
     for key, name in _STEP_KEYS.items():
         item = find_entry(step, key)
         if item is not None:
@@ -331,23 +310,11 @@ def _limit(step: Mapping[str, Any]) -> dict[str, str]:
     return {"limit": f"{minutes}m"} if isinstance(minutes, int) else {}
 
 
-def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
-    """Return the texts of `defaults.run`, which hold for commands but not for actions."""
-    texts: dict[str, str] = {}
-    for owner in (job.source.root, entry.value):
-        defaults = find_entry(owner, "defaults")
-        run = find_entry(defaults.value, "run") if defaults else None
-        for item in entries(run.value if run else None):
-            start, end = item.value.start_mark.index, item.value.end_mark.index
-            texts |= {item.name: job.source.text[start:end]} if item.name in _DEFAULTS else {}
-    return texts
-
-
 def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
     """Return the value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]
-    for name in comment_jobs(workflow):
+    for name in job.replaced:
         del jobs[name]
     moved = jobs[job.name]
     for name, added in ((job.name, [PLAN_JOB]), *((name, None) for name in aggregations)):

@@ -126,6 +126,14 @@ def needs_of(job: Any) -> list[str]:
     return [str(need) for need in (needs if isinstance(needs, list) else [needs]) if need]
 
 
+def dependents_of(workflow: Any, job: str) -> list[str]:
+    """Return the jobs that need a job, directly or not, in the order of the file."""
+    jobs, found = jobs_of(workflow), {job}
+    for _ in jobs:
+        found |= {name for name, value in jobs.items() if found.intersection(needs_of(value))}
+    return [name for name in jobs if name in found and name != job]
+
+
 def triggers_of(workflow: Any) -> dict[str, Any]:
     """Return the events that start a workflow, with their filters."""
     events = get(workflow, "on")

@@ -64,3 +64,39 @@ def test_gate_is_refused_with_its_line(steps: list[str], files: dict[str, str], 
     with expected as raised:
         reject_gate(job, files, files.__getitem__)
     assert gate == (raised.value.where if raised else "")
+
+
+LATER = """\
+on: push
+jobs:
+  test:
+    runs-on: a
+    steps:
+      - run: coverage run -m pytest
+      - uses: actions/upload-artifact@v7
+        with: {name: "data-${{ matrix.python }}"}
+  between: {needs: test}
+  later:
+    needs: [between]
+    steps:
+      - uses: actions/download-artifact@v7
+        with: {INPUTS}
+      - run: coverage report --fail-under=9
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "is_gate"),
+    [
+        ("", True),
+        ("pattern: data-*", True),
+        ('name: "data-3.14"', True),
+        ("pattern: wheel-*", False),
+        ("name: wheel", False),
+    ],
+)
+def test_gate_of_a_later_job_that_reads_the_data_is_refused(inputs: str, is_gate: bool) -> None:
+    job = read_job(LATER.replace("INPUTS", inputs), "ci.yml", "test", "1")
+    with pytest.raises(NotMovable) if is_gate else nullcontext() as raised:
+        reject_gate(job, UNDER, UNDER.__getitem__)
+    assert not raised or raised.value.where == "ci.yml:15, pyproject.toml:3"

@@ -197,12 +197,12 @@ REFUSED_FILES = {
     ),
     "shared anchor": (
         job_with(b"strategy:", b"  matrix:", b"    os: &os [a, b]", b"env:", b"  X: *os"),
-        "the anchor 'os' is used in the matrix and outside",
+        "edits of its lines would change more than the job, as where an anchor is used twice",
         3,
     ),
-    "second document": (
-        job_with(b"strategy:", b"  matrix:", b"    os: [a, b]") + b"...\n\t\n",
-        "cannot be read",
+    "anchor of another place": (
+        b"env: {X: &os [a, b]}\n" + job_with(b"strategy:", b"  matrix:", b"    os: *os"),
+        "the matrix uses an anchor of another place",
         3,
     ),
     "concurrency": (job_with(b"concurrency: all"), "its shards would cancel each other", 3),
@@ -362,6 +362,18 @@ def test_file_that_is_not_committed_is_refused(
     answer = call(repository, "--into", path, "--yes", expect=3)
     assert f"{path}: has changes that are not committed" in answer.stderr
     assert (repository / path).read_bytes() == WORKFLOW + b"# changed\n"
+
+
+def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) -> None:
+    write(
+        repository, JOB + PYTEST + JOB.partition(b"jobs:\n")[2].replace(b"test", b"more") + PYTEST
+    )
+    call(repository, "--into", CI, "--job", "test", "--yes")
+    commit(repository)
+    answer = call(repository, "--into", CI, "--job", "more", "--yes", expect=3)
+    assert f"{CI}: jobs.more.steps[1]: another step of this workflow has" in answer.stderr
+    assert "  fix: move the step into a job of another workflow file, add [suite." in answer.stderr
+    assert "uses ciguard's actions already" in call(repository, "--into", CI).stdout
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:

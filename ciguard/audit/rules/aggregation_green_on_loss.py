@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.aggregation import ALLS_GREEN, read_jobs, skipped_jobs
+from ciguard.workflow.conditions import runs_after_failure
 from ciguard.workflow.yaml_values import jobs_of
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _find_loss(
     job = jobs[name]
     if not job.needs:
         return None
-    if job.runs_after_failure():
+    if runs_after_failure(job.condition):
         results, failed_jobs = _unseen(name, jobs)
         if results or failed_jobs:
             return {"kind": _MISSES_LOSS, "unseen_results": results, "unseen_jobs": failed_jobs}
@@ -101,7 +102,7 @@ def _careless_kind(job: JobTexts) -> str | None:
     condition = "".join(job.condition.split()).lower()
     if _ON_FAILURE.search(condition) and not re.search(r"always\(\)|success\(\)", condition):
         is_verdict = job.has_only_verdicts and job.has_failing_step()
-    elif job.runs_after_failure():
+    elif runs_after_failure(job.condition):
         if not job.has_only_verdicts:
             return None
         if not job.names_needs:
@@ -142,6 +143,8 @@ def _red_jobs(jobs: Mapping[str, JobTexts], failed: str) -> set[str]:
         red |= {
             name
             for name, job in jobs.items()
-            if job.runs_after_failure() and job.fails_by_results() and job.reads_result_of(red)
+            if runs_after_failure(job.condition)
+            and job.fails_by_results()
+            and job.reads_result_of(red)
         }
     return red
