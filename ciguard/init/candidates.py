@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -17,17 +18,17 @@ from ciguard.init.generated_files import text_of
 from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import shorten
-from ciguard.workflow.positions import SourceText
+from ciguard.workflow.movable_job import comment_jobs, shorten
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import FoundStep, find_test_steps
 from ciguard.workflow.yaml_values import load, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 MAX_CHOICES: Final = 5
+MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
@@ -46,14 +47,14 @@ class Candidate:
 
     Attributes:
         number: of the step in its job, from 1.
+        title: job, name of the step, and first words of the command, in a line of a terminal.
         rank: the greater, the likelier is the step the suite that every push runs.
     """
 
     path: str
     job: str
     number: int
-    line: int
-    words: str
+    title: str
     rank: tuple[int, ...]
 
     @property
@@ -67,31 +68,38 @@ class Candidate:
 
 
 def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
-    """Return the workflow that has ciguard's actions, or ""; and the test steps, likeliest first.
+    """Return a workflow that has ciguard's actions, or ""; and the test steps of the others.
 
     Raises:
         UsageError: this is not the top folder of a git repository.
     """
-    candidates = []
+    moved, candidates = "", []
     makefile = text_of(folder / "Makefile") or ""
-    for path in repository_files(folder):
-        if not fnmatchcase(path, ".github/workflows/*.y*ml"):
-            continue
-        try:
-            text = read_workflow(folder, path)
-            workflow = load(text, path)
-        except InputError:
-            continue
+    for path, workflow in _workflows(folder):
         if is_moved(workflow):
-            return path, []
+            moved = moved or path
+            continue
         # YAML may read the id of a job as a number, which no option can name.
         steps = [at for at in find_test_steps(workflow, makefile) if at.job in workflow["jobs"]]
-        source = SourceText(text) if steps else None
-        candidates += [_candidate(path, workflow, source, step) for step in steps if source]
-    return "", sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
+        candidates += [_candidate(path, workflow, step) for step in steps]
+    return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 
 
-def _candidate(path: str, workflow: Any, source: SourceText, found: FoundStep) -> Candidate:
+def find_comment_jobs(folder: Path) -> list[str]:
+    """Return `FILE: job ID` of the jobs that only use ciguard's root action."""
+    found = [(path, name) for path, value in _workflows(folder) for name in comment_jobs(value)]
+    return [f"{path}: job {name}" for path, name in found]
+
+
+def _workflows(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each workflow that can be read."""
+    for path in repository_files(folder):
+        if fnmatchcase(path, ".github/workflows/*.y*ml"):
+            with suppress(InputError):
+                yield path, load(read_workflow(folder, path), path)
+
+
+def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     job = workflow["jobs"][found.job]
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
@@ -104,8 +112,9 @@ def _candidate(path: str, workflow: Any, source: SourceText, found: FoundStep) -
         len(parts & _TESTS),
         minutes if isinstance(minutes, int) else 0,
     )
-    line = source.line_number("jobs", found.job, "steps", found.number)
-    return Candidate(path, found.job, found.number, line, shorten(found.commands[0].words), rank)
+    name = f', step "{step["name"]}"' if "name" in step else ""
+    title = shorten(f"job {found.job}{name}: {found.commands[0].words}", MAX_WIDTH)
+    return Candidate(path, found.job, found.number, title, rank)
 
 
 def choose_candidate(
@@ -133,11 +142,11 @@ def choose_candidate(
             break
     if not choices:
         return candidates[0]
-    rows = [f"job {item.job}, {item.words}\n   {item.command}" for item in choices]
+    rows = [f"{item.title}\n   {item.command}" for item in choices]
     rows.append(f"a separate workflow beside it\n   {SEPARATE}")
     lines = [f"{number}. {row}" for number, row in enumerate(rows, 1)]
     for item, reason in refused[:1]:
-        lines.append(f"Cannot be moved: job {item.job}, {item.words}: {reason.what:.100}")
+        lines.append(f"{item.title}\n   cannot be moved: {shorten(reason.what, 2 * MAX_WIDTH)}")
     if more := len(candidates) - len(choices) - len(refused[:1]):
         lines.append(f"{more} more: ciguard init --into FILE --job JOB --step N")
     what, text = f"{len(candidates)} steps run tests", "\n".join(lines)

@@ -14,7 +14,12 @@ from ciguard import console
 from ciguard.config.file import FILE, Config, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
-from ciguard.init.candidates import SEPARATE, choose_candidate, find_candidates
+from ciguard.init.candidates import (
+    SEPARATE,
+    choose_candidate,
+    find_candidates,
+    find_comment_jobs,
+)
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.move_in import STARTED_FIX, moved_files, snippet
@@ -98,15 +103,15 @@ def command(
     except NotMovable as error:
         _show_refusal(folder, config, error, target, is_asked=into is not None)
         return error.exit_code
-    if move and move.step:
-        console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
-    elif move and target and not move.files:
+    if move and target and not (move.step or move.files):
         console.out(f"{target[0]} uses ciguard's actions already")
     changed_files = move.files if move else _generated(folder, config, force=force)
     is_sure = yes or force
     if not is_sure:
         for item in changed_files:
             show_change(item)
+    if move and move.step:  # after the difference, which is longer than a screen
+        console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
     for message in move.messages if move else ():
         console.err(f"- {message}")
     written = [item for item in changed_files if is_sure or confirm_change(item)]
@@ -125,6 +130,8 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
     Raises:
         InputError: a file was edited, and `force` is not set.
     """
+    for job in find_comment_jobs(folder):
+        console.err(f"{job}: delete it: the job report of {WORKFLOW_FILE} has the same check")
     generated = generate(folder, config, console.err)
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:
@@ -144,14 +151,13 @@ def _choose_target(
     """
     if into is None and (folder / WORKFLOW_FILE).exists():
         return None
-    path, candidates = find_candidates(folder)
-    candidates = [
-        item for item in candidates if into in (None, item.path) and job in ("", item.job)
-    ]
+    path, found = find_candidates(folder)
+    into = into or path or None
+    candidates = [item for item in found if into in (None, item.path) and job in ("", item.job)]
     if step or not candidates:
-        if not (into or path):
+        if not into:
             console.err("no workflow here runs tests")
-        return (into or path, job, step) if into or path else None
+        return (into, job, step) if into else None
     actions_address(config.actions)  # before a question whose answer could not be used
     chosen: Candidate | None = candidates[0]
     if len(candidates) > 1:

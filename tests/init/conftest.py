@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import clean_environment
 from init.move_in_samples import ACTIONS, ADDRESS, CI, WORKFLOW, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from conftest import Ciguard
 
+    Terminal = Callable[[Path, bytes], str]
     Init = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -26,6 +30,32 @@ def call(ciguard: Ciguard) -> Init:
         if not config.is_file() or "actions = " not in config.read_text("utf-8"):
             environ = {"CIGUARD_ACTIONS": ADDRESS, **environ}
         return ciguard("init", *arguments, cwd=folder, expect=expect, **environ)
+
+    return init
+
+
+@pytest.fixture
+def terminal() -> Terminal:
+    """`ciguard init` in a folder, with answers typed on a terminal; returns what it prints."""
+    if not hasattr(os, "openpty"):
+        pytest.skip("no pseudo-terminals here")
+
+    def init(folder: Path, answers: bytes) -> str:
+        ours, theirs = os.openpty()
+        os.write(ours, answers)
+        answer = subprocess.run(
+            [str(Path(sys.executable).parent / "ciguard"), "init"],
+            cwd=folder,
+            env=clean_environment(CIGUARD_ACTIONS=ADDRESS),
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        os.close(ours)
+        os.close(theirs)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout + answer.stderr
 
     return init
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import clean_environment
 from init.move_in_samples import CI, OWN, commit
 
 from ciguard.init.candidates import find_candidates
 
 if TYPE_CHECKING:
-    from init.conftest import Init
+    from pathlib import Path
+
+    from init.conftest import Init, Terminal
 
 SUITE = "  {}:\n    runs-on: a\n    steps:\n      - run: pytest {}\n"
+NAME = "All tests of the shop, with coverage"
 TWO = "on: push\njobs:\n" + SUITE.format("unit", "a") + SUITE.format("lint", "b")
 
 
@@ -30,7 +29,10 @@ def many(repository: Path) -> Path:
     groups = "    concurrency: one\n    steps"
     files = {
         "nightly.yml": "on: schedule\njobs:\n" + jobs,
-        "ci.yml": TWO + SUITE.format("tests", "all").replace("    steps", matrix),
+        "ci.yml": TWO
+        + SUITE.format("tests", f"a_folder_of_tests\n        name: {NAME}").replace(
+            "    steps", matrix
+        ),
         "docs.yml": "on: push\njobs:\n" + SUITE.format("docs", "--doctest"),
         "busy.yml": "on: push\njobs:\n" + SUITE.format("suite", "").replace("    steps", groups),
     }
@@ -46,12 +48,16 @@ def test_likeliest_of_many_steps_are_commands_that_work(many: Path, call: Init) 
     lines = answer.stderr.splitlines()
     assert lines[0] == "ciguard init: 35 steps run tests"
     assert sum(1 + len(line) // 80 for line in lines) <= 24, "a screen"
+    assert lines[2] == '1. job tests, step "All tests of the shop, with coverage": pytest ...'
     commands = [line.strip() for line in lines if line.startswith("   ciguard init ")]
     assert commands[:2] == [
         f"ciguard init --into {CI} --job tests --step 1",
         f"ciguard init --into {CI} --job unit --step 1",
     ]
-    assert "Cannot be moved: job suite, pytest: its shards would cancel each other" in lines[-2]
+    assert lines[-3:-1] == [
+        "job suite: pytest",
+        "   cannot be moved: its shards would cancel each other: they have one concurrency group",
+    ]
     assert lines[-1] == "29 more: ciguard init --into FILE --job JOB --step N"
     assert len(commands) == 6
     assert not (many / OWN).exists()
@@ -66,29 +72,13 @@ def test_steps_of_a_named_workflow_and_job_are_asked_for(many: Path, call: Init)
     assert "pytest b" in call(many, "--into", CI, "--job", "lint").stdout
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
 @pytest.mark.parametrize(("answers", "changed"), [(b"\ny\ny\n", CI), (b"3\ny\ny\n", OWN)])
 def test_terminal_asks_once_which_step_to_move(
-    answers: bytes, changed: str, repository: Path
+    answers: bytes, changed: str, repository: Path, terminal: Terminal
 ) -> None:
     (repository / CI).write_text(TWO, "utf-8")
     commit(repository)
-    ours, theirs = os.openpty()
-    os.write(ours, answers)
-    program = [str(Path(sys.executable).parent / "ciguard"), "init"]
-    answer = subprocess.run(
-        program,
-        cwd=repository,
-        env=clean_environment(),
-        stdin=theirs,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    os.close(ours)
-    os.close(theirs)
-    assert answer.returncode == 0, answer.stderr
-    output = answer.stdout + answer.stderr
+    output = terminal(repository, answers)
     assert output.count("Which one gets ciguard's shards? [1]") == 1
     git = ["git", "-C", str(repository), "status", "--porcelain", "-uall"]
     assert changed in subprocess.run(git, capture_output=True, text=True, check=True).stdout

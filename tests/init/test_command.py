@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from conftest import call_in_process, clean_environment
+from conftest import call_in_process
 from init.move_in_samples import ACTIONS, ADDRESS, NO_ADDRESS
 
 from ciguard.config.file import load
@@ -18,9 +15,10 @@ from ciguard.init.workflow_files import TIMEOUT
 from ciguard.workflow.job_templates import ACTIONS as ACTION_PINS
 
 if TYPE_CHECKING:
-    from init.conftest import Init
+    from pathlib import Path
 
-PROGRAM = Path(sys.executable).parent / "ciguard"
+    from init.conftest import Init, Terminal
+
 WORKFLOW = ".github/workflows/ciguard.yml"
 
 
@@ -41,28 +39,13 @@ def test_nothing_is_written_without_yes_or_a_terminal(repository: Path, call: In
     assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
 @pytest.mark.parametrize(
     ("answers", "written"), [(b"y\nn\n", {"ciguard.toml"}), (b"n\ny\n", {".github"})]
 )
 def test_terminal_prompts_for_each_file(
-    repository: Path, answers: bytes, written: set[str]
+    repository: Path, terminal: Terminal, answers: bytes, written: set[str]
 ) -> None:
-    ours, theirs = os.openpty()
-    os.write(ours, answers)
-    answer = subprocess.run(
-        [str(PROGRAM), "init"],
-        cwd=repository,
-        env=clean_environment(CIGUARD_ACTIONS=ADDRESS),
-        stdin=theirs,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    os.close(ours)
-    os.close(theirs)
-    assert answer.returncode == 0, answer.stderr
-    assert "create ciguard.toml? [y/N]" in answer.stdout + answer.stderr
+    assert "create ciguard.toml? [y/N]" in terminal(repository, answers)
     assert {item.name for item in repository.iterdir()} == {".git", "tests"} | written
 
 

@@ -251,6 +251,10 @@ def test_reason_of_a_refusal_comes_before_lines_for_the_job(
     assert lines[0] == f"ciguard init: {CI}:3: jobs.unit: the step is in flow style"
     assert lines[1].startswith("  fix: ")
     assert {"unit:", '        suite: "unit"', "  needs: [ciguard, unit]"} < set(lines)
+    write(repository, WORKFLOW)
+    moved = subprocess.check_output(program, cwd=repository, stderr=subprocess.STDOUT)
+    lines = moved.decode().splitlines()
+    assert lines[-4] == f"{CI}:8: job test runs the tests: make test", "after the difference"
 
 
 def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> None:
@@ -258,6 +262,7 @@ def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> N
     for step in ("2", "own"):
         answer = call(repository, "--into", CI, "--job", "test", "--step", step)
         assert "-        run: ./all" in answer.stdout
+    assert "-        run: ./all" in call(repository, "--into", CI, "--step", "own").stdout
     answer = call(repository, "--into", CI, "--job", "test", "--step", "3", expect=3)
     assert "no steps are '3'" in answer.stderr
     answer = call(repository, "--job", "test", expect=2)
@@ -421,6 +426,10 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         call(repository, "--into", CI, "--yes")
         moved.append((repository / CI).read_text("utf-8"))
     assert moved[0] == moved[1]
+    write(repository, both)
+    answer = call(repository, "--new")
+    for job in ("ciguard", "history"):
+        assert f"{CI}: job {job}: delete it: the job report of {OWN} has" in answer.stderr
 
 
 def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
