@@ -151,6 +151,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.checkout_reader": (
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),
+        "workflow.test_commands",
     ),
     "audit.repository_reader": (
         *(*SHARED, "audit", "console", "github"),

@@ -82,7 +82,7 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
     jobs = {
         (file.path, step.job): file
         for file in files
-        for step in find_test_steps(file.content, file.makefile)
+        for step in find_test_steps(file.content, file.tasks)
     }
     kind: Kind = "plan" if any(_commenting(file.content) for file in files) else "divide"
     with_matrix = [key for key in jobs if has_matrix(jobs_of(jobs[key].content)[key[1]])]
@@ -90,7 +90,7 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
     if len(candidates) == 1:
         path, job = candidates[0]
         with contextlib.suppress(InputError):
-            movable = read_job(jobs[candidates[0]].text, path, job)
+            movable = read_job(jobs[candidates[0]].text, path, job, tasks=jobs[candidates[0]].tasks)
             reject_step(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):

@@ -20,7 +20,7 @@ from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import shorten
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, find_test_steps
+from ciguard.workflow.test_commands import FoundStep, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, triggers_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
         UsageError: this is not the top folder of a git repository.
     """
     candidates = []
-    makefile = text_of(folder / "Makefile") or ""
+    tasks = read_tasks(lambda name: text_of(folder / name) or "")
     for path in repository_files(folder):
         if not fnmatchcase(path, ".github/workflows/*.y*ml"):
             continue
@@ -85,7 +85,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
         if is_moved(workflow):
             return path, []
         # YAML may read the id of a job as a number, which no option can name.
-        steps = [at for at in find_test_steps(workflow, makefile) if at.job in workflow["jobs"]]
+        steps = [at for at in find_test_steps(workflow, tasks) if at.job in workflow["jobs"]]
         source = SourceText(text) if steps else None
         candidates += [_candidate(path, workflow, source, step) for step in steps if source]
     return "", sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)

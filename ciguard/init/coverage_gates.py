@@ -7,12 +7,11 @@ if the job reports coverage. Texts are searched for words, nothing is evaluated.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.workflow.movable_job import NotMovable
-from ciguard.workflow.test_commands import PYTEST, RULE, split_commands
+from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of
 
 if TYPE_CHECKING:
@@ -126,7 +125,11 @@ def _called_texts(
             found += [("Makefile", recipe) for rule, recipe in rules if rule in words]
         if words & {"npm", "yarn", "pnpm", "bun"}:
             for file in packages:
-                found += [(file, text) for key, text in _scripts(read(file)) if key in words]
+                found += [
+                    (file, text)
+                    for key, text in package_scripts(read(file)).items()
+                    if key in words
+                ]
         for tool, files in _TOOL_FILES.items():
             if any(word.rpartition("/")[2] == tool for word in words):
                 parts = [(file, read(file)) for file in files if file in tracked]
@@ -137,14 +140,6 @@ def _called_texts(
             found += [(file, match[0]) for file, match in options if match]
         queue += [item for item in found if item not in seen]
         seen.update(found)
-
-
-def _scripts(package_json: str) -> list[tuple[str, str]]:
-    try:
-        scripts = json.loads(package_json)["scripts"].items()
-    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
-        return []
-    return [(key, str(text)) for key, text in scripts]
 
 
 def _selected(text: str, job: str) -> str:

@@ -35,7 +35,7 @@ from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
 if TYPE_CHECKING:
@@ -110,8 +110,9 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step, text_of(folder / "Makefile") or "")
-    reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
+    read = cache(lambda name: text_of(folder / name) or "")
+    job = read_job(text, path, job_name, step, read_tasks(read))
+    reject_gate(job, tracked, read)
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
     framework = job_framework(job, config, tracked, texts)
     reject_several_environments(job)

@@ -16,7 +16,7 @@ from ciguard.errors import InputError
 from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
-from ciguard.workflow.test_commands import FoundCommand, find_test_steps
+from ciguard.workflow.test_commands import NO_TASKS, FoundCommand, Tasks, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class MovableJob:
 
 
 def choose_step(
-    workflow: Any, where: str, job: str = "", step: str = "", makefile: str = ""
+    workflow: Any, where: str, job: str = "", step: str = "", tasks: Tasks = NO_TASKS
 ) -> tuple[str, int]:
     """Return the id of the job and the number of the step that runs the tests.
 
     Args:
         job: id; "" for the only job that runs tests.
         step: number from 1, id or name; "" for the only step that runs tests.
-        makefile: text of the Makefile in the top folder.
+        tasks: of the project.
 
     Raises:
         NotMovable: no step runs tests, or several do.
@@ -107,7 +107,7 @@ def choose_step(
         raise InputError(f"no job {job!r}", where=where, fix=fix)
     if job and step:
         return job, _step_number(jobs[job], f"{where}: jobs.{job}", step)
-    test_steps = find_test_steps(workflow, makefile)
+    test_steps = find_test_steps(workflow, tasks)
     candidates = [found for found in test_steps if job in ("", found.job)]
     if len(candidates) == 1:
         return candidates[0].job, candidates[0].number
@@ -151,19 +151,19 @@ def load_ended(text: str, where: str) -> Any:
 
 
 def read_job(
-    text: str, where: str, job: str = "", step: str = "", makefile: str = ""
+    text: str, where: str, job: str = "", step: str = "", tasks: Tasks = NO_TASKS
 ) -> MovableJob:
     """Read the test job of a workflow, and check that it can be moved.
 
     Args:
-        job, step, makefile: as in `choose_step`.
+        job, step, tasks: as in `choose_step`.
 
     Raises:
         InputError: no workflow; NotMovable: the job cannot be moved.
     """
     workflow = load_ended(text, where)
     source = SourceText(text)
-    name, number = choose_step(workflow, where, job, step, makefile)
+    name, number = choose_step(workflow, where, job, step, tasks)
     _reject_shape(workflow, where)
     jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
@@ -171,7 +171,7 @@ def read_job(
     where = f"{where}:{source.line_number('jobs', name)}: jobs.{name}"
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
-    test_steps = find_test_steps(workflow, makefile)
+    test_steps = find_test_steps(workflow, tasks)
     commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
     _reject_job(workflow, name, where)
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")

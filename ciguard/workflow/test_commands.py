@@ -5,9 +5,11 @@ The scanner takes time linear in the script. It expands nothing and reads no fil
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
@@ -15,7 +17,7 @@ from ciguard.workflow.matrix import combinations, fill
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PYTEST: Final = "pytest"
 UNKNOWN: Final = ""  # tox, make, a script: any framework may run in it
@@ -83,7 +85,7 @@ TASK_RUNNERS: Final = frozenset(
 # Programs that run the command in their arguments -> the word before the command, or "".
 _ANY_COMMAND: Final = (
     "env time timeout nice exec command xvfb-run uvx npx bunx if then else do while until ! { "
-    "retry dbus-run-session catchsegv stdbuf unbuffer sudo taskset numactl"
+    "retry dbus-run-session catchsegv stdbuf unbuffer sudo taskset numactl cross-env c8 nyc"
 )
 _RUN: Final = "uv poetry pdm pipenv hatch pixi rye conda mamba micromamba pipx coverage"
 WRAPPERS: Final[Mapping[str, str]] = {
@@ -91,6 +93,11 @@ WRAPPERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_RUN.split(), "run"),
     **dict.fromkeys(("bundle", "pnpm", "npm", "yarn"), "exec"),
 }
+# Programs that run scripts of package.json, and programs of packages.
+NODE_RUNNERS: Final = frozenset({"npm", "yarn", "pnpm", "bun"})
+_JAVASCRIPT: Final = frozenset({"node", "deno", "bun"})
+_CHANGES_FOLDER: Final = re.compile(r"\bcd[ \t]|working-directory")
+_MAX_CALLS: Final = 5  # of a script by a script
 # Programs that do not pass variables of the job to their commands.
 DROP_VARIABLES: Final = frozenset({"docker", "docker-compose", "podman", "sudo", "ssh"})
 SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
@@ -99,6 +106,7 @@ _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*t?(\.exe)?|\$\{?PYTHON\}?", re
 _TEST_WORDS: Final = frozenset({"test", "tests", "unittest", "unittests", "pytest", "runtests"})
 _OTHER_WORDS: Final = frozenset(
     {"lint", "install", "deps", "dependencies", "requirements", "setup", "build", "prepare", "env"}
+    | {"size"}
     | {"docs", "doc", "mypy", "type", "types", "typing", "typecheck", "format", "fmt", "style"}
     | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
     | {
@@ -129,6 +137,7 @@ _OTHER_WORDS: Final = frozenset(
 )
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
+    | {"--workspace", "--workspaces", "--filter"}
 )
 # Actions that run a command -> the input with the command.
 RETRY_ACTIONS: Final[Mapping[str, str]] = {
@@ -177,6 +186,23 @@ class FoundCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class Tasks:
+    """What a project's task runners run, for the commands that call them.
+
+    Attributes:
+        makefile: its text.
+        scripts: the test commands of each script of package.json, at most 2.
+    """
+
+    makefile: str = ""
+    scripts: Mapping[str, tuple[FoundCommand, ...]] = field(default_factory=dict)
+
+
+NO_TASKS: Final = Tasks()
+NO_VALUES: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
 class FoundStep:
     """A step with test commands.
 
@@ -189,15 +215,35 @@ class FoundStep:
     commands: tuple[FoundCommand, ...]
 
 
-def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
-    """Find the steps whose script, or a recipe of `make`, runs tests, in the order of the file."""
+def read_tasks(read: Callable[[str], str]) -> Tasks:
+    """Read the tasks of a project, also the scripts that call other scripts.
+
+    Args:
+        read: returns the text of a file in the top folder; "" for none.
+    """
+    texts, found = package_scripts(read("package.json")), Tasks(read("Makefile"))
+    for _ in range(_MAX_CALLS):
+        scripts = {name: find_test_commands(text, found)[:2] for name, text in texts.items()}
+        found = replace(found, scripts=scripts)
+    return found
+
+
+def package_scripts(package_json: str) -> dict[str, str]:
+    """Return the scripts of a package.json; none if it is malformed."""
+    try:
+        scripts = json.loads(package_json)["scripts"].items()
+    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
+        return {}
+    return {name: str(text) for name, text in scripts}
+
+
+def find_test_steps(workflow: Any, tasks: Tasks = NO_TASKS) -> tuple[FoundStep, ...]:
+    """Find the steps whose script, or a task that it calls, runs tests, in order of the file."""
     return tuple(
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if (
-            commands := _find_commands(with_recipes(expand_lists(step_script(step)), makefile), job)
-        )
+        if (commands := _find_commands(step, job, tasks))
         and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
 
@@ -208,18 +254,15 @@ def _has_other_environments(job: Any) -> bool:
     return bool(names) and all(map(is_other_environment, names))
 
 
-def _find_commands(script: str, job: Any) -> tuple[FoundCommand, ...]:
+def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[FoundCommand, ...]:
     """Find test commands; a task `${{ matrix.task }}` has the value of the first combination."""
-    commands = find_test_commands(script)
-    if commands or "matrix." not in script:
-        return commands
-    try:
-        values = combinations(get(get(job, "strategy"), "matrix"))[0].values
-    except InputError:
-        return ()
-    words = [(words, [fill(word, values) for word in words]) for words in split_commands(script)]
-    found = [(test_command(filled[:MAX_WORDS]), " ".join(raw)) for raw, filled in words]
-    return tuple(replace(command, words=raw) for command, raw in found if command)
+    script, values = step_script(step), NO_VALUES
+    if _CHANGES_FOLDER.search(f"{script}\n{step.keys()}{get(job, 'defaults')}"):
+        tasks = NO_TASKS  # those of another folder
+    if "matrix." in script:
+        with contextlib.suppress(InputError):
+            values = combinations(get(get(job, "strategy"), "matrix"))[0].values
+    return find_test_commands(with_recipes(expand_lists(script), tasks), tasks, values)
 
 
 def expand_lists(script: str) -> str:
@@ -244,13 +287,13 @@ def list_items(text: str) -> list[str]:
     return [word.rstrip(",") for word in words if word != ","]
 
 
-def with_recipes(script: str, makefile: str) -> str:
+def with_recipes(script: str, tasks: Tasks) -> str:
     """Replace each call of a rule that runs tests by the recipe of the rule."""
-    recipes = dict(RULE.findall(makefile.replace("\t@", "\t"))) if makefile else {}
+    recipes = dict(RULE.findall(tasks.makefile.replace("\t@", "\t")))
 
     def recipe(match: re.Match[str]) -> str:
         text = recipes.get(match[1], "")
-        return f"\n{text}\n" if find_test_commands(text) else match[0]
+        return f"\n{text}\n" if find_test_commands(text, tasks) else match[0]
 
     return _MAKE.sub(recipe, script)
 
@@ -269,14 +312,33 @@ def action_of(step: Mapping[str, Any]) -> str:
     return uses.partition("@")[0] if isinstance(uses, str) else ""
 
 
-def find_test_commands(script: str) -> tuple[FoundCommand, ...]:
-    """Find the commands of a script that run tests."""
-    commands = []
-    for words in split_commands(script):
-        command = test_command(words[:MAX_WORDS])
-        if command is not None:
-            commands.append(command)
+def find_test_commands(
+    script: str, tasks: Tasks = NO_TASKS, values: Mapping[str, Any] = NO_VALUES
+) -> tuple[FoundCommand, ...]:
+    """Find the commands of a script that run tests.
+
+    Args:
+        values: of a combination of the matrix.
+    """
+    commands: list[FoundCommand] = []
+    for line in split_commands(script):
+        words = line[:MAX_WORDS]
+        filled = [fill(word, values) for word in words] if values else words
+        found = _test_commands(filled, tasks) or _test_commands(words, tasks)
+        commands += [replace(found[0], words=" ".join(words))] if len(found) == 1 else found
     return tuple(commands)
+
+
+def _test_commands(words: Sequence[str], tasks: Tasks) -> tuple[FoundCommand, ...]:
+    """Return the test commands of the script that a command calls, or the command if it is one."""
+    at = next((at for at, word in enumerate(words) if word in NODE_RUNNERS), len(words))
+    called = [word for word in words[at + 1 :] if word not in {"run", "run-script"}]
+    found = tasks.scripts.get(called[0], ()) if called else ()
+    start = test_command((*words[:at], PYTEST))  # None if these words start no command
+    if found and start and not _FOLDER_OPTIONS.intersection(called):
+        return tuple(replace(item, drops_variables=start.drops_variables) for item in found)
+    command = test_command(words)
+    return (command,) if command else ()
 
 
 def test_command(words: Sequence[str]) -> FoundCommand | None:
@@ -311,6 +373,12 @@ def _framework(words: Sequence[str]) -> str | None:
             return None if _is_other_session(program, arguments) else framework
     if program in WRAPPERS and (wrapped := _wrapped_framework(program, arguments)) is not None:
         return wrapped
+    if program in _JAVASCRIPT:
+        for at, word in enumerate(arguments):
+            if "node_modules/" in word and not word.startswith("-"):
+                return _framework([_program(word).partition(".")[0], *arguments[at + 1 :]])
+    if program in {"yarn", "pnpm"} and (package := _framework(arguments)) is not None:
+        return package
     if program in TASK_RUNNERS and _has_test_task(program, arguments):
         return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
             program, UNKNOWN

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ class WorkflowFile:
         path: in the repository, as `.github/workflows/ci.yml`.
         text: the YAML as written.
         content: the value of the YAML, of any shape.
-        makefile: of the repository, for the recipes that its steps call; "" if not read.
+        tasks: of the repository, that its steps call; none if not read.
     """
 
     path: str
     text: str
     content: Any
-    makefile: str = ""
+    tasks: Tasks = NO_TASKS
 
 
 @dataclass(frozen=True, slots=True)
