@@ -104,37 +104,14 @@ SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
 SCRIPT_SUFFIXES: Final = frozenset({"sh", "bash", "py"})
 _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*t?(\.exe)?|\$\{?PYTHON\}?", re.IGNORECASE)
 _TEST_WORDS: Final = frozenset({"test", "tests", "unittest", "unittests", "pytest", "runtests"})
-_OTHER_WORDS: Final = frozenset(
-    {"lint", "install", "deps", "dependencies", "requirements", "setup", "build", "prepare", "env"}
-    | {"size"}
-    | {"docs", "doc", "mypy", "type", "types", "typing", "typecheck", "format", "fmt", "style"}
-    | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
-    | {
-        "pre",
-        "post",
-        "clean",
-        "fixtures",
-        "images",
-        "image",
-        "lock",
-        "publish",
-        "start",
-        "stop",
-        "up",
-    }
-    | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
-    | {
-        "ruff",
-        "pylint",
-        "twinecheck",
-        "pyright",
-        "isort",
-        "bandit",
-        "codespell",
-        "linters",
-        "linting",
-    }
+_OTHER: Final = (
+    "lint install deps dependencies requirements setup build prepare env size docs doc mypy "
+    "type types typing typecheck format fmt style download upload report flake8 black "
+    "package data compile release pre post clean fixtures images image lock publish start "
+    "stop up docset vendoring changelog missing fetcher extract typechecking ruff pylint "
+    "twinecheck pyright isort bandit codespell linters linting"
 )
+_OTHER_WORDS: Final = frozenset(_OTHER.split())
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
     | {"--workspace", "--workspaces", "--filter"}
