@@ -9,8 +9,8 @@ import contextlib
 import json
 import re
 import shlex
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
@@ -93,8 +93,11 @@ WRAPPERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_RUN.split(), "run"),
     **dict.fromkeys(("bundle", "pnpm", "npm", "yarn"), "exec"),
 }
-# Programs that run scripts of package.json, and programs of packages.
-NODE_RUNNERS: Final = frozenset({"npm", "yarn", "pnpm", "bun"})
+# Programs that run tasks of a file in the top folder -> the file.
+_TASK_FILES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("make", "gmake"), "Makefile"),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), "package.json"),
+}
 _JAVASCRIPT: Final = frozenset({"node", "deno", "bun"})
 _CHANGES_FOLDER: Final = re.compile(r"\bcd[ \t]|working-directory")
 _MAX_CALLS: Final = 5  # of a script by a script
@@ -132,10 +135,9 @@ LIST: Final = re.compile(
     r"^[ \t]*\$?(\w+)[ \t]*(\+?)=[ \t]*@?\(((?:'[^']*'|\"[^\"]*\"|#.*|[^)'\"#])*)\)", re.M
 )
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
-# A rule of a Makefile with its recipe, and the call of a rule.
+# A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
-_MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
@@ -155,27 +157,23 @@ class FoundCommand:
         words: as in the script.
         framework: "" if any framework may run the tests.
         drops_variables: variables of the job do not reach the tests, as in `docker run`.
+        task: words of the test command in the task that `words` calls; "" for none.
     """
 
     words: str
     framework: str
     drops_variables: bool = False
+    task: str = ""
+
+    @property
+    def run_words(self) -> str:
+        """Return the words of the command that runs the tests."""
+        return self.task or self.words
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """What a project's task runners run, for the commands that call them.
-
-    Attributes:
-        makefile: its text.
-        scripts: the test commands of each script of package.json, at most 2.
-    """
-
-    makefile: str = ""
-    scripts: Mapping[str, tuple[FoundCommand, ...]] = field(default_factory=dict)
-
-
-NO_TASKS: Final = Tasks()
+# Test commands, at most 2, of tasks by their file and name.
+Tasks: TypeAlias = "Mapping[tuple[str, str], Sequence[FoundCommand]]"
+NO_TASKS: Final[Tasks] = {}
 NO_VALUES: Final[Mapping[str, Any]] = {}
 
 
@@ -193,16 +191,19 @@ class FoundStep:
 
 
 def read_tasks(read: Callable[[str], str]) -> Tasks:
-    """Read the tasks of a project, also the scripts that call other scripts.
+    """Read the tasks of a project that run tests, also those that call other tasks.
 
     Args:
         read: returns the text of a file in the top folder; "" for none.
     """
-    texts, found = package_scripts(read("package.json")), Tasks(read("Makefile"))
+    rules = RULE.findall(read("Makefile").replace("\t@", "\t"))
+    texts = {("Makefile", name): recipe for name, recipe in rules}
+    scripts = package_scripts(read("package.json"))
+    texts |= {("package.json", name): script for name, script in scripts.items()}
+    tasks = NO_TASKS
     for _ in range(_MAX_CALLS):
-        scripts = {name: find_test_commands(text, found)[:2] for name, text in texts.items()}
-        found = replace(found, scripts=scripts)
-    return found
+        tasks = {task: find_test_commands(text, tasks)[:2] for task, text in texts.items()}
+    return tasks
 
 
 def package_scripts(package_json: str) -> dict[str, str]:
@@ -239,7 +240,7 @@ def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[Fou
     if "matrix." in script:
         with contextlib.suppress(InputError):
             values = combinations(get(get(job, "strategy"), "matrix"))[0].values
-    return find_test_commands(with_recipes(expand_lists(script), tasks), tasks, values)
+    return find_test_commands(expand_lists(script), tasks, values)
 
 
 def expand_lists(script: str) -> str:
@@ -262,17 +263,6 @@ def list_items(text: str) -> list[str]:
     """Return the elements of a list in a script: words with commas or blanks between them."""
     words = [word for line in split_commands(text) for word in line]
     return [word.rstrip(",") for word in words if word != ","]
-
-
-def with_recipes(script: str, tasks: Tasks) -> str:
-    """Replace each call of a rule that runs tests by the recipe of the rule."""
-    recipes = dict(RULE.findall(tasks.makefile.replace("\t@", "\t")))
-
-    def recipe(match: re.Match[str]) -> str:
-        text = recipes.get(match[1], "")
-        return f"\n{text}\n" if find_test_commands(text, tasks) else match[0]
-
-    return _MAKE.sub(recipe, script)
 
 
 def step_script(step: Mapping[str, Any]) -> str:
@@ -307,13 +297,17 @@ def find_test_commands(
 
 
 def _test_commands(words: Sequence[str], tasks: Tasks) -> tuple[FoundCommand, ...]:
-    """Return the test commands of the script that a command calls, or the command if it is one."""
-    at = next((at for at, word in enumerate(words) if word in NODE_RUNNERS), len(words))
+    """Return the test commands of the task that a command calls, or the command if it is one."""
+    at = next((at for at, word in enumerate(words) if word in _TASK_FILES), len(words))
     called = [word for word in words[at + 1 :] if word not in {"run", "run-script"}]
-    found = tasks.scripts.get(called[0], ()) if called else ()
+    found = tasks.get((_TASK_FILES[words[at]], called[0]), ()) if called else ()
     start = test_command((*words[:at], PYTEST))  # None if these words start no command
     if found and start and not _FOLDER_OPTIONS.intersection(called):
-        return tuple(replace(item, drops_variables=start.drops_variables) for item in found)
+        drops = start.drops_variables
+        return tuple(
+            replace(item, drops_variables=drops or item.drops_variables, task=item.run_words)
+            for item in found
+        )
     command = test_command(words)
     return (command,) if command else ()
 

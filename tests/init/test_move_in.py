@@ -418,7 +418,7 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
     (repository / "Makefile").write_text(recipes, "utf-8")
     answer = call(repository, "--yes")
     assert answer.stdout == f"{CI}: changed\nciguard.toml: changed\n"
-    assert f"{CI}:7: job test runs the tests: python -m pytest tests; " in answer.stderr
+    assert f"{CI}:7: job test runs the tests: make ci; " in answer.stderr
     assert "          command: |\n            make ci\n" in (repository / CI).read_text("utf-8")
 
 
@@ -427,7 +427,7 @@ def test_recipe_of_a_framework_that_ciguard_starts_is_refused(repository: Path, 
     for suite in ("", '[suite.test]\nframework = "go"\n'):
         (repository / "ciguard.toml").write_text(f"{ACTIONS}{suite}", "utf-8")
         answer = call(repository, "--into", CI, "--yes", expect=3)
-        assert "jobs.test: ciguard starts go itself: go test ./...\n" in answer.stderr
+        assert "jobs.test: ciguard starts go itself: make test\n" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ SCRIPTS = {
 @pytest.mark.parametrize(
     ("step", "commands"),
     [
-        ({"run": "make js"}, [("yarn cover:unit", "jest")]),
+        ({"run": "make js"}, [("make js", "jest")]),
         ({"run": "npm test -- -i"}, [("npm test -- -i", "jest")]),
         (
             {"run": "CI=1 timeout 9 yarn run cover:unit"},

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ciguard.workflow.test_commands import Tasks
 
 Certainty = Literal["certain", "possible"]
 
@@ -30,7 +31,7 @@ class WorkflowFile:
     path: str
     text: str
     content: Any
-    tasks: Tasks = NO_TASKS
+    tasks: Tasks = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
