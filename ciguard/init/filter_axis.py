@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.audit.filters.base import LANGUAGES
-from ciguard.audit.filters.expression import terms
+from ciguard.audit.filters.expression import Argument, terms
 from ciguard.errors import InputError
 from ciguard.init.other_tools import first_of
 from ciguard.text import count_of
@@ -88,19 +88,17 @@ def find_filter_axis(job: MovableJob) -> FilterAxis | None:
         placed = [list(words) for words in split_commands(script.replace(expression[0], _PLACE))]
         for words in placed:
             at = next((at for at, word in enumerate(words) if _PLACE in word), 0)
-            option, equals, _ = words[at].partition("=") if at else ("", "", "")
-            union = UNIONS.get(option if equals else words[at - 1]) if at else None
+            word = words[at]
+            option = word.partition("=")[0] if word.startswith("-") and "=" in word else ""
+            union = UNIONS.get(option or words[at - 1]) if at else None
             is_path = union is None and _is_path(job.commands[0].framework, words)
             if len(set(filters)) > 1 and all(filters) and (union or is_path):
-                text = _union(
-                    words[at].removeprefix(f"{option}=" if equals else ""), filters, union
-                )
+                text = _union(word.removeprefix(f"{option}="), filters, union)
                 if text is None:
                     what = f"its filters are parts of a larger one: {expression[0]}"
                     fix = f"write ({expression[0]}), in parentheses, and run init again"
                     raise NotMovable(what, where=job.where, fix=fix)
-                place = words[at].replace(_PLACE, text)
-                words[at : at + 1] = text.split() if is_path else [place]
+                words[at : at + 1] = text.split() if is_path else [word.replace(_PLACE, text)]
                 return FilterAxis(name, expression[0], text, words, is_path, values, filters)
     return None
 
@@ -121,7 +119,8 @@ def _is_path(framework: str, words: Sequence[str]) -> bool:
         found = [term.condition for term in terms(language.parse(language.find_filter(words), ""))]
     except InputError:
         return False
-    return any(item.kind in ("path", "pattern") and _PLACE in item.value for item in found)
+    arguments = [item for item in found if isinstance(item, Argument)]
+    return any(item.kind in ("path", "pattern") and _PLACE in item.value for item in arguments)
 
 
 def _union(word: str, filters: Sequence[str], union: str | None) -> str | None:
@@ -170,7 +169,8 @@ def without_filter_axis(
         labels += [str(line)] if edits[-1].text == SHARD else []
     if others:
         what = f"the axis {axis.name} of {count} filters stays"
-        return job, [f"{what}: lines {', '.join(others)} use it besides the filter"]
+        used = f"{what}: lines {', '.join(others)} use it besides the filter"
+        return job, [used, *_coverage(job, axis, path, files)]
     changed = read_job(source.edited(edits), path, job.name, str(job.step))
     messages = [f"the axis {axis.name} is gone; its {count} filters are one: {axis.union:.160}"]
     if labels:

@@ -122,6 +122,12 @@ def test_names_and_output_get_the_shard() -> None:
             "",
             "10",
         ),
+        (
+            "dotnet test ${{ matrix.p.dir }} --filter '(${{ matrix.p.k }})&C!=a'",
+            "p: [{dir: a, k: x}, {dir: b, k: y}]",
+            "",
+            "10",
+        ),
     ],
 )
 def test_axis_with_another_purpose_stays(command: str, axes: str, more: str, lines: str) -> None:
@@ -129,7 +135,9 @@ def test_axis_with_another_purpose_stays(command: str, axes: str, more: str, lin
     job = read_job(text, "ci.yml", "test", "1")
     same, messages = without_filter_axis(job, "ci.yml", FILES)
     assert same is job
-    assert messages == [f"the axis p of 2 filters stays: lines {lines} use it besides the filter"]
+    assert messages[0] == (
+        f"the axis p of 2 filters stays: lines {lines} use it besides the filter"
+    )
 
 
 def test_tests_in_no_folder_and_in_several_are_shown() -> None:
