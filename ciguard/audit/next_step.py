@@ -15,7 +15,7 @@ from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_step
+from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_obstacles, reject_shell
 from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import action_of, find_test_steps
@@ -91,7 +91,8 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
         path, job = candidates[0]
         with contextlib.suppress(InputError):
             movable = read_job(jobs[candidates[0]].text, path, job, tasks=jobs[candidates[0]].tasks)
-            reject_step(movable)
+            reject_shell(movable)
+            reject_obstacles(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):
                 return NextStep(kind, f"ciguard init --into {shlex.quote(path)} --job {job}")

@@ -137,7 +137,7 @@ def choose_candidate(
     rows.append(f"a separate workflow beside it\n   {SEPARATE}")
     lines = [f"{number}. {row}" for number, row in enumerate(rows, 1)]
     for item, reason in refused[:1]:
-        lines.append(f"Cannot be moved: job {item.job}, {item.words}: {reason.what:.100}")
+        lines.append(f"Cannot be moved: job {item.job}, {item.words}: {shorten(reason.what, 100)}")
     if more := len(candidates) - len(choices) - len(refused[:1]):
         lines.append(f"{more} more: ciguard init --into FILE --job JOB --step N")
     what, text = f"{len(candidates)} steps run tests", "\n".join(lines)

@@ -20,11 +20,13 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
+from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.run.frameworks.command import COMMAND
+from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
@@ -32,7 +34,15 @@ from ciguard.workflow.aggregation import NAMED_NEED
 from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import reject_several_environments
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
+from ciguard.workflow.movable_job import (
+    BY_HAND,
+    NotMovable,
+    collected,
+    read_job,
+    reject_obstacles,
+    reject_shell,
+    shorten,
+)
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
@@ -53,21 +63,17 @@ COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
 )
-STARTED_FIX: Final = (
-    "write the lines by hand that `ciguard init --into FILE` prints: framework and command in "
-    "[suite.NAME] of ciguard.toml, and no `command` for the action run"
-)
 NODE_SCRIPTS: Final = ("npm", "yarn", "pnpm", "bun run")
 # Called program -> adapters whose plugin reaches the framework by an environment variable.
 ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "playwright")),
+    "go test": (GO.name,),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
 }
 # Called program -> adapter that starts the framework itself, so that no script can start it.
 STARTED: Final[Mapping[str, str]] = {
-    "go test": "go",
     "ctest": "ctest",
     "cargo nextest": "nextest",
     "phpunit": "phpunit",
@@ -112,10 +118,15 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     require_committed(folder, path)
     read = cache(lambda name: text_of(folder / name) or "")
     job = read_job(text, path, job_name, step, read_tasks(read))
-    reject_gate(job, tracked, read)
+    obstacles: list[NotMovable] = []
+    with collected(obstacles):
+        reject_gate(job, tracked, read)
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
-    framework = job_framework(job, config, tracked, texts)
-    reject_several_environments(job)
+    framework = ""
+    with collected(obstacles):
+        framework = job_framework(job, config, tracked, texts)
+    with collected(obstacles):
+        reject_several_environments(job)
     suite = suite_name(config, job.name)
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
@@ -125,12 +136,22 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     if configured != COMMAND.name:
         globs = FRAMEWORKS[framework or configured].file_patterns
         test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
-        job, messages = without_filter_axis(job, path, test_files)
-    divided = split_argument_list(job, path)
-    if divided is not job:
-        messages.append("the PowerShell step is divided: bash runs the tests")
-        job = replace(divided, matrix=job.matrix, shards=job.shards)
-    reject_step(job)
+        with collected(obstacles):
+            job, messages = without_filter_axis(job, path, test_files)
+    with collected(obstacles):
+        divided = split_argument_list(job, path)
+        if divided is not job:
+            messages.append("the PowerShell step is divided: bash runs the tests")
+            job = replace(divided, matrix=job.matrix, shards=job.shards)
+        reject_shell(job)
+    started = StarterSuite(suite, framework)
+    if GO.name in (framework, configured):
+        with collected(obstacles):
+            started, about_go = go_suite(job, suite)
+            job, messages = replace(job, runs_suite=True), [*messages, *about_go]
+    if obstacles:
+        obstacles += [NotMovable(message, where=job.where) for message in messages]
+    reject_obstacles(job, obstacles)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional=job.is_conditional,
@@ -140,7 +161,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     moved = move_job(job, new_jobs, actions)
     files = [GeneratedFile(path, text, moved.text)]
     if "suite" not in config.model_fields_set:
-        generated = generate(folder, config, suite=StarterSuite(suite, framework))
+        generated = generate(folder, config, suite=started)
         files += [item for item in generated if item.path != WORKFLOW_FILE]
     messages += remarks(job, moved, default_branch(folder))
     messages += filter(None, [unused_keys(folder, config)])
@@ -274,9 +295,15 @@ def job_framework(
     configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
     for command in job.commands:
         started = STARTED.get(command.framework, configured)
-        if started in STARTED.values() and configured != COMMAND.name and started in FRAMEWORKS:
+        if (command.framework, configured) == ("go test", GO.name):
+            continue
+        if (
+            started in (*STARTED.values(), GO.name)
+            and configured != COMMAND.name
+            and started in FRAMEWORKS
+        ):
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
-            raise NotMovable(what, where=job.where, fix=STARTED_FIX)
+            raise NotMovable(what, where=job.where, fix=BY_HAND)
     if configured != DEFAULT:
         return ""
     for command in job.commands:

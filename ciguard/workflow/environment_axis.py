@@ -49,7 +49,7 @@ TOOLS: Final = (
         option="-e",
         selecting=("-e", "-m", "-f"),
         several=re.compile(r"(?:^| )(?:-e ?\S*,|-e .* -e )"),
-        variables=("TOXENV",),
+        variables=("TOXENV", "TOX_ENV"),
     ),
     Tool(
         name="nox",
@@ -73,7 +73,7 @@ def reject_several_environments(job: MovableJob) -> None:
     """
     variables = f"{job.workflow.get('env')}{job.value}"
     for command in job.commands:
-        words = command.run_words.split()
+        words = command.arguments
         names = {posixpath.basename(word) for word in words}
         for tool in TOOLS if command.framework == UNKNOWN else ():
             if tool.name not in names:
@@ -83,7 +83,7 @@ def reject_several_environments(job: MovableJob) -> None:
             is_selected = any(word.startswith(tool.selecting) for word in options)
             is_selected = is_selected or any(name in variables for name in tool.variables)
             if tool.several.search(text) or not is_selected:
-                what = f"the step may run the tests several times: {shorten(command.run_words)}"
+                what = f"the step may run the tests several times: {shorten(' '.join(words))}"
                 value = f"{tool.option} ${{{{ matrix.{tool.axis} }}}}"
                 fix = f"make them an axis of the matrix, and run {tool.name} {value}"
                 raise NotMovable(what, where=job.where, fix=fix)

@@ -308,7 +308,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = _default_texts(job, entry)
-    for key, name in _STEP_KEYS.items():
+    for key, name in _moved_keys(job).items():
         item = find_entry(step, key)
         if item is not None:
             text = source.text[source.colon_end(item) : source.content_end(item)]
@@ -323,6 +323,12 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
         line_end = source.line_start(item.start) - len(source.line_break)
         edits.append(Edit(line_end, source.content_end(item), ""))
     return edits
+
+
+def _moved_keys(job: MovableJob) -> dict[str, str]:
+    """Return the keys of the step that become inputs, by the input's name."""
+    own = ("run", "shell") if job.runs_suite else ()
+    return {key: name for key, name in _STEP_KEYS.items() if key not in own}
 
 
 def _limit(step: Mapping[str, Any]) -> dict[str, str]:
@@ -367,9 +373,12 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     step = moved["steps"][job.step - 1]
     inputs = {**_INPUTS, **_limit(step)}
     defaults = run_defaults_of(workflow, moved)
-    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults}
+    keys = _moved_keys(job)
+    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
     step["run"] = job.without_split(step["run"])
-    inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
+    inputs |= {keys[key]: value for key, value in step.items() if key in keys}
+    for key in _STEP_KEYS:
+        step.pop(key, None)
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)

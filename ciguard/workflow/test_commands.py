@@ -22,48 +22,40 @@ if TYPE_CHECKING:
 PYTEST: Final = "pytest"
 UNKNOWN: Final = ""  # tox, make, a script: any framework may run in it
 
-# First words of a command that runs tests -> framework. Options between the words are skipped.
+# Framework -> first words of commands that run its tests; options between them are skipped.
+_PROGRAMS: Final[Mapping[str, str]] = {
+    PYTEST: "pytest, py.test, hatch test, spin test",
+    UNKNOWN: "tox, nox",
+    "unittest": "unittest",
+    "trial": "trial",
+    "nose": "nosetests",
+    "npm": "npm test, npm t",
+    "yarn": "yarn test",
+    "pnpm": "pnpm test",
+    "bun": "bun test",
+    "jest": "jest",
+    "vitest": "vitest",
+    "mocha": "mocha",
+    "playwright": "playwright test",
+    "go test": "go test, gotestsum, richgo test",
+    "dotnet test": "dotnet test",
+    "ctest": "ctest",
+    "cargo test": "cargo test",
+    "cargo nextest": "cargo nextest run",
+    "rspec": "rspec",
+    "rake": "rake test",
+    "rails": "rails test",
+    "maven": "mvn test, mvn verify, mvnw test, mvnw verify",
+    "gradle": "gradle test, gradle check, gradlew test, gradlew check",
+    "phpunit": "phpunit",
+    "swift test": "swift test",
+    "mix": "mix test",
+    "bazel": "bazel test",
+}
 TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
-    ("pytest",): PYTEST,
-    ("py.test",): PYTEST,
-    ("hatch", "test"): PYTEST,
-    ("tox",): UNKNOWN,
-    ("nox",): UNKNOWN,
-    ("spin", "test"): PYTEST,
-    ("unittest",): "unittest",
-    ("trial",): "trial",
-    ("nosetests",): "nose",
-    ("npm", "test"): "npm",
-    ("npm", "t"): "npm",
-    ("yarn", "test"): "yarn",
-    ("pnpm", "test"): "pnpm",
-    ("bun", "test"): "bun",
-    ("jest",): "jest",
-    ("vitest",): "vitest",
-    ("mocha",): "mocha",
-    ("playwright", "test"): "playwright",
-    ("go", "test"): "go test",
-    ("gotestsum",): "go test",
-    ("richgo", "test"): "go test",
-    ("dotnet", "test"): "dotnet test",
-    ("ctest",): "ctest",
-    ("cargo", "test"): "cargo test",
-    ("cargo", "nextest", "run"): "cargo nextest",
-    ("rspec",): "rspec",
-    ("rake", "test"): "rake",
-    ("rails", "test"): "rails",
-    ("mvn", "test"): "maven",
-    ("mvn", "verify"): "maven",
-    ("mvnw", "test"): "maven",
-    ("mvnw", "verify"): "maven",
-    ("gradle", "test"): "gradle",
-    ("gradle", "check"): "gradle",
-    ("gradlew", "test"): "gradle",
-    ("gradlew", "check"): "gradle",
-    ("phpunit",): "phpunit",
-    ("swift", "test"): "swift test",
-    ("mix", "test"): "mix",
-    ("bazel", "test"): "bazel",
+    tuple(words.split()): framework
+    for framework, commands in _PROGRAMS.items()
+    for words in commands.split(", ")
 }
 # Framework -> command that lists the tests of a simple project.
 LIST_COMMANDS: Final[Mapping[str, str]] = {
@@ -137,7 +129,8 @@ LIST: Final = re.compile(
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
-_TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
+_MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
+_TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
@@ -157,18 +150,13 @@ class FoundCommand:
         words: as in the script.
         framework: "" if any framework may run the tests.
         drops_variables: variables of the job do not reach the tests, as in `docker run`.
-        task: words of the test command in the task that `words` calls; "" for none.
+        arguments: words of the command that runs the tests, which may be in a task.
     """
 
     words: str
     framework: str
     drops_variables: bool = False
-    task: str = ""
-
-    @property
-    def run_words(self) -> str:
-        """Return the words of the command that runs the tests."""
-        return self.task or self.words
+    arguments: tuple[str, ...] = ()
 
 
 # Test commands, at most 2, of tasks by their file and name.
@@ -292,7 +280,11 @@ def find_test_commands(
         words = line[:MAX_WORDS]
         filled = [fill(word, values) for word in words] if values else words
         found = _test_commands(filled, tasks) or _test_commands(words, tasks)
-        commands += [replace(found[0], words=" ".join(words))] if len(found) == 1 else found
+        for item in found:
+            own = item.arguments == tuple(filled)
+            arguments = tuple(words) if own else item.arguments
+            shown = words if len(found) == 1 else arguments
+            commands.append(replace(item, words=" ".join(shown), arguments=arguments))
     return tuple(commands)
 
 
@@ -304,10 +296,7 @@ def _test_commands(words: Sequence[str], tasks: Tasks) -> tuple[FoundCommand, ..
     start = test_command((*words[:at], PYTEST))  # None if these words start no command
     if found and start and not _FOLDER_OPTIONS.intersection(called):
         drops = start.drops_variables
-        return tuple(
-            replace(item, drops_variables=drops or item.drops_variables, task=item.run_words)
-            for item in found
-        )
+        return tuple(replace(item, drops_variables=drops or item.drops_variables) for item in found)
     command = test_command(words)
     return (command,) if command else ()
 
@@ -322,16 +311,16 @@ def test_command(words: Sequence[str]) -> FoundCommand | None:
         for start in range(1, len(words)):
             framework = _framework(words[start:])
             if framework is not None:
-                return FoundCommand(text, framework, drops_variables=True)
+                return FoundCommand(text, framework, drops_variables=True, arguments=tuple(words))
         return None
     framework = _framework(words)
-    return None if framework is None else FoundCommand(text, framework)
+    return None if framework is None else FoundCommand(text, framework, arguments=tuple(words))
 
 
 def _framework(words: Sequence[str]) -> str | None:
     """Return the framework of a command; None if the command runs no test."""
     start = 0
-    while start < len(words) and _is_assignment(words[start]):
+    while start < len(words) and is_assignment(words[start]):
         start += 1
     words = words[start:]
     if not words:
@@ -382,7 +371,7 @@ def _wrapped_framework(program: str, arguments: Sequence[str]) -> str | None:
     after_option = True
     for start in range(position, len(arguments)):
         word = arguments[start]
-        if word.startswith("-") or _is_assignment(word) or word[:1].isdigit():
+        if word.startswith("-") or is_assignment(word) or word[:1].isdigit():
             after_option = True
         elif after_option:
             framework = _framework(arguments[start:])
@@ -477,7 +466,7 @@ def _program(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _is_assignment(word: str) -> bool:
+def is_assignment(word: str) -> bool:
     return re.match(r"[A-Za-z_]\w*=", word) is not None
 
 
@@ -504,6 +493,9 @@ def split_list(script: str) -> Iterator[tuple[str, list[str]]]:
             end = len(script) if end < 0 else end + 2
             word.append(script[at:end])
             in_word, at = True, end
+        elif variable := _MAKE_VARIABLE.match(script, at):
+            word.append(variable[0])
+            in_word, at = True, variable.end()
         elif char in "'\"`":
             end = _closing_quote(script, at)
             word.append(script[at + 1 : end])

@@ -207,6 +207,7 @@ def test_task_is_read_as_what_it_runs(
     ("names", "count"), [(["docs", "pylint,mypy-tests"], 0), (["docs", "py312"], 1), ([], 1)]
 )
 def test_step_of_tox_runs_what_the_matrix_names(names: list[str], count: int) -> None:
-    matrix = {"include": [{"env": {"TOXENV": name}} for name in names]}
+    keys = ("TOXENV", "TOX_ENV", "TOXENV")
+    matrix = {"include": [{"env": {key: name}} for key, name in zip(keys, names, strict=False)]}
     job = {"strategy": {"matrix": matrix}, "steps": [{"run": "tox"}]}
     assert len(find_test_steps({"jobs": {"a": job}})) == count
