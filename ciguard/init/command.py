@@ -173,7 +173,7 @@ def _show_refusal(
     if not is_asked:
         console.err(f"a separate workflow beside it: {SEPARATE}")
     elif target and BY_HAND in str(error):
-        console.out(snippet(folder, config, target[0], target[1]))
+        console.out(snippet(folder, config, *target))
 
 
 def with_workflow(config: Config, options: Mapping[str, object]) -> Config:

@@ -180,6 +180,12 @@ def without_filter_axis(
     return replace(changed, matrix=matrix, shards=count), messages
 
 
+def matrix_without_filters(job: MovableJob) -> str:
+    """Return the matrix of a job without its axis of filters."""
+    axis = find_filter_axis(job)
+    return _without_axis(job.matrix, axis, job.where) if axis else job.matrix
+
+
 def _filter_edit(job: MovableJob, axis: FilterAxis) -> Edit:
     """Replace the filter in the test command by the union, in quotes if the shell needs them."""
     run = job.source.find("jobs", job.name, "steps", job.step, "run")

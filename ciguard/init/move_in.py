@@ -5,6 +5,7 @@ The suite of the moved tests has the framework that the job runs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
-from ciguard.init.filter_axis import without_filter_axis
+from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
@@ -44,7 +45,7 @@ from ciguard.workflow.movable_job import (
     shorten,
 )
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
+from ciguard.workflow.rewrite import is_moved, move_job, repin, uploads_artifact
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
@@ -206,32 +207,25 @@ def suite_name(config: Config, job: str) -> str:
     return next(iter(config.suite))
 
 
-def snippet(folder: Path, config: Config, path: str, job: str) -> str:
+def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str:
     """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
-    workflow = load(read_workflow(folder, path), path)
-    candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
-    name = candidates.pop() if len(candidates) == 1 else "test"
-    actions = actions_address(config.actions)
+    text, tasks = read_workflow(folder, path), read_tasks(lambda name: text_of(folder / name) or "")
+    steps = [at for at in find_test_steps(load(text, path), tasks) if job in ("", at.job)]
+    name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
+    with contextlib.suppress(InputError):
+        matrix = matrix_without_filters(read_job(text, path, name, step, tasks))
+    by_suite = {**STARTED, "dotnet test": COMMAND.name}
+    started = {by_suite.get(command.framework) for at in steps for command in at.commands}
+    framework = str(started.pop() or "") if len(started) == 1 else ""
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
-    new = render_new_jobs(actions, name, suite, matrix, is_conditional=False)
-    test = f"""\
-{name}:
-  needs: ciguard
-  strategy:
-    fail-fast: false
-    matrix: ${{{{ fromJSON(needs.ciguard.outputs.matrix) }}}}
-  # name: ... (${{{{ matrix.ciguard }}}})
-  steps:
-    # in the place of the test step:
-    - uses: {action_path(actions, "run")}
-      with:
-        plan: ${{{{ needs.ciguard.outputs.plan }}}}
-        plan-id: ${{{{ needs.ciguard.outputs.plan-id }}}}
-        shard: ${{{{ matrix.ciguard }}}}
-        command: |
-          # the commands of the test step"""
-    return "\n\n".join((new.plan, test, new.report, new.history))
+    new = render_new_jobs(
+        *(actions_address(config.actions), name, suite, matrix),
+        is_conditional=False,
+        framework=framework,
+    )
+    table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
+    return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
@@ -331,6 +325,9 @@ def job_framework(
         raise NotMovable(what, where=job.where, fix=fix)
     patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
     if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
+        suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
+        names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"
-        raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
+        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        raise NotMovable(what, where=job.where, fix=fix if names else COMMAND_FIX)
     return ""

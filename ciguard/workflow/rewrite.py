@@ -58,11 +58,18 @@ _DEFAULTS: Final = ("shell", "working-directory")
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
-    """Texts of the added jobs, each a mapping with one key at column 0."""
+    """Texts of the added jobs, each a mapping with one key at column 0.
+
+    Attributes:
+        test: of the test job, as a person would change it.
+        suite: table of ciguard.toml.
+    """
 
     plan: str
     report: str
     history: str
+    test: str = ""
+    suite: str = ""
 
 
 @dataclass(frozen=True, slots=True)

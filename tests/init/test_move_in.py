@@ -260,6 +260,18 @@ def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) 
     ]
 
 
+def test_lines_to_write_have_a_suite_that_the_action_runs(repository: Path, call: Init) -> None:
+    step = b"      - run: dotnet test --filter '(${{ matrix.p }})&C!=a'\n        shell: cmd\n"
+    matrix = (b"strategy:", b"  matrix:", b"    os: [a, b]", b"    p: [C=b, C=c]")
+    write(repository, job_with(*matrix).removesuffix(PYTEST) + step)
+    answer = call(repository, "--into", CI, expect=3)
+    suite, _, jobs = answer.stdout.partition("\n\n")
+    assert tomllib.loads(suite)["suite"]["test"]["framework"] == "command"
+    ciguard, test, *_ = yaml_load(jobs, CI).values()
+    assert yaml_load(ciguard["steps"][1]["with"]["matrix"], CI) == {"os": ["a", "b"]}
+    assert set(test["steps"][0]["with"]) == {"plan", "plan-id", "shard"}
+
+
 def test_reason_of_a_refusal_comes_before_lines_for_the_job(
     repository: Path,
 ) -> None:
