@@ -6,7 +6,6 @@ shard takes the place of the axis.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +38,7 @@ _OPERATOR: Final = re.compile(r"[\s|&()]")
 _EXPRESSION: Final = re.compile(r"\$\{\{ *matrix\.[\w.-]+ *\}\}")
 # Lines that show the value of an axis, and do nothing else with it.
 _LABEL: Final = re.compile(r"^[ ]*(?:- +)?name:|\becho\b|\bWrite-(?:Host|Output)\b", re.M)
+_ENTRIES: Final = ("include", "exclude")
 # Keys by whose values GitHub runs a job elsewhere, or not at all.
 _KEPT: Final = ("runs-on", "container", "services", "environment", "defaults")
 
@@ -82,7 +82,7 @@ def find_filter_axis(job: MovableJob) -> FilterAxis | None:
         name, *keys = path[1].strip(".").split(".") if path else [""]
         values = matrix.get(name)
         is_kept = any(f"matrix.{name}" in str(job.value.get(key)) for key in _KEPT)
-        if name in ("include", "exclude") or not isinstance(values, list) or is_kept:
+        if name in _ENTRIES or not isinstance(values, list) or is_kept:
             continue
         filters = [_text(value, keys) for value in values]
         placed = [list(words) for words in split_commands(script.replace(expression[0], _PLACE))]
@@ -208,34 +208,25 @@ def _filter_edit(job: MovableJob, axis: FilterAxis) -> Edit:
 
 
 def _without_axis(matrix: str, axis: FilterAxis, where: str) -> str:
-    """Cut the axis out of a matrix; entries of `include` that have all its values become one.
+    """Cut the axis out of a matrix.
 
     Raises:
-        NotMovable: other entries name the axis.
+        NotMovable: include or exclude name the axis.
     """
     values = load(matrix, where)
-    expected = {key: value for key, value in values.items() if key != axis.name}
-    included: dict[str, list[Any]] = {}
-    for item in values.get("include", ()):
-        rest = {key: value for key, value in item.items() if key != axis.name}
-        included.setdefault(json.dumps(rest), []).append(item.get(axis.name))
-    named = [found for found in included.values() if found != [None]]
-    if any(axis.name in item for item in values.get("exclude", ())) or any(
-        sorted(map(str, found)) != sorted(map(str, axis.values)) for found in named
-    ):
-        what = f"include or exclude give the axis {axis.name} some of its filters only"
-        fix = f"let each combination have all filters, or none has {axis.name}"
+    if any(axis.name in item for key in _ENTRIES for item in values.get(key, ())):
+        what = f"include or exclude name the axis of filters {axis.name}"
+        fix = f"take {axis.name} out of them, and run init again"
         raise NotMovable(what, where=f"{where}.strategy.matrix", fix=fix)
-    if not expected:
+    if values.keys() == {axis.name}:
         return ""
-    if named:
-        expected["include"] = [json.loads(rest) for rest in included]
     source = SourceText(matrix)
     entry = find_entry(source.root, axis.name)
-    if entry and source.root and not named and is_block(source.root, yaml.MappingNode):
+    if entry and source.root and is_block(source.root, yaml.MappingNode):
         start = source.comments_before(entry.start, entry.column)
         return source.edited([Edit(start, source.next_line(source.content_end(entry)), "")])
-    return yaml.safe_dump(expected, sort_keys=False, default_flow_style=None, width=90)
+    del values[axis.name]
+    return yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=90)
 
 
 def _coverage(job: MovableJob, axis: FilterAxis, path: str, files: Sequence[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from ciguard.config.file import FILE, FILES
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -25,7 +26,7 @@ from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
-from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
@@ -163,7 +164,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     files = [GeneratedFile(path, text, moved.text)]
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=started)
-        files += [item for item in generated if item.path != WORKFLOW_FILE]
+        for item in generated:
+            table = "policy" if item.path == FILE else "tool.ciguard.policy"
+            if job.has_retry and item.path in FILES:
+                content = with_tables(item.content, {table: ["retries = 1"]}, item.path)
+                files.append(replace(item, content=content))
+            elif item.path != WORKFLOW_FILE:
+                files.append(item)
     messages += remarks(job, moved, default_branch(folder))
     messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))
@@ -233,6 +240,8 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     messages = ["require the check ciguard: checks by the names of test jobs change"]
     if not runs_on_push(job.workflow, branch):
         messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
+    if job.has_retry:
+        messages.append("retries = 1 in [policy] takes the place of the second run after ||")
     if job.take:
         messages.append(
             f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"

@@ -17,7 +17,13 @@ from ciguard.errors import InputError, combine
 from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
-from ciguard.workflow.test_commands import NO_TASKS, FoundCommand, Tasks, find_test_steps
+from ciguard.workflow.test_commands import (
+    NO_TASKS,
+    FoundCommand,
+    Tasks,
+    find_test_steps,
+    without_retry,
+)
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
@@ -86,8 +92,14 @@ class MovableJob:
     runs_suite: bool = False
 
     def without_split(self, command: str) -> str:
-        """Remove the options that divide the tests by the axis `take`."""
-        return _SPLIT_OPTIONS.sub("", command) if self.take else command
+        """Remove the options that divide the tests by the axis `take`, and a second run."""
+        return without_retry(_SPLIT_OPTIONS.sub("", command) if self.take else command)
+
+    @property
+    def has_retry(self) -> bool:
+        """Return whether the test step runs a command again if it fails."""
+        run: str = self.value["steps"][self.step - 1]["run"]
+        return without_retry(run) != run
 
     @property
     def value(self) -> dict[str, Any]:

@@ -129,6 +129,7 @@ LIST: Final = re.compile(
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
+_RETRY: Final = re.compile(r"^([ \t]*)(\S[^|\n]*?)[ \t]*\|\|[ \t]*\2(?:[ \t][^\n;&|]*)?$", re.M)
 _MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 # Words of paths and artifacts that hold results of tests, or their coverage.
@@ -231,6 +232,11 @@ def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[Fou
     return find_test_commands(expand_lists(script), tasks, values)
 
 
+def without_retry(script: str) -> str:
+    """Remove a second run of a command from its line, as in `pytest || pytest --last-failed`."""
+    return _RETRY.sub(r"\1\2", script)
+
+
 def expand_lists(script: str) -> str:
     """Insert the lists of arguments of bash and PowerShell where a command uses them.
 
@@ -276,7 +282,7 @@ def find_test_commands(
         values: of a combination of the matrix.
     """
     commands: list[FoundCommand] = []
-    for line in split_commands(script):
+    for line in split_commands(without_retry(script)):
         words = line[:MAX_WORDS]
         filled = [fill(word, values) for word in words] if values else words
         found = _test_commands(filled, tasks) or _test_commands(words, tasks)

@@ -457,6 +457,15 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
     assert "          command: |\n            make ci\n" in (repository / CI).read_text("utf-8")
 
 
+def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q --lf\n")
+    answer = call(repository, "--into", CI, "--yes")
+    assert "- retries = 1 in [policy] takes the place of the second run after ||" in answer.stderr
+    assert (repository / CI).read_text("utf-8").count("command: pytest -q\n") == 1
+    assert load(repository, {}).policy.retries == 1
+
+
 GO = {
     "make check": (["-v", "./..."], {}, "$(FLAGS);"),
     "CGO_ENABLED=0 B=$X go test -race ./a": (["-race", "./a"], {"CGO_ENABLED": "0"}, "B=$X;"),

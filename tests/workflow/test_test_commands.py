@@ -168,6 +168,7 @@ SCRIPTS = {
     "cover:unit": "cross-env CI=1 yarn cover:base --coverage",
     "cover:a": "yarn cover:unit",
     "all": "mocha && jest",
+    "all:a": "jest || jest -f",
     "loop": "yarn loop && yarn loop",
     "test:own": "node run.js",
 }
@@ -184,6 +185,10 @@ SCRIPTS = {
         ),
         ({"run": "yarn cover:${{ matrix.part }}"}, [("yarn cover:${{ matrix.part }}", "jest")]),
         ({"run": "pnpm all"}, [("mocha", "mocha"), ("jest", "jest")]),
+        (
+            {"run": "yarn all:${{ matrix.part }} || yarn all:${{ matrix.part }} -f"},
+            [("yarn all:${{ matrix.part }}", "jest")],
+        ),
         ({"run": "yarn test:own"}, [("yarn test:own", "yarn")]),
         ({"run": "npm test", "working-directory": "sub"}, [("npm test", "npm")]),
         ({"run": "cd sub && npm test"}, [("npm test", "npm")]),
