@@ -247,7 +247,7 @@ def _reject_condition(job: MovableJob) -> None:
     if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
-    what = f"jobs where its condition is false would have no results: if: {condition:.60}"
+    what = f"jobs where its condition is false would have no results: if: {shorten(condition)}"
     fix = "move the condition into the command of one step, or to the job, or choose another --step"
     raise NotMovable(what, where=f"{job.where}.steps[{job.step}], line {line}", fix=fix)
 
