@@ -85,11 +85,12 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
     called = list(_called_texts(job, frozenset(tracked), read))
     gates = [(name, match[1]) for name, text in called for match in _OPTION.finditer(text)]
     run = "\n".join(text for _, text in called)
+    reporting = {row: bool(re.search(row.reports, run)) for row in _SETTINGS}
     for name in tracked:
         settings = [row for row in _SETTINGS if re.fullmatch(row.name, name.rpartition("/")[2])]
         text = read(name) if settings else ""
         for row in settings:
-            reports = re.search(row.reports, run) or _REPORTS_ALWAYS.search(text)
+            reports = reporting[row] or _REPORTS_ALWAYS.search(text)
             match = re.search(row.gate, text, re.M) if reports else None
             gates += [(name, match[0].strip())] if match else []
     if gates:
