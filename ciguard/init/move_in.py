@@ -166,8 +166,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         generated = generate(folder, config, suite=started)
         for item in generated:
             table = "policy" if item.path == FILE else "tool.ciguard.policy"
-            if job.has_retry and item.path in FILES:
-                content = with_tables(item.content, {table: ["retries = 1"]}, item.path)
+            if job.retries and item.path in FILES:
+                content = with_tables(
+                    item.content, {table: [f"retries = {job.retries}"]}, item.path
+                )
                 files.append(replace(item, content=content))
             elif item.path != WORKFLOW_FILE:
                 files.append(item)
@@ -240,8 +242,9 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     messages = ["require the check ciguard: checks by the names of test jobs change"]
     if not runs_on_push(job.workflow, branch):
         messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
-    if job.has_retry:
-        messages.append("retries = 1 in [policy] takes the place of the second run after ||")
+    if job.retries:
+        what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
+        messages.append(what)
     if job.take:
         messages.append(
             f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"

@@ -92,14 +92,14 @@ class MovableJob:
     runs_suite: bool = False
 
     def without_split(self, command: str) -> str:
-        """Remove the options that divide the tests by the axis `take`, and a second run."""
+        """Remove the options that divide the tests by the axis `take`, and retries."""
         return without_retry(_SPLIT_OPTIONS.sub("", command) if self.take else command)
 
     @property
-    def has_retry(self) -> bool:
-        """Return whether the test step runs a command again if it fails."""
+    def retries(self) -> int:
+        """Return how often the test step runs a command again if it fails."""
         run: str = self.value["steps"][self.step - 1]["run"]
-        return without_retry(run) != run
+        return run.count("||") - without_retry(run).count("||")
 
     @property
     def value(self) -> dict[str, Any]:

@@ -129,7 +129,12 @@ LIST: Final = re.compile(
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
-_RETRY: Final = re.compile(r"^([ \t]*)(\S[^|\n]*?)[ \t]*\|\|[ \t]*\2(?:[ \t][^\n;&|]*)?$", re.M)
+# A command that runs again, perhaps with more options, after `||`; another command may follow.
+_RETRY: Final = re.compile(
+    r"^([ \t]*)(\S[^|\n]*?)(?:[ \t]*\|\|[ \t]*\2(?:[ \t]+[^\s;&|][^\n;&|]*?)?)+"
+    r"(?=[ \t]*(?:\|\|[^|\n]*)?$)",
+    re.M,
+)
 _MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 # Words of paths and artifacts that hold results of tests, or their coverage.
@@ -192,7 +197,14 @@ def read_tasks(read: Callable[[str], str]) -> Tasks:
     tasks = NO_TASKS
     for _ in range(_MAX_CALLS):
         tasks = {task: find_test_commands(text, tasks)[:2] for task, text in texts.items()}
-    return tasks
+    # What a shell script of a package runs is known by the package's dependencies.
+    return {
+        (file, name): [
+            replace(item, framework=item.framework or "npm" * (file == "package.json"))
+            for item in commands
+        ]
+        for (file, name), commands in tasks.items()
+    }
 
 
 def package_scripts(package_json: str) -> dict[str, str]:
@@ -233,7 +245,7 @@ def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[Fou
 
 
 def without_retry(script: str) -> str:
-    """Remove a second run of a command from its line, as in `pytest || pytest --last-failed`."""
+    """Remove further runs of a command from its line, as in `pytest || pytest --last-failed`."""
     return _RETRY.sub(r"\1\2", script)
 
 

@@ -459,11 +459,11 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
 
 def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    write(repository, JOB + b"      - run: pytest -q || pytest -q --lf\n")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest -q --lf || exit 1\n")
     answer = call(repository, "--into", CI, "--yes")
-    assert "- retries = 1 in [policy] takes the place of the second run after ||" in answer.stderr
-    assert (repository / CI).read_text("utf-8").count("command: pytest -q\n") == 1
-    assert load(repository, {}).policy.retries == 1
+    assert "- retries = 2 in [policy] takes the place of the commands after ||" in answer.stderr
+    assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
+    assert load(repository, {}).policy.retries == 2
 
 
 GO = {
