@@ -60,16 +60,14 @@ _DEFAULTS: Final = ("shell", "working-directory")
 class NewJobs:
     """Texts of the added jobs, each a mapping with one key at column 0.
 
-    Attributes:
-        test: of the test job, as a person would change it.
-        suite: table of ciguard.toml.
+    `test` and `suite` are for a person: the changed test job, and a table of ciguard.toml.
     """
 
     plan: str
     report: str
     history: str
-    test: str = ""
-    suite: str = ""
+    test: str
+    suite: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,9 @@ def read_tasks(read: Callable[[str], str]) -> Tasks:
     # What a shell script of a package runs is known by the package's dependencies.
     return {
         (file, name): [
-            replace(item, framework=item.framework or "npm" * (file == "package.json"))
+            replace(item, framework="npm")
+            if (file, item.framework) == ("package.json", UNKNOWN)
+            else item
             for item in commands
         ]
         for (file, name), commands in tasks.items()
