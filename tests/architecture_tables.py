@@ -135,6 +135,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.candidates": ("console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
+    "init.go_suite": ("errors", "init", "run.frameworks", "workflow"),
     "init.move_in": (
         "workflow.actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "model"),
@@ -151,6 +152,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.checkout_reader": (
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),
+        "workflow.test_commands",
     ),
     "audit.repository_reader": (
         *(*SHARED, "audit", "console", "github"),

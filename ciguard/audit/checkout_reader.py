@@ -13,6 +13,7 @@ from ciguard.errors import InputError, NothingToDo, RemoteError
 from ciguard.git.checkout import Checkout
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote, token_of
 from ciguard.sources import local
+from ciguard.workflow.test_commands import read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,16 +53,19 @@ def read_checkout(
     if workflow and workflow not in paths:
         fix = f"name one of: {', '.join(list(paths)[:20])}"
         raise InputError(f"no workflow {workflow!r}", where=str(root / FOLDER), fix=fix)
-    makefile = root / "Makefile"
-    recipes = local.read(makefile).decode("utf-8", "replace") if makefile.is_file() else ""
+    tasks = read_tasks(lambda name: _text(root / name))
     read = [
-        read_workflow(f"{FOLDER}/{name}", local.read(path), recipes) for name, path in paths.items()
+        read_workflow(f"{FOLDER}/{name}", local.read(path), tasks) for name, path in paths.items()
     ]
     unread = tuple(file for file in read if isinstance(file, Unread))
     files = tuple(file for file in read if not isinstance(file, Unread))
     name = (parse_remote(remote) or ("", root.name))[1]
     facts = RepositoryRuns(name, "", "", files, test_workflows(files), unread=unread)
     return facts, remote, prefix
+
+
+def _text(path: Path) -> str:
+    return local.read(path).decode("utf-8", "replace") if path.is_file() else ""
 
 
 def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:

@@ -101,7 +101,7 @@ def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
 def _declared(
     workflow: WorkflowFile, files: Mapping[str, WorkflowFile], path: str, depth: int
 ) -> Iterator[DeclaredJob]:
-    steps = find_test_steps(workflow.content, workflow.makefile)
+    steps = find_test_steps(workflow.content, workflow.tasks)
     for key, job in jobs_of(workflow.content).items():
         if not isinstance(job, dict):
             continue

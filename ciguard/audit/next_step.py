@@ -16,7 +16,7 @@ from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.workflow.artifacts import find_result_upload
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_step
+from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_obstacles, reject_shell
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import action_of, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, steps_of
@@ -82,7 +82,7 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
     jobs = {
         (file.path, step.job): file
         for file in files
-        for step in find_test_steps(file.content, file.makefile)
+        for step in find_test_steps(file.content, file.tasks)
     }
     kind: Kind = "plan" if any(_commenting(file.content) for file in files) else "divide"
     with_matrix = [key for key in jobs if has_matrix(jobs_of(jobs[key].content)[key[1]])]
@@ -90,8 +90,9 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
     if len(candidates) == 1:
         path, job = candidates[0]
         with contextlib.suppress(InputError):
-            movable = read_job(jobs[candidates[0]].text, path, job)
-            reject_step(movable)
+            movable = read_job(jobs[candidates[0]].text, path, job, tasks=jobs[candidates[0]].tasks)
+            reject_shell(movable)
+            reject_obstacles(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):
                 return NextStep(kind, f"ciguard init --into {shlex.quote(path)} --job {job}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.audit.rules.base import Evidence, WorkflowFile
 from ciguard.errors import InputError
+from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -114,11 +115,11 @@ class RepositoryRuns:
         return dict(executions)
 
 
-def read_workflow(path: str, content: bytes, makefile: str = "") -> WorkflowFile | Unread:
+def read_workflow(path: str, content: bytes, tasks: Tasks = NO_TASKS) -> WorkflowFile | Unread:
     """Read a workflow file; return the reason if it cannot be read."""
     try:
         text = content.decode("utf-8")
-        return WorkflowFile(path, text, load(text, path), makefile)
+        return WorkflowFile(path, text, load(text, path), tasks)
     except (UnicodeDecodeError, InputError):
         return Unread("workflows", "not_yaml", 0, 1, path)
 

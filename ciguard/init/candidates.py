@@ -20,7 +20,7 @@ from ciguard.init.repository import repository_files
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import comment_jobs, shorten
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, find_test_steps
+from ciguard.workflow.test_commands import FoundStep, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, triggers_of
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
         UsageError: this is not the top folder of a git repository.
     """
     moved, candidates = "", []
-    makefile = text_of(folder / "Makefile") or ""
+    tasks = read_tasks(lambda name: text_of(folder / name) or "")
     for path, workflow in _workflows(folder):
         if is_moved(workflow):
             moved = moved or path
             continue
         # YAML may read the id of a job as a number, which no option can name.
-        steps = [at for at in find_test_steps(workflow, makefile) if at.job in workflow["jobs"]]
+        steps = [at for at in find_test_steps(workflow, tasks) if at.job in workflow["jobs"]]
         candidates += [_candidate(path, workflow, step) for step in steps]
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 

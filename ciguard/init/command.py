@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 from pydantic import ValidationError
@@ -22,11 +22,10 @@ from ciguard.init.candidates import (
 )
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
-from ciguard.init.move_in import STARTED_FIX, moved_files, snippet
+from ciguard.init.move_in import moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
-from ciguard.workflow.argument_list import LIST_FIX
-from ciguard.workflow.movable_job import BY_HAND, SHELL_FIX, NotMovable
+from ciguard.workflow.movable_job import BY_HAND, NotMovable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from ciguard.init.candidates import Candidate
 
     Target = tuple[str, str, str]  # path of the workflow, job, step
-
-# Refusals of jobs that only a person can change: the lines to write are shown.
-_BY_HAND: Final = (BY_HAND, LIST_FIX, SHELL_FIX, STARTED_FIX)
 
 
 @click.command()
@@ -174,8 +170,8 @@ def _show_refusal(
     console.err(f"ciguard init: {error}")
     if not is_asked:
         console.err(f"a separate workflow beside it: {SEPARATE}")
-    elif target and error.fix in _BY_HAND:
-        console.out(snippet(folder, config, target[0], target[1]))
+    elif target and BY_HAND in str(error):
+        console.out(snippet(folder, config, *target))
 
 
 def with_workflow(config: Config, options: Mapping[str, object]) -> Config:

@@ -8,13 +8,12 @@ for words, nothing is evaluated.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.workflow.artifacts import find_downloads
 from ciguard.workflow.movable_job import NotMovable, shorten
-from ciguard.workflow.test_commands import PYTEST, RULE, split_commands
+from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of
 
 if TYPE_CHECKING:
@@ -89,11 +88,12 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
     called = list(_called_texts(job.workflow, jobs, frozenset(tracked), read))
     gates = [(name, match[1]) for name, text in called for match in _OPTION.finditer(text)]
     run = "\n".join(text for _, text in called)
+    reporting = {row: bool(re.search(row.reports, run)) for row in _SETTINGS}
     for name in tracked:
         settings = [row for row in _SETTINGS if re.fullmatch(row.name, name.rpartition("/")[2])]
         text = read(name) if settings else ""
         for row in settings:
-            reports = re.search(row.reports, run) or _REPORTS_ALWAYS.search(text)
+            reports = reporting[row] or _REPORTS_ALWAYS.search(text)
             match = re.search(row.gate, text, re.M) if reports else None
             gates += [(name, match[0].strip())] if match else []
     if gates:
@@ -132,7 +132,11 @@ def _called_texts(
             found += [("Makefile", recipe) for rule, recipe in rules if rule in words]
         if words & {"npm", "yarn", "pnpm", "bun"}:
             for file in packages:
-                found += [(file, text) for key, text in _scripts(read(file)) if key in words]
+                found += [
+                    (file, text)
+                    for key, text in package_scripts(read(file)).items()
+                    if key in words
+                ]
         for tool, files in _TOOL_FILES.items():
             if any(word.rpartition("/")[2] == tool for word in words):
                 parts = [(file, read(file)) for file in files if file in tracked]
@@ -143,14 +147,6 @@ def _called_texts(
             found += [(file, match[0]) for file, match in options if match]
         queue += [item for item in found if item not in seen]
         seen.update(found)
-
-
-def _scripts(package_json: str) -> list[tuple[str, str]]:
-    try:
-        scripts = json.loads(package_json)["scripts"].items()
-    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
-        return []
-    return [(key, str(text)) for key, text in scripts]
 
 
 def _selected(text: str, job: str) -> str:

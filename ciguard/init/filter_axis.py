@@ -6,7 +6,6 @@ shard takes the place of the axis.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.audit.filters.base import LANGUAGES
-from ciguard.audit.filters.expression import terms
+from ciguard.audit.filters.expression import Argument, terms
 from ciguard.errors import InputError
 from ciguard.init.other_tools import first_of
 from ciguard.text import count_of
@@ -39,6 +38,7 @@ _OPERATOR: Final = re.compile(r"[\s|&()]")
 _EXPRESSION: Final = re.compile(r"\$\{\{ *matrix\.[\w.-]+ *\}\}")
 # Lines that show the value of an axis, and do nothing else with it.
 _LABEL: Final = re.compile(r"^[ ]*(?:- +)?name:|\becho\b|\bWrite-(?:Host|Output)\b", re.M)
+_ENTRIES: Final = ("include", "exclude")
 # Keys by whose values GitHub runs a job elsewhere, or not at all.
 _KEPT: Final = ("runs-on", "container", "services", "environment", "defaults")
 
@@ -82,25 +82,23 @@ def find_filter_axis(job: MovableJob) -> FilterAxis | None:
         name, *keys = path[1].strip(".").split(".") if path else [""]
         values = matrix.get(name)
         is_kept = any(f"matrix.{name}" in str(job.value.get(key)) for key in _KEPT)
-        if name in ("include", "exclude") or not isinstance(values, list) or is_kept:
+        if name in _ENTRIES or not isinstance(values, list) or is_kept:
             continue
         filters = [_text(value, keys) for value in values]
         placed = [list(words) for words in split_commands(script.replace(expression[0], _PLACE))]
         for words in placed:
             at = next((at for at, word in enumerate(words) if _PLACE in word), 0)
-            option, equals, _ = words[at].partition("=") if at else ("", "", "")
-            union = UNIONS.get(option if equals else words[at - 1]) if at else None
+            word = words[at]
+            option = word.partition("=")[0] if word.startswith("-") and "=" in word else ""
+            union = UNIONS.get(option or words[at - 1]) if at else None
             is_path = union is None and _is_path(job.commands[0].framework, words)
             if len(set(filters)) > 1 and all(filters) and (union or is_path):
-                text = _union(
-                    words[at].removeprefix(f"{option}=" if equals else ""), filters, union
-                )
+                text = _union(word.removeprefix(f"{option}="), filters, union)
                 if text is None:
                     what = f"its filters are parts of a larger one: {expression[0]}"
                     fix = f"write ({expression[0]}), in parentheses, and run init again"
                     raise NotMovable(what, where=job.where, fix=fix)
-                place = words[at].replace(_PLACE, text)
-                words[at : at + 1] = text.split() if is_path else [place]
+                words[at : at + 1] = text.split() if is_path else [word.replace(_PLACE, text)]
                 return FilterAxis(name, expression[0], text, words, is_path, values, filters)
     return None
 
@@ -121,7 +119,8 @@ def _is_path(framework: str, words: Sequence[str]) -> bool:
         found = [term.condition for term in terms(language.parse(language.find_filter(words), ""))]
     except InputError:
         return False
-    return any(item.kind in ("path", "pattern") and _PLACE in item.value for item in found)
+    arguments = [item for item in found if isinstance(item, Argument)]
+    return any(item.kind in ("path", "pattern") and _PLACE in item.value for item in arguments)
 
 
 def _union(word: str, filters: Sequence[str], union: str | None) -> str | None:
@@ -170,7 +169,8 @@ def without_filter_axis(
         labels += [str(line)] if edits[-1].text == SHARD else []
     if others:
         what = f"the axis {axis.name} of {count} filters stays"
-        return job, [f"{what}: lines {', '.join(others)} use it besides the filter"]
+        used = f"{what}: lines {', '.join(others)} use it besides the filter"
+        return job, [used, *_coverage(job, axis, path, files)]
     changed = read_job(source.edited(edits), path, job.name, str(job.step))
     messages = [f"the axis {axis.name} is gone; its {count} filters are one: {axis.union:.160}"]
     if labels:
@@ -178,6 +178,12 @@ def without_filter_axis(
     matrix = _without_axis(job.matrix, axis, job.where)
     messages += _coverage(job, axis, path, files)
     return replace(changed, matrix=matrix, shards=count), messages
+
+
+def matrix_without_filters(job: MovableJob) -> str:
+    """Return the matrix of a job without its axis of filters."""
+    axis = find_filter_axis(job)
+    return _without_axis(job.matrix, axis, job.where) if axis else job.matrix
 
 
 def _filter_edit(job: MovableJob, axis: FilterAxis) -> Edit:
@@ -202,34 +208,25 @@ def _filter_edit(job: MovableJob, axis: FilterAxis) -> Edit:
 
 
 def _without_axis(matrix: str, axis: FilterAxis, where: str) -> str:
-    """Cut the axis out of a matrix; entries of `include` that have all its values become one.
+    """Cut the axis out of a matrix.
 
     Raises:
-        NotMovable: other entries name the axis.
+        NotMovable: include or exclude name the axis.
     """
     values = load(matrix, where)
-    expected = {key: value for key, value in values.items() if key != axis.name}
-    included: dict[str, list[Any]] = {}
-    for item in values.get("include", ()):
-        rest = {key: value for key, value in item.items() if key != axis.name}
-        included.setdefault(json.dumps(rest), []).append(item.get(axis.name))
-    named = [found for found in included.values() if found != [None]]
-    if any(axis.name in item for item in values.get("exclude", ())) or any(
-        sorted(map(str, found)) != sorted(map(str, axis.values)) for found in named
-    ):
-        what = f"include or exclude give the axis {axis.name} some of its filters only"
-        fix = f"let each combination have all filters, or none has {axis.name}"
+    if any(axis.name in item for key in _ENTRIES for item in values.get(key, ())):
+        what = f"include or exclude name the axis of filters {axis.name}"
+        fix = f"take {axis.name} out of them, and run init again"
         raise NotMovable(what, where=f"{where}.strategy.matrix", fix=fix)
-    if not expected:
+    if values.keys() == {axis.name}:
         return ""
-    if named:
-        expected["include"] = [json.loads(rest) for rest in included]
     source = SourceText(matrix)
     entry = find_entry(source.root, axis.name)
-    if entry and source.root and not named and is_block(source.root, yaml.MappingNode):
+    if entry and source.root and is_block(source.root, yaml.MappingNode):
         start = source.comments_before(entry.start, entry.column)
         return source.edited([Edit(start, source.next_line(source.content_end(entry)), "")])
-    return yaml.safe_dump(expected, sort_keys=False, default_flow_style=None, width=90)
+    del values[axis.name]
+    return yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=90)
 
 
 def _coverage(job: MovableJob, axis: FilterAxis, path: str, files: Sequence[str]) -> Iterator[str]:

@@ -5,14 +5,16 @@ The suite of the moved tests has the framework that the job runs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from ciguard.config.file import FILE, FILES
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
-from ciguard.init.filter_axis import without_filter_axis
+from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
@@ -20,13 +22,15 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
+from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
-from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
 from ciguard.model.jobs import first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
+from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
@@ -36,10 +40,18 @@ from ciguard.workflow.artifacts import DATA_FILE, MERGE, data_file_edits, find_d
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.matrix import read_matrix
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_step, shorten
+from ciguard.workflow.movable_job import (
+    BY_HAND,
+    NotMovable,
+    collected,
+    read_job,
+    reject_obstacles,
+    reject_shell,
+    shorten,
+)
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import action_path, drill_edits, is_moved, move_job, repin
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
+from ciguard.workflow.rewrite import drill_edits, is_moved, move_job, repin
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
 if TYPE_CHECKING:
@@ -60,21 +72,17 @@ COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
 )
-STARTED_FIX: Final = (
-    "write the lines by hand that `ciguard init --into FILE` prints: framework and command in "
-    "[suite.NAME] of ciguard.toml, and no `command` for the action run"
-)
 NODE_SCRIPTS: Final = ("npm", "yarn", "pnpm", "bun run")
 # Called program -> adapters whose plugin reaches the framework by an environment variable.
 ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "playwright")),
+    "go test": (GO.name,),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
 }
 # Called program -> adapter that starts the framework itself, so that no script can start it.
 STARTED: Final[Mapping[str, str]] = {
-    "go test": "go",
     "ctest": "ctest",
     "cargo nextest": "nextest",
     "phpunit": "phpunit",
@@ -109,11 +117,11 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         NotMovable: the job cannot be moved.
         UsageError: no suite of the configuration fits the job.
     """
-    tracked, makefile = repository_files(folder), text_of(folder / "Makefile") or ""
-    text = read_workflow(folder, path)
+    tracked, read = repository_files(folder), cache(lambda name: text_of(folder / name) or "")
+    text, tasks = read_workflow(folder, path), read_tasks(read)
     workflow = load(text, path)
     if is_moved(workflow):
-        other = [at for at in find_test_steps(workflow, makefile) if job_name in ("", at.job)]
+        other = [at for at in find_test_steps(workflow, tasks) if job_name in ("", at.job)]
         if other and (job_name or step):
             where = f"{path}: jobs.{other[0].job}.steps[{other[0].number}]"
             what = "another step of this workflow has ciguard's shards, which only one can have"
@@ -123,28 +131,43 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step, makefile)
-    reject_gate(job, tracked, cache(lambda name: text_of(folder / name) or ""))
+    job = read_job(text, path, job_name, step, tasks)
+    obstacles: list[NotMovable] = []
+    with collected(obstacles):
+        reject_gate(job, tracked, read)
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
-    framework = job_framework(job, config, tracked, texts)
-    reject_several_environments(job)
+    framework = ""
+    with collected(obstacles):
+        framework = job_framework(job, config, tracked, texts)
+    with collected(obstacles):
+        reject_several_environments(job)
     suite = suite_name(config, job.name)
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
     prepared = job.source.edited([*data_file_edits(job), *drill_edits(job, DRILL_KINDS)])
-    job = read_job(prepared, path, job.name, str(job.step), makefile)
+    job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
     if configured != COMMAND.name:
         globs = FRAMEWORKS[framework or configured].file_patterns
         test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
-        job, messages = without_filter_axis(job, path, test_files)
-    divided = split_argument_list(job, path)
-    if divided is not job:
-        messages.append("the PowerShell step is divided: bash runs the tests")
-        job = replace(divided, matrix=job.matrix, shards=job.shards)
-    reject_step(job)
+        with collected(obstacles):
+            job, messages = without_filter_axis(job, path, test_files)
+    with collected(obstacles):
+        divided = split_argument_list(job, path)
+        if divided is not job:
+            messages.append("the PowerShell step is divided: bash runs the tests")
+            job = replace(divided, matrix=job.matrix, shards=job.shards)
+        reject_shell(job)
+    started = StarterSuite(suite, framework)
+    if GO.name in (framework, configured):
+        with collected(obstacles):
+            started, about_go = go_suite(job, suite)
+            job, messages = replace(job, runs_suite=True), [*messages, *about_go]
+    if obstacles:
+        obstacles += [NotMovable(message, where=job.where) for message in messages]
+    reject_obstacles(job, obstacles)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional="if" in job.value,
@@ -154,8 +177,16 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     moved = move_job(job, new_jobs, actions)
     files = [GeneratedFile(path, text, moved)]
     if "suite" not in config.model_fields_set:
-        generated = generate(folder, config, suite=StarterSuite(suite, framework))
-        files += [item for item in generated if item.path != WORKFLOW_FILE]
+        generated = generate(folder, config, suite=started)
+        for item in generated:
+            table = "policy" if item.path == FILE else "tool.ciguard.policy"
+            if job.retries and item.path in FILES:
+                content = with_tables(
+                    item.content, {table: [f"retries = {job.retries}"]}, item.path
+                )
+                files.append(replace(item, content=content))
+            elif item.path != WORKFLOW_FILE:
+                files.append(item)
     messages += remarks(job, moved, default_branch(folder))
     messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))
@@ -199,32 +230,25 @@ def suite_name(config: Config, job: str) -> str:
     return next(iter(config.suite))
 
 
-def snippet(folder: Path, config: Config, path: str, job: str) -> str:
+def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str:
     """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
-    workflow = load(read_workflow(folder, path), path)
-    candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
-    name = candidates.pop() if len(candidates) == 1 else "test"
-    actions = actions_address(config.actions)
+    text, tasks = read_workflow(folder, path), read_tasks(lambda name: text_of(folder / name) or "")
+    steps = [at for at in find_test_steps(load(text, path), tasks) if job in ("", at.job)]
+    name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
+    with contextlib.suppress(InputError):
+        matrix = matrix_without_filters(read_job(text, path, name, step, tasks))
+    by_suite = {**STARTED, "dotnet test": COMMAND.name}
+    started = {by_suite.get(command.framework) for at in steps for command in at.commands}
+    framework = str(started.pop() or "") if len(started) == 1 else ""
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
-    new = render_new_jobs(actions, name, suite, matrix, is_conditional=False)
-    test = f"""\
-{name}:
-  needs: ciguard
-  strategy:
-    fail-fast: false
-    matrix: ${{{{ fromJSON(needs.ciguard.outputs.matrix) }}}}
-  # name: ... (${{{{ matrix.ciguard }}}})
-  steps:
-    # in the place of the test step:
-    - uses: {action_path(actions, "run")}
-      with:
-        plan: ${{{{ needs.ciguard.outputs.plan }}}}
-        plan-id: ${{{{ needs.ciguard.outputs.plan-id }}}}
-        shard: ${{{{ matrix.ciguard }}}}
-        command: |
-          # the commands of the test step"""
-    return "\n\n".join((new.plan, test, new.report, new.history))
+    new = render_new_jobs(
+        *(actions_address(config.actions), name, suite, matrix),
+        is_conditional=False,
+        framework=framework,
+    )
+    table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
+    return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
 def remarks(job: MovableJob, moved: str, branch: str) -> list[str]:
@@ -237,6 +261,9 @@ def remarks(job: MovableJob, moved: str, branch: str) -> list[str]:
         messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
     if not runs_on_push(job.workflow, branch):
         messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
+    if job.retries:
+        what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
+        messages.append(what)
     if job.take:
         messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
     strategy = job.value.get("strategy", {"fail-fast": False})
@@ -299,9 +326,15 @@ def job_framework(
     configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
     for command in job.commands:
         started = STARTED.get(command.framework, configured)
-        if started in STARTED.values() and configured != COMMAND.name and started in FRAMEWORKS:
+        if (command.framework, configured) == ("go test", GO.name):
+            continue
+        if (
+            started in (*STARTED.values(), GO.name)
+            and configured != COMMAND.name
+            and started in FRAMEWORKS
+        ):
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
-            raise NotMovable(what, where=job.where, fix=STARTED_FIX)
+            raise NotMovable(what, where=job.where, fix=BY_HAND)
     if configured != DEFAULT:
         return ""
     for command in job.commands:
@@ -329,6 +362,9 @@ def job_framework(
         raise NotMovable(what, where=job.where, fix=fix)
     patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
     if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
+        suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
+        names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"
-        raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
+        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        raise NotMovable(what, where=job.where, fix=fix if names else COMMAND_FIX)
     return ""

@@ -175,6 +175,7 @@ def render_new_jobs(
     is_conditional: bool,
     take: str = "",
     shards: int = 0,
+    framework: str = "",
 ) -> NewJobs:
     """Render the jobs that are added around a test job.
 
@@ -184,16 +185,17 @@ def render_new_jobs(
         is_conditional: the test job may be skipped without a failure.
         take: axis that the plan removes from the matrix; "" for none.
         shards: number for each combination; 0 if the plan chooses it.
+        framework: of a suite that the action runs by itself; "" if the step has the command.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
-    values |= {"take": take, "shards": shards}
+    values |= {"take": take, "shards": shards, "framework": framework}
     return NewJobs(
         *(
             template.render(
                 values, part=part, pins=ACTIONS, use=lambda name: action_path(actions, name)
             )
-            for part in ("plan", "report", "history")
+            for part in ("plan", "report", "history", "test", "suite")
         )
     )
 

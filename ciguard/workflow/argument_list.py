@@ -12,14 +12,10 @@ import shlex
 from typing import Final
 
 from ciguard.workflow.matrix import EXPRESSION
-from ciguard.workflow.movable_job import MovableJob, NotMovable, load_ended, read_job
+from ciguard.workflow.movable_job import SHELL_FIX, MovableJob, NotMovable, load_ended, read_job
 from ciguard.workflow.positions import Edit, entries, find_entry
 from ciguard.workflow.test_commands import LIST, list_items
 
-LIST_FIX: Final = (
-    "write it as a literal list before the command, which bash can run in the next step; or write "
-    "the lines by hand that `ciguard init --into FILE` prints"
-)
 _CALL: Final = re.compile(r"^&?[ \t]*([\w./-]+(?:[ \t]+[\w./-]+)*)[ \t]+@(\w+)[ \t]*$", re.M)
 _LITERALS: Final = re.compile(r"'[^']*'|\"[^\"$`]*\"|#.*|[\s,]")
 # What the next step would not see, or what has to follow the command.
@@ -65,7 +61,7 @@ def split_argument_list(job: MovableJob, path: str) -> MovableJob:
             f"line {first + script.count(chr(10), 0, at)}: {what}" for at, what in sorted(problems)
         )
         what = f"ciguard runs no {step['shell']} script, and cannot split it: {lines}"
-        raise NotMovable(what, where=f"{job.where}.steps[{job.step}]", fix=LIST_FIX)
+        raise NotMovable(what, where=f"{job.where}.steps[{job.step}]", fix=SHELL_FIX)
     return _split(job, path, before, shlex.join((*call[1].split(), *items)))
 
 
@@ -103,5 +99,5 @@ def _split(job: MovableJob, path: str, before: str, command: str) -> MovableJob:
     changed = source.edited(edits)
     if load_ended(changed, path) != expected:
         what = "the PowerShell step cannot be split by edits of lines"
-        raise NotMovable(what, where=job.where, fix=LIST_FIX)
+        raise NotMovable(what, where=job.where, fix=SHELL_FIX)
     return read_job(changed, path, job.name, str(job.step + bool(before.strip())))

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from ciguard.workflow.movable_job import MovableJob, NotMovable, shorten
 from ciguard.workflow.test_commands import UNKNOWN
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """A program that runs several environments or sessions.
 
     Attributes:
@@ -35,12 +30,6 @@ class Tool:
     several: re.Pattern[str]
     variables: tuple[str, ...]
 
-    def options(self, words: Sequence[str]) -> Sequence[str]:
-        """Return the words between the program and the arguments for the tests."""
-        names = [posixpath.basename(word) for word in words]
-        arguments = words[names.index(self.name) + 1 :] if self.name in names else ()
-        return arguments[: arguments.index("--")] if "--" in arguments else arguments
-
 
 TOOLS: Final = (
     Tool(
@@ -49,7 +38,7 @@ TOOLS: Final = (
         option="-e",
         selecting=("-e", "-m", "-f"),
         several=re.compile(r"(?:^| )(?:-e ?\S*,|-e .* -e )"),
-        variables=("TOXENV",),
+        variables=("TOXENV", "TOX_ENV"),
     ),
     Tool(
         name="nox",
@@ -73,17 +62,20 @@ def reject_several_environments(job: MovableJob) -> None:
     """
     variables = f"{job.workflow.get('env')}{job.value}"
     for command in job.commands:
-        words = command.words.split()
-        names = {posixpath.basename(word) for word in words}
+        words = [posixpath.basename(word) for word in command.arguments]
         for tool in TOOLS if command.framework == UNKNOWN else ():
-            if tool.name not in names:
+            if tool.name not in words:
                 continue
-            options = tool.options(words)
+            options = command.arguments[words.index(tool.name) + 1 :]
+            options = options[: options.index("--")] if "--" in options else options
             text = re.sub(r"\$\{\{.*?\}\}", "$", " ".join(options))
             is_selected = any(word.startswith(tool.selecting) for word in options)
             is_selected = is_selected or any(name in variables for name in tool.variables)
             if tool.several.search(text) or not is_selected:
                 what = f"the step may run the tests several times: {shorten(command.words)}"
                 value = f"{tool.option} ${{{{ matrix.{tool.axis} }}}}"
-                fix = f"make them an axis of the matrix, and run {tool.name} {value}"
+                axis = (
+                    f"`{tool.axis}: [...]` below `matrix:`, with names of tests in `{tool.name} -l`"
+                )
+                fix = f"write {axis}, and run {tool.name} {value}"
                 raise NotMovable(what, where=job.where, fix=fix)

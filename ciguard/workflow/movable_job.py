@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import re
 import textwrap
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from ciguard.errors import InputError
+from ciguard.errors import InputError, combine
 from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
-from ciguard.workflow.test_commands import FoundCommand, find_test_steps
+from ciguard.workflow.test_commands import (
+    NO_TASKS,
+    FoundCommand,
+    Tasks,
+    find_test_steps,
+    without_retry,
+)
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 PLAN_JOB: Final = "ciguard"
@@ -50,6 +57,15 @@ class NotMovable(InputError):
     """The test job cannot be moved by edits of its lines; a person may move it by hand."""
 
 
+@contextmanager
+def collected(obstacles: list[NotMovable]) -> Iterator[None]:
+    """Add the obstacle that a check finds to a list, so that the next check can follow."""
+    try:
+        yield
+    except NotMovable as error:
+        obstacles.append(error)
+
+
 @dataclass(frozen=True, slots=True)
 class MovableJob:
     """A test job with the facts from which the jobs around it are made.
@@ -61,6 +77,8 @@ class MovableJob:
         take: axis of the matrix that divides the tests by hand; "" for none.
         replaced: jobs that only comment, as the report of the moved job does.
         shards: number of filters that divided the tests; 0 for none.
+        obstacles: reasons why ciguard's actions cannot run the job.
+        runs_suite: the action runs the command of the suite instead of the step's.
     """
 
     source: SourceText
@@ -73,10 +91,18 @@ class MovableJob:
     take: str
     replaced: Sequence[str]
     shards: int = 0
+    obstacles: tuple[NotMovable, ...] = ()
+    runs_suite: bool = False
 
     def without_split(self, command: str) -> str:
-        """Remove the options that divide the tests by the axis `take`."""
-        return _SPLIT_OPTIONS.sub("", command) if self.take else command
+        """Remove the options that divide the tests by the axis `take`, and retries."""
+        return without_retry(_SPLIT_OPTIONS.sub("", command) if self.take else command)
+
+    @property
+    def retries(self) -> int:
+        """Return how often the test step runs a command again if it fails."""
+        run: str = self.value["steps"][self.step - 1]["run"]
+        return run.count("||") - without_retry(run).count("||")
 
     @property
     def value(self) -> dict[str, Any]:
@@ -85,14 +111,14 @@ class MovableJob:
 
 
 def choose_step(
-    workflow: Any, where: str, job: str = "", step: str = "", makefile: str = ""
+    workflow: Any, where: str, job: str = "", step: str = "", tasks: Tasks = NO_TASKS
 ) -> tuple[str, int]:
     """Return the id of the job and the number of the step that runs the tests.
 
     Args:
         job: id; "" for the only job that runs tests.
         step: number from 1, id or name; "" for the only step that runs tests.
-        makefile: text of the Makefile in the top folder.
+        tasks: of the project.
 
     Raises:
         NotMovable: no step runs tests, or several do.
@@ -103,7 +129,7 @@ def choose_step(
     if job and job not in jobs:
         fix = f"its jobs are {', '.join(map(str, jobs))}"
         raise InputError(f"no job {job!r}", where=where, fix=fix)
-    test_steps = find_test_steps(workflow, makefile)
+    test_steps = find_test_steps(workflow, tasks)
     if step and len({found.job for found in test_steps}) == 1:
         job = job or test_steps[0].job
     if job and step:
@@ -125,9 +151,9 @@ def choose_step(
     raise NotMovable(what, where=where, fix=fix)
 
 
-def shorten(words: str, width: int = MAX_SHOWN) -> str:
-    """Shorten a command at the end of a word."""
-    return textwrap.shorten(words, width, placeholder=" ...")
+def shorten(text: str, width: int = MAX_SHOWN) -> str:
+    """Shorten a command or reason at the end of a word."""
+    return textwrap.shorten(text, width, placeholder=" ...")
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
@@ -152,19 +178,19 @@ def load_ended(text: str, where: str) -> Any:
 
 
 def read_job(
-    text: str, where: str, job: str = "", step: str = "", makefile: str = ""
+    text: str, where: str, job: str = "", step: str = "", tasks: Tasks = NO_TASKS
 ) -> MovableJob:
-    """Read the test job of a workflow, and check that it can be moved.
+    """Read the test job of a workflow, and what keeps it from a move.
 
     Args:
-        job, step, makefile: as in `choose_step`.
+        job, step, tasks: as in `choose_step`.
 
     Raises:
-        InputError: no workflow; NotMovable: the job cannot be moved.
+        InputError: no workflow; NotMovable: no job that can be read.
     """
     workflow = load_ended(text, where)
     source = SourceText(text)
-    name, number = choose_step(workflow, where, job, step, makefile)
+    name, number = choose_step(workflow, where, job, step, tasks)
     _reject_shape(workflow, where)
     jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
@@ -172,31 +198,55 @@ def read_job(
     where = f"{where}:{source.line_number('jobs', name)}: jobs.{name}"
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
-    test_steps = find_test_steps(workflow, makefile)
+    test_steps = find_test_steps(workflow, tasks)
     commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
     replaced = comment_jobs(workflow)
-    _reject_job(workflow, name, replaced, where)
-    _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
-    matrix = _moved_matrix(source, entry, where)
-    read_matrix(matrix, where)
-    take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
-    return MovableJob(source, workflow, where, name, number, matrix, commands, take, replaced)
+    at = f"{where}.steps[{number}]"
+    if not isinstance(workflow["jobs"][name]["steps"][number - 1].get("run"), str):
+        fix = "move the commands of the action into a step"
+        raise NotMovable("the step runs an action, no commands", where=at, fix=fix)
+    obstacles = [
+        *_job_obstacles(workflow, name, replaced, where),
+        *_step_obstacles(workflow["jobs"][name], number, commands, at),
+    ]
+    matrix = take = ""
+    with collected(obstacles):
+        matrix = _moved_matrix(source, entry, where)
+        read_matrix(matrix, where)
+    with collected(obstacles):
+        take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
+    return MovableJob(
+        *(source, workflow, where, name, number, matrix, commands, take, replaced),
+        obstacles=tuple(obstacles),
+    )
 
 
-def reject_step(job: MovableJob) -> None:
-    """Refuse a test step that a successful job may skip, or whose shell ciguard does not run.
+def reject_obstacles(job: MovableJob, found: Sequence[NotMovable] = ()) -> None:
+    """Refuse a job with all of its obstacles; return if there is none.
 
-    Raises:
-        NotMovable: the condition of the step may be false; or the shell is PowerShell.
+    Args:
+        found: obstacles that other checks found.
     """
+    reasons = [*found, *job.obstacles]
+    with collected(reasons):
+        _reject_condition(job)
+    if reasons:
+        raise combine(reasons)
+
+
+def reject_shell(job: MovableJob) -> None:
+    """Refuse a shell that ciguard does not run."""
     step = job.value["steps"][job.step - 1]
     shell = str(step.get("shell") or run_defaults_of(job.workflow, job.value).get("shell", ""))
     if shell and shell not in _SHELLS and "{" not in shell:
         line = job.source.line_number("jobs", job.name, "steps", job.step, "shell")
         where = f"{job.where}.steps[{job.step}], line {line}"
         raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=SHELL_FIX)
-    # Without the step, its shards would have no results.
-    condition = str(step.get("if", ""))
+
+
+def _reject_condition(job: MovableJob) -> None:
+    """Refuse a test step that a successful job may skip: its shards would have no results."""
+    condition = str(job.value["steps"][job.step - 1].get("if", ""))
     if bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
@@ -228,43 +278,42 @@ def comment_jobs(workflow: Any) -> list[str]:
     ]
 
 
-def _reject_job(workflow: dict[str, Any], name: str, replaced: Sequence[str], where: str) -> None:
-    """Refuse ids of other jobs and keys of the job that a moved job cannot have."""
+def _job_obstacles(
+    workflow: dict[str, Any], name: str, replaced: Sequence[str], where: str
+) -> Iterator[NotMovable]:
+    """Yield ids of other jobs and keys of the job that a moved job cannot have."""
     jobs = workflow["jobs"]
     for reserved in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
         if reserved in jobs and reserved not in replaced:
-            raise NotMovable(f"another job is called {reserved}", where=where, fix="rename it")
+            yield NotMovable(f"another job is called {reserved}", where=where, fix="rename it")
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):
         what = "its shards would cancel each other: they have one concurrency group"
         fix = "add ${{ matrix.ciguard }} to the group"
-        raise NotMovable(what, where=f"{where}.concurrency", fix=fix)
+        yield NotMovable(what, where=f"{where}.concurrency", fix=fix)
     if "strategy.job-" in str(jobs[name]):
         what = "the job divides its tests by itself: strategy.job-index or strategy.job-total"
-        raise NotMovable(what, where=where, fix="take this division out, then run init again")
+        yield NotMovable(what, where=where, fix="take this division out, then run init again")
 
 
-def _reject_step(
+def _step_obstacles(
     job: dict[str, Any], number: int, commands: Sequence[FoundCommand], where: str
-) -> None:
-    """Refuse a test step that the action cannot run."""
+) -> Iterator[NotMovable]:
+    """Yield reasons why the action cannot run the test step."""
     step = job["steps"][number - 1]
-    if not isinstance(step.get("run"), str):
-        fix = "move the commands of the action into a step"
-        raise NotMovable("the step runs an action, no commands", where=where, fix=fix)
     if len(commands) > 1:
         words = "; ".join(shorten(command.words) for command in commands[:3])
         what = f"{len(commands)} commands run tests: {words}"
         fix = "a step may run the tests once: make a job of each, and choose one"
-        raise NotMovable(what, where=where, fix=fix)
+        yield NotMovable(what, where=where, fix=fix)
     if commands and commands[0].drops_variables:
         what = f"variables do not reach the tests: {shorten(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
-        raise NotMovable(what, where=where, fix=fix)
+        yield NotMovable(what, where=where, fix=fix)
     outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
     if outputs and outputs in str(job):
         what = f"{outputs} is used, which the action does not have"
-        raise NotMovable(what, where=where, fix="write the output in a step of its own")
+        yield NotMovable(what, where=where, fix="write the output in a step of its own")
 
 
 def _taken_axis(

@@ -57,11 +57,16 @@ _DEFAULTS: Final = ("shell", "working-directory")
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
-    """Texts of the added jobs, each a mapping with one key at column 0."""
+    """Texts of the added jobs, each a mapping with one key at column 0.
+
+    `test` and `suite` are for a person: the changed test job, and a table of ciguard.toml.
+    """
 
     plan: str
     report: str
     history: str
+    test: str
+    suite: str
 
 
 def action_path(actions: str, name: str) -> str:
@@ -287,7 +292,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = run_defaults_of(job.workflow, job.value)
-    for key, name in _STEP_KEYS.items():
+    for key, name in _moved_keys(job).items():
         item = find_entry(step, key)
         if item is not None:
             text = source.text[source.colon_end(item) : source.content_end(item)]
@@ -302,6 +307,12 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
         line_end = source.line_start(item.start) - len(source.line_break)
         edits.append(Edit(line_end, source.content_end(item), ""))
     return edits
+
+
+def _moved_keys(job: MovableJob) -> dict[str, str]:
+    """Return the keys of the step that become inputs, by the input's name."""
+    own = ("run", "shell") if job.runs_suite else ()
+    return {key: name for key, name in _STEP_KEYS.items() if key not in own}
 
 
 def _limit(step: Mapping[str, Any]) -> dict[str, str]:
@@ -334,9 +345,12 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     step = moved["steps"][job.step - 1]
     inputs = {**_INPUTS, **_limit(step)}
     defaults = run_defaults_of(workflow, moved)
-    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults}
+    keys = _moved_keys(job)
+    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
     step["run"] = job.without_split(step["run"])
-    inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
+    inputs |= {keys[key]: value for key, value in step.items() if key in keys}
+    for key in _STEP_KEYS:
+        step.pop(key, None)
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)

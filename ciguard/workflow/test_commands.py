@@ -5,63 +5,57 @@ The scanner takes time linear in the script. It expands nothing and reads no fil
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PYTEST: Final = "pytest"
 UNKNOWN: Final = ""  # tox, make, a script: any framework may run in it
 
-# First words of a command that runs tests -> framework. Options between the words are skipped.
+# Framework -> first words of commands that run its tests; options between them are skipped.
+_PROGRAMS: Final[Mapping[str, str]] = {
+    PYTEST: "pytest, py.test, hatch test, spin test",
+    UNKNOWN: "tox, nox",
+    "unittest": "unittest",
+    "trial": "trial",
+    "nose": "nosetests",
+    "npm": "npm test, npm t",
+    "yarn": "yarn test",
+    "pnpm": "pnpm test",
+    "bun": "bun test",
+    "jest": "jest",
+    "vitest": "vitest",
+    "mocha": "mocha",
+    "playwright": "playwright test",
+    "go test": "go test, gotestsum, richgo test",
+    "dotnet test": "dotnet test",
+    "ctest": "ctest",
+    "cargo test": "cargo test",
+    "cargo nextest": "cargo nextest run",
+    "rspec": "rspec",
+    "rake": "rake test",
+    "rails": "rails test",
+    "maven": "mvn test, mvn verify, mvnw test, mvnw verify",
+    "gradle": "gradle test, gradle check, gradlew test, gradlew check",
+    "phpunit": "phpunit",
+    "swift test": "swift test",
+    "mix": "mix test",
+    "bazel": "bazel test",
+}
 TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
-    ("pytest",): PYTEST,
-    ("py.test",): PYTEST,
-    ("hatch", "test"): PYTEST,
-    ("tox",): UNKNOWN,
-    ("nox",): UNKNOWN,
-    ("spin", "test"): PYTEST,
-    ("unittest",): "unittest",
-    ("trial",): "trial",
-    ("nosetests",): "nose",
-    ("npm", "test"): "npm",
-    ("npm", "t"): "npm",
-    ("yarn", "test"): "yarn",
-    ("pnpm", "test"): "pnpm",
-    ("bun", "test"): "bun",
-    ("jest",): "jest",
-    ("vitest",): "vitest",
-    ("mocha",): "mocha",
-    ("playwright", "test"): "playwright",
-    ("go", "test"): "go test",
-    ("gotestsum",): "go test",
-    ("richgo", "test"): "go test",
-    ("dotnet", "test"): "dotnet test",
-    ("ctest",): "ctest",
-    ("cargo", "test"): "cargo test",
-    ("cargo", "nextest", "run"): "cargo nextest",
-    ("rspec",): "rspec",
-    ("rake", "test"): "rake",
-    ("rails", "test"): "rails",
-    ("mvn", "test"): "maven",
-    ("mvn", "verify"): "maven",
-    ("mvnw", "test"): "maven",
-    ("mvnw", "verify"): "maven",
-    ("gradle", "test"): "gradle",
-    ("gradle", "check"): "gradle",
-    ("gradlew", "test"): "gradle",
-    ("gradlew", "check"): "gradle",
-    ("phpunit",): "phpunit",
-    ("swift", "test"): "swift test",
-    ("mix", "test"): "mix",
-    ("bazel", "test"): "bazel",
+    tuple(words.split()): framework
+    for framework, commands in _PROGRAMS.items()
+    for words in commands.split(", ")
 }
 # Framework -> command that lists the tests of a simple project.
 LIST_COMMANDS: Final[Mapping[str, str]] = {
@@ -83,7 +77,7 @@ TASK_RUNNERS: Final = frozenset(
 # Programs that run the command in their arguments -> the word before the command, or "".
 _ANY_COMMAND: Final = (
     "env time timeout nice exec command xvfb-run uvx npx bunx if then else do while until ! { "
-    "retry dbus-run-session catchsegv stdbuf unbuffer sudo taskset numactl"
+    "retry dbus-run-session catchsegv stdbuf unbuffer sudo taskset numactl cross-env c8 nyc"
 )
 _RUN: Final = "uv poetry pdm pipenv hatch pixi rye conda mamba micromamba pipx coverage"
 WRAPPERS: Final[Mapping[str, str]] = {
@@ -91,44 +85,31 @@ WRAPPERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_RUN.split(), "run"),
     **dict.fromkeys(("bundle", "pnpm", "npm", "yarn"), "exec"),
 }
+# Programs that run tasks of a file in the top folder -> the file.
+_TASK_FILES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("make", "gmake"), "Makefile"),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), "package.json"),
+}
+_JAVASCRIPT: Final = frozenset({"node", "deno", "bun"})
+_CHANGES_FOLDER: Final = re.compile(r"\bcd[ \t]|working-directory")
+_MAX_CALLS: Final = 5  # of a script by a script
 # Programs that do not pass variables of the job to their commands.
 DROP_VARIABLES: Final = frozenset({"docker", "docker-compose", "podman", "sudo", "ssh"})
 SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
 SCRIPT_SUFFIXES: Final = frozenset({"sh", "bash", "py"})
 _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*t?(\.exe)?|\$\{?PYTHON\}?", re.IGNORECASE)
 _TEST_WORDS: Final = frozenset({"test", "tests", "unittest", "unittests", "pytest", "runtests"})
-_OTHER_WORDS: Final = frozenset(
-    {"lint", "install", "deps", "dependencies", "requirements", "setup", "build", "prepare", "env"}
-    | {"docs", "doc", "mypy", "type", "types", "typing", "typecheck", "format", "fmt", "style"}
-    | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
-    | {
-        "pre",
-        "post",
-        "clean",
-        "fixtures",
-        "images",
-        "image",
-        "lock",
-        "publish",
-        "start",
-        "stop",
-        "up",
-    }
-    | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
-    | {
-        "ruff",
-        "pylint",
-        "twinecheck",
-        "pyright",
-        "isort",
-        "bandit",
-        "codespell",
-        "linters",
-        "linting",
-    }
+_OTHER: Final = (
+    "lint install deps dependencies requirements setup build prepare env size docs doc mypy "
+    "type types typing typecheck format fmt style download upload report flake8 black "
+    "package data compile release pre post clean fixtures images image lock publish start "
+    "stop up docset vendoring changelog missing fetcher extract typechecking ruff pylint "
+    "twinecheck pyright isort bandit codespell linters linting"
 )
+_OTHER_WORDS: Final = frozenset(_OTHER.split())
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
+    | {"--workspace", "--workspaces", "--filter"}
 )
 # Actions that run a command -> the input with the command.
 RETRY_ACTIONS: Final[Mapping[str, str]] = {
@@ -146,10 +127,16 @@ LIST: Final = re.compile(
     r"^[ \t]*\$?(\w+)[ \t]*(\+?)=[ \t]*@?\(((?:'[^']*'|\"[^\"]*\"|#.*|[^)'\"#])*)\)", re.M
 )
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
-# A rule of a Makefile with its recipe, and the call of a rule.
+# A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
-_TOXENV: Final = re.compile(r"'TOXENV': '([^'$]+)'")  # in the text of a mapping
-_MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
+# A command that runs again, perhaps with more options, after `||`; another command may follow.
+_RETRY: Final = re.compile(
+    r"^([ \t]*)(\S[^|\n]*?)(?:[ \t]*\|\|[ \t]*\2(?:[ \t]+[^\s;&|][^\n;&|]*?)?)+"
+    r"(?=[ \t]*(?:\|\|[^|\n]*)?$)",
+    re.M,
+)
+_MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
+_TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
@@ -169,11 +156,19 @@ class FoundCommand:
         words: as in the script.
         framework: "" if any framework may run the tests.
         drops_variables: variables of the job do not reach the tests, as in `docker run`.
+        arguments: words of the command that runs the tests, which may be in a task.
     """
 
     words: str
     framework: str
     drops_variables: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+# Test commands, at most 2, of tasks by their file and name.
+Tasks: TypeAlias = "Mapping[tuple[str, str], Sequence[FoundCommand]]"
+NO_TASKS: Final[Tasks] = {}
+NO_VALUES: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +184,47 @@ class FoundStep:
     commands: tuple[FoundCommand, ...]
 
 
-def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
-    """Find the steps whose script, or a recipe of `make`, runs tests, in the order of the file."""
+def read_tasks(read: Callable[[str], str]) -> Tasks:
+    """Read the tasks of a project that run tests, also those that call other tasks.
+
+    Args:
+        read: returns the text of a file in the top folder; "" for none.
+    """
+    rules = RULE.findall(read("Makefile").replace("\t@", "\t"))
+    texts = {("Makefile", name): recipe for name, recipe in rules}
+    scripts = package_scripts(read("package.json"))
+    texts |= {("package.json", name): script for name, script in scripts.items()}
+    tasks = NO_TASKS
+    for _ in range(_MAX_CALLS):
+        tasks = {task: find_test_commands(text, tasks)[:2] for task, text in texts.items()}
+    # What a shell script of a package runs is known by the package's dependencies.
+    return {
+        (file, name): [
+            replace(item, framework="npm")
+            if (file, item.framework) == ("package.json", UNKNOWN)
+            else item
+            for item in commands
+        ]
+        for (file, name), commands in tasks.items()
+    }
+
+
+def package_scripts(package_json: str) -> dict[str, str]:
+    """Return the scripts of a package.json; none if it is malformed."""
+    try:
+        scripts = json.loads(package_json)["scripts"].items()
+    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
+        return {}
+    return {name: str(text) for name, text in scripts}
+
+
+def find_test_steps(workflow: Any, tasks: Tasks = NO_TASKS) -> tuple[FoundStep, ...]:
+    """Find the steps whose script, or a task that it calls, runs tests, in order of the file."""
     return tuple(
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if (
-            commands := _find_commands(with_recipes(expand_lists(step_script(step)), makefile), job)
-        )
+        if (commands := _find_commands(step, job, tasks))
         and not (commands[0].framework == UNKNOWN and _has_other_environments(job))
     )
 
@@ -208,18 +235,20 @@ def _has_other_environments(job: Any) -> bool:
     return bool(names) and all(map(is_other_environment, names))
 
 
-def _find_commands(script: str, job: Any) -> tuple[FoundCommand, ...]:
+def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[FoundCommand, ...]:
     """Find test commands; a task `${{ matrix.task }}` has the value of the first combination."""
-    commands = find_test_commands(script)
-    if commands or "matrix." not in script:
-        return commands
-    try:
-        values = combinations(get(get(job, "strategy"), "matrix"))[0].values
-    except InputError:
-        return ()
-    words = [(words, [fill(word, values) for word in words]) for words in split_commands(script)]
-    found = [(test_command(filled[:MAX_WORDS]), " ".join(raw)) for raw, filled in words]
-    return tuple(replace(command, words=raw) for command, raw in found if command)
+    script, values = step_script(step), NO_VALUES
+    if _CHANGES_FOLDER.search(f"{script}\n{step.keys()}{get(job, 'defaults')}"):
+        tasks = NO_TASKS  # those of another folder
+    if "matrix." in script:
+        with contextlib.suppress(InputError):
+            values = combinations(get(get(job, "strategy"), "matrix"))[0].values
+    return find_test_commands(expand_lists(script), tasks, values)
+
+
+def without_retry(script: str) -> str:
+    """Remove further runs of a command from its line, as in `pytest || pytest --last-failed`."""
+    return _RETRY.sub(r"\1\2", script)
 
 
 def expand_lists(script: str) -> str:
@@ -244,17 +273,6 @@ def list_items(text: str) -> list[str]:
     return [word.rstrip(",") for word in words if word != ","]
 
 
-def with_recipes(script: str, makefile: str) -> str:
-    """Replace each call of a rule that runs tests by the recipe of the rule."""
-    recipes = dict(RULE.findall(makefile.replace("\t@", "\t"))) if makefile else {}
-
-    def recipe(match: re.Match[str]) -> str:
-        text = recipes.get(match[1], "")
-        return f"\n{text}\n" if find_test_commands(text) else match[0]
-
-    return _MAKE.sub(recipe, script)
-
-
 def step_script(step: Mapping[str, Any]) -> str:
     """Return the script of a step, also from the input of an action that runs commands; or ""."""
     inputs = step.get("with")
@@ -269,14 +287,38 @@ def action_of(step: Mapping[str, Any]) -> str:
     return uses.partition("@")[0] if isinstance(uses, str) else ""
 
 
-def find_test_commands(script: str) -> tuple[FoundCommand, ...]:
-    """Find the commands of a script that run tests."""
-    commands = []
-    for words in split_commands(script):
-        command = test_command(words[:MAX_WORDS])
-        if command is not None:
-            commands.append(command)
+def find_test_commands(
+    script: str, tasks: Tasks = NO_TASKS, values: Mapping[str, Any] = NO_VALUES
+) -> tuple[FoundCommand, ...]:
+    """Find the commands of a script that run tests.
+
+    Args:
+        values: of a combination of the matrix.
+    """
+    commands: list[FoundCommand] = []
+    for line in split_commands(without_retry(script)):
+        words = line[:MAX_WORDS]
+        filled = [fill(word, values) for word in words] if values else words
+        found = _test_commands(filled, tasks) or _test_commands(words, tasks)
+        for item in found:
+            own = item.arguments == tuple(filled)
+            arguments = tuple(words) if own else item.arguments
+            shown = words if len(found) == 1 else arguments
+            commands.append(replace(item, words=" ".join(shown), arguments=arguments))
     return tuple(commands)
+
+
+def _test_commands(words: Sequence[str], tasks: Tasks) -> tuple[FoundCommand, ...]:
+    """Return the test commands of the task that a command calls, or the command if it is one."""
+    at = next((at for at, word in enumerate(words) if word in _TASK_FILES), len(words))
+    called = [word for word in words[at + 1 :] if word not in {"run", "run-script"}]
+    found = tasks.get((_TASK_FILES[words[at]], called[0]), ()) if called else ()
+    start = test_command((*words[:at], PYTEST))  # None if these words start no command
+    if found and start and not _FOLDER_OPTIONS.intersection(called):
+        drops = start.drops_variables
+        return tuple(replace(item, drops_variables=drops or item.drops_variables) for item in found)
+    command = test_command(words)
+    return (command,) if command else ()
 
 
 def test_command(words: Sequence[str]) -> FoundCommand | None:
@@ -289,16 +331,16 @@ def test_command(words: Sequence[str]) -> FoundCommand | None:
         for start in range(1, len(words)):
             framework = _framework(words[start:])
             if framework is not None:
-                return FoundCommand(text, framework, drops_variables=True)
+                return FoundCommand(text, framework, drops_variables=True, arguments=tuple(words))
         return None
     framework = _framework(words)
-    return None if framework is None else FoundCommand(text, framework)
+    return None if framework is None else FoundCommand(text, framework, arguments=tuple(words))
 
 
 def _framework(words: Sequence[str]) -> str | None:
     """Return the framework of a command; None if the command runs no test."""
     start = 0
-    while start < len(words) and _is_assignment(words[start]):
+    while start < len(words) and is_assignment(words[start]):
         start += 1
     words = words[start:]
     if not words:
@@ -311,6 +353,12 @@ def _framework(words: Sequence[str]) -> str | None:
             return None if _is_other_session(program, arguments) else framework
     if program in WRAPPERS and (wrapped := _wrapped_framework(program, arguments)) is not None:
         return wrapped
+    if program in _JAVASCRIPT:
+        for at, word in enumerate(arguments):
+            if "node_modules/" in word and not word.startswith("-"):
+                return _framework([_program(word).partition(".")[0], *arguments[at + 1 :]])
+    if program in {"yarn", "pnpm"} and (package := _framework(arguments)) is not None:
+        return package
     if program in TASK_RUNNERS and _has_test_task(program, arguments):
         return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
             program, UNKNOWN
@@ -343,7 +391,7 @@ def _wrapped_framework(program: str, arguments: Sequence[str]) -> str | None:
     after_option = True
     for start in range(position, len(arguments)):
         word = arguments[start]
-        if word.startswith("-") or _is_assignment(word) or word[:1].isdigit():
+        if word.startswith("-") or is_assignment(word) or word[:1].isdigit():
             after_option = True
         elif after_option:
             framework = _framework(arguments[start:])
@@ -438,7 +486,7 @@ def _program(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _is_assignment(word: str) -> bool:
+def is_assignment(word: str) -> bool:
     return re.match(r"[A-Za-z_]\w*=", word) is not None
 
 
@@ -465,6 +513,9 @@ def split_list(script: str) -> Iterator[tuple[str, list[str]]]:
             end = len(script) if end < 0 else end + 2
             word.append(script[at:end])
             in_word, at = True, end
+        elif variable := _MAKE_VARIABLE.match(script, at):
+            word.append(variable[0])
+            in_word, at = True, variable.end()
         elif char in "'\"`":
             end = _closing_quote(script, at)
             word.append(script[at + 1 : end])

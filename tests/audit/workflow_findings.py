@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.audit.rule_table import WORKFLOW_RULES
 from ciguard.audit.rules.base import WorkflowFile
+from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ FILE = ".github/workflows/ci.yml"
 
 
 def find(
-    rule: str, text: str, required: frozenset[str] | None = None, makefile: str = ""
+    rule: str, text: str, required: frozenset[str] | None = None, tasks: Tasks = NO_TASKS
 ) -> list[RuleFinding]:
-    workflow = WorkflowFile(FILE, text, load(text, FILE), makefile)
+    workflow = WorkflowFile(FILE, text, load(text, FILE), tasks)
     findings = list(WORKFLOW_RULES[rule].check_workflow(workflow, required))
     for finding in findings:
         assert finding.evidence

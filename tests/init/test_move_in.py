@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,7 +154,13 @@ REFUSED = {
     ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
     "bazel": (b"      - run: bazel test\n", "ciguard has no adapter for bazel: bazel test", 3),
-    "go": (b"      - run: go test ./...\n", "ciguard starts go itself: go test ./...", 3),
+    "ctest": (b"      - run: ctest -j4\n", "ciguard starts ctest itself: ctest -j4", 3),
+    "go flag": (b"      - run: go test -run A ./...\n", "the flag -run of go test", 3),
+    "go and more": (
+        b"      - run: |\n          go test ./...\n          go vet ./...\n",
+        "ciguard starts go test itself, without the step's go vet ./...",
+        3,
+    ),
     "condition": (
         b"      - run: pytest\n        if: matrix.coverage\n",
         "jobs.test.steps[1], line 7: jobs where its condition is false would have no results: "
@@ -235,6 +242,34 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert len(rest) <= 1
     assert all(line.startswith("  fix: ") for line in rest)
     assert (repository / CI).read_bytes() == workflow
+
+
+def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) -> None:
+    step = b"      - id: t\n        if: matrix.x\n        shell: pwsh\n        run: bazel test\n"
+    used = b"      - run: echo ${{ steps.t.outputs.x }} ${{ strategy.job-index }}\n"
+    write(repository, job_with(b"concurrency: a").removesuffix(PYTEST) + step + used)
+    lines = call(repository, "--into", CI, "--yes", expect=3).stderr.splitlines()
+    assert lines[0] == "ciguard init: 6 problems"
+    assert [re.sub(r".*?jobs\.test\S* (line \d+: )?", "", line) for line in lines[1::2]] == [
+        "ciguard has no adapter for bazel: bazel test",
+        "ciguard runs no pwsh script",
+        "its shards would cancel each other: they have one concurrency group",
+        "the job divides its tests by itself: strategy.job-index or strategy.job-total",
+        "steps.t.outputs is used, which the action does not have",
+        "jobs where its condition is false would have no results: if: matrix.x",
+    ]
+
+
+def test_lines_to_write_have_a_suite_that_the_action_runs(repository: Path, call: Init) -> None:
+    step = b"      - run: dotnet test --filter '(${{ matrix.p }})&C!=a'\n        shell: cmd\n"
+    matrix = (b"strategy:", b"  matrix:", b"    os: [a, b]", b"    p: [C=b, C=c]")
+    write(repository, job_with(*matrix).removesuffix(PYTEST) + step)
+    answer = call(repository, "--into", CI, expect=3)
+    suite, _, jobs = answer.stdout.partition("\n\n")
+    assert tomllib.loads(suite)["suite"]["test"]["framework"] == "command"
+    ciguard, test, *_ = yaml_load(jobs, CI).values()
+    assert yaml_load(ciguard["steps"][1]["with"]["matrix"], CI) == {"os": ["a", "b"]}
+    assert set(test["steps"][0]["with"]) == {"plan", "plan-id", "shard"}
 
 
 def test_reason_of_a_refusal_comes_before_lines_for_the_job(
@@ -439,16 +474,48 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
     (repository / "Makefile").write_text(recipes, "utf-8")
     answer = call(repository, "--yes")
     assert answer.stdout == f"{CI}: changed\nciguard.toml: changed\n"
-    assert f"{CI}:7: job test runs the tests: python -m pytest tests; " in answer.stderr
+    assert f"{CI}:7: job test runs the tests: make ci; " in answer.stderr
     assert "          command: |\n            make ci\n" in (repository / CI).read_text("utf-8")
 
 
-def test_recipe_of_a_framework_that_ciguard_starts_is_refused(repository: Path, call: Init) -> None:
-    (repository / "Makefile").write_text("test: deps\n\tgo test ./...\n", "utf-8")
-    for suite in ("", '[suite.test]\nframework = "go"\n'):
-        (repository / "ciguard.toml").write_text(f"{ACTIONS}{suite}", "utf-8")
-        answer = call(repository, "--into", CI, "--yes", expect=3)
-        assert "jobs.test: ciguard starts go itself: go test ./...\n" in answer.stderr
+def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest -q --lf || exit 1\n")
+    answer = call(repository, "--into", CI, "--yes")
+    assert "- retries = 2 in [policy] takes the place of the commands after ||" in answer.stderr
+    assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
+    assert load(repository, {}).policy.retries == 2
+
+
+GO = {
+    "make check": (["-v", "./..."], {}, "$(FLAGS);"),
+    "CGO_ENABLED=0 B=$X go test -race ./a": (["-race", "./a"], {"CGO_ENABLED": "0"}, "B=$X;"),
+    "gotestsum --junitfile a.xml -- -short ./...": (["-short", "./..."], {}, ""),
+    "gotestsum": (["./..."], {}, ""),
+}
+
+
+@pytest.mark.parametrize(("command", "suite"), GO.items(), ids=GO)
+def test_suite_of_go_replaces_its_command(
+    command: str,
+    suite: tuple[list[str], dict[str, str], str],
+    repository: Path,
+    call: Init,
+) -> None:
+    args, env, left_out = suite
+    (repository / "Makefile").write_text("check: deps\n\trichgo test -v $(FLAGS) ./...\n", "utf-8")
+    text = JOB + b"      - shell: bash\n        run: " + command.encode() + b"\n"
+    for own in ("", '[suite.test]\nframework = "go"\n'):
+        (repository / "ciguard.toml").write_text(f"{ACTIONS}{own}", "utf-8")
+        write(repository, text)
+        answer = call(repository, "--into", CI, "--yes")
+        (step,) = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"]
+        assert set(step["with"]) == {"plan", "plan-id", "shard"}
+        assert ("computes them: " in answer.stderr) == bool(left_out)
+        assert left_out in answer.stderr
+        configured = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]
+        added = {"args": args, **({"env": env} if env else {}), "timeout": "10m"}
+        assert configured["test"] == {"framework": "go", **({} if own else added)}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from ciguard.workflow.movable_job import NotMovable, read_job
         ("tox", True),
         ("uvx --with tox-uv tox", True),
         ("TOXENV=a tox", False),
+        ("tox run\n        env:\n          TOX_ENV: ${{ matrix.tox_env }}", False),
         ("nox -s a b", True),
         ("nox -t ci", True),
         ("nox -p 3.12", True),

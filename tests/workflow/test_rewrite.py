@@ -27,6 +27,8 @@ ADDED = ("ciguard", "ciguard-report", "ciguard-history")
 
 def moved(text: str, step: str = "") -> str:
     job = read_job(text, "ci.yml", "test" if step else "", step)
+    if job.obstacles:
+        raise job.obstacles[0]
     new = render_new_jobs(ACTIONS, job.name, "test", job.matrix, is_conditional="if" in job.value)
     return move_job(job, new, ACTIONS)
 

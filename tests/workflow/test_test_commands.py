@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from ciguard.workflow.test_commands import find_test_commands, find_test_steps, split_commands
+from ciguard.workflow.test_commands import (
+    find_test_commands,
+    find_test_steps,
+    read_tasks,
+    split_commands,
+)
 
 RUN_TESTS = {
     "pytest": """
@@ -51,7 +58,13 @@ RUN_TESTS = {
     """,
     "npm": "npm test\nnpm run test:unit\nnpm run-script test",
     "pnpm": "pnpm test\npnpm run test",
-    "jest": "npx jest --ci",
+    "jest": """
+        npx jest --ci
+        yarn jest --ci
+        cross-env CI=1 nyc jest
+        node --trace-deprecation node_modules/jest-cli/bin/jest --ci
+        bun --preload ./test/a.js ./node_modules/jest/bin/jest.js
+    """,
     "vitest": "npx vitest run",
     "go test": "go test ./...",
     "dotnet test": "dotnet test shop.sln",
@@ -81,6 +94,8 @@ OTHERS = """
     tox -n -e benchmark
     nox -s lint
     npm run lint
+    yarn test:size
+    node ./test/size.js
     echo pytest
     pytest --version
     # pytest
@@ -147,10 +162,59 @@ def test_steps_with_test_commands_are_found() -> None:
     assert (found.job, found.number, found.commands[0].words) == ("unit", 3, "pytest")
 
 
+SCRIPTS = {
+    "test": "yarn lint && yarn cover:base",
+    "cover:base": "node node_modules/jest-cli/bin/jest --ci",
+    "cover:unit": "cross-env CI=1 yarn cover:base --coverage",
+    "cover:a": "yarn cover:unit",
+    "all": "mocha && jest",
+    "script": "./scripts/test.sh",
+    "all:a": "jest || jest -f",
+    "loop": "yarn loop && yarn loop",
+    "test:own": "node run.js",
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "commands"),
+    [
+        ({"run": "make js"}, [("make js", "jest")]),
+        ({"run": "npm test -- -i"}, [("npm test -- -i", "jest")]),
+        (
+            {"run": "CI=1 timeout 9 yarn run cover:unit"},
+            [("CI=1 timeout 9 yarn run cover:unit", "jest")],
+        ),
+        ({"run": "yarn cover:${{ matrix.part }}"}, [("yarn cover:${{ matrix.part }}", "jest")]),
+        ({"run": "pnpm all"}, [("mocha", "mocha"), ("jest", "jest")]),
+        (
+            {"run": "yarn all:${{ matrix.part }} || yarn all:${{ matrix.part }} -f"},
+            [("yarn all:${{ matrix.part }}", "jest")],
+        ),
+        ({"run": "yarn script"}, [("yarn script", "npm")]),
+        ({"run": "yarn test:own"}, [("yarn test:own", "yarn")]),
+        ({"run": "npm test", "working-directory": "sub"}, [("npm test", "npm")]),
+        ({"run": "cd sub && npm test"}, [("npm test", "npm")]),
+        ({"run": "npm run test --workspace a"}, [("npm run test --workspace a", "npm")]),
+    ],
+)
+def test_task_is_read_as_what_it_runs(
+    step: dict[str, str], commands: list[tuple[str, str]]
+) -> None:
+    texts = {
+        "package.json": json.dumps({"scripts": SCRIPTS}),
+        "Makefile": "js:\n\tyarn cover:unit\n",
+    }
+    steps = [step, {"run": "yarn lint"}, {"run": "echo yarn cover:unit"}, {"run": "yarn loop"}]
+    job = {"strategy": {"matrix": {"part": ["a", "b"]}}, "steps": steps}
+    (found,) = find_test_steps({"jobs": {"a": job}}, read_tasks(texts.__getitem__))
+    assert [(command.words, command.framework) for command in found.commands] == commands
+
+
 @pytest.mark.parametrize(
     ("names", "count"), [(["docs", "pylint,mypy-tests"], 0), (["docs", "py312"], 1), ([], 1)]
 )
 def test_step_of_tox_runs_what_the_matrix_names(names: list[str], count: int) -> None:
-    matrix = {"include": [{"env": {"TOXENV": name}} for name in names]}
+    keys = ("TOXENV", "TOX_ENV", "TOXENV")
+    matrix = {"include": [{"env": {key: name}} for key, name in zip(keys, names, strict=False)]}
     job = {"strategy": {"matrix": matrix}, "steps": [{"run": "tox"}]}
     assert len(find_test_steps({"jobs": {"a": job}})) == count

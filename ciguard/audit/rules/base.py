@@ -12,6 +12,8 @@ from ciguard.workflow.yaml_values import get
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ciguard.workflow.test_commands import Tasks
+
 Certainty = Literal["certain", "possible"]
 
 
@@ -23,13 +25,13 @@ class WorkflowFile:
         path: in the repository, as `.github/workflows/ci.yml`.
         text: the YAML as written.
         content: the value of the YAML, of any shape.
-        makefile: of the repository, for the recipes that its steps call; "" if not read.
+        tasks: of the repository, that its steps call; none if not read.
     """
 
     path: str
     text: str
     content: Any
-    makefile: str = ""
+    tasks: Tasks = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

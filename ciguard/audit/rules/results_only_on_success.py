@@ -62,7 +62,7 @@ def check_workflow(
 ) -> Iterator[RuleFinding]:
     """Find test jobs whose results are lost when their tests fail."""
     del required_checks  # the results of any job are worth reading
-    last = {step.job: step.number for step in find_test_steps(workflow.content, workflow.makefile)}
+    last = {step.job: step.number for step in find_test_steps(workflow.content, workflow.tasks)}
     for job_id, job in jobs_of(workflow.content).items():
         lost = _find_lost_uploads(job)
         later = (step for number, step in steps_of(job) if number > last.get(job_id, 0))

@@ -7,6 +7,8 @@ from typing import Final
 import pytest
 from audit.workflow_findings import find, job, lines
 
+from ciguard.workflow.test_commands import read_tasks
+
 RULE: Final = "results-only-on-success"
 TESTS = "- run: pytest --junitxml=junit.xml\n"
 JUNIT = "- uses: actions/upload-artifact@v4\n  with: {name: results, path: junit.xml}\n"
@@ -64,7 +66,11 @@ def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
 )
 def test_finds_jobs_without_an_upload(steps: str) -> None:
     text = job(steps)
-    (found,) = find(RULE, text, makefile="ci:\n\t@pytest tests\n")
+    (found,) = find(
+        RULE,
+        text,
+        tasks=read_tasks({"Makefile": "ci:\n\t@pytest tests\n", "package.json": ""}.__getitem__),
+    )
     assert (found.certainty, found.facts) == ("certain", {"kinds": []})
     assert lines(found, text) == ["test:"]
 
