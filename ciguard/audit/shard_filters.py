@@ -47,6 +47,7 @@ PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common f
 _NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
 SEPARATOR: Final = "; "  # of the filters of a shard's commands
 _MINUTE_S: Final = 60
+_NUMBER: Final = re.compile(r"\d{1,9}(\.\d+)?")
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 # A command's output; the scanner of words ends one without quotes at its parenthesis.
 _SUBSTITUTION: Final = re.compile(r"\$\(.*|^\$$", re.DOTALL)
@@ -380,12 +381,13 @@ class _Reader:
         except _NotConstant as error:
             unknown = f"line {line_of_step}: {error}"
         text = SEPARATOR.join(texts)
+        minutes = fill_constant(self.job.get("timeout-minutes"), values)
         return ShardFilter(
             name=name,
             text=text,
             expression=expression,
             project=project,
-            timeout_s=_minutes_s(fill_constant(self.job.get("timeout-minutes"), values)),
+            timeout_s=float(minutes) * _MINUTE_S if _NUMBER.fullmatch(minutes) else None,
             runner=fill_constant(self.job.get("runs-on"), values),
             artifact=fill_constant(self.artifact, values, index),
             line=line,
@@ -434,13 +436,6 @@ def _reject_variables(text: str, fix: str) -> None:
     match = EXPRESSION.search(text) or _VARIABLE.search(text) or _SUBSTITUTION.search(text)
     if match is not None:
         raise _NotConstant(f"{match[0]} is not constant; {fix}")
-
-
-def _minutes_s(text: str) -> float | None:
-    try:
-        return float(text) * _MINUTE_S
-    except ValueError:
-        return None
 
 
 def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:

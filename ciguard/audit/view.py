@@ -20,13 +20,13 @@ from ciguard.document import (
     Table,
     join,
 )
-from ciguard.text import count_of, duration, price
+from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.matrix_plan import Proposal
     from ciguard.audit.next_step import NextStep
-    from ciguard.audit.proposal import Proposal
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -217,23 +217,17 @@ def _proposal(proposal: Proposal | None) -> Iterator[Section]:
         ("a plan with as many shards", proposal.as_many),
         ("a plan with the same wall time", proposal.as_long),
     ]
-    cost = proposal.matrix.cost
-    timed, priced = cost is not None, cost is not None and cost.price_usd is not None
+    timed = proposal.matrix.cost is not None
     columns = [Column(""), Column("Shards", "right"), Column("Largest", "right", drop=1)]
     columns += [Column("Wall time", "right"), Column("Billed minutes", "right")] * timed
-    columns += [Column("Price", "right")] * priced
     rows = []
     for name, layout in layouts:
         if layout is None:
             continue
         cells = [name, f"{layout.shards:,}", count_of(layout.largest, "test")]
         if layout.cost is not None:
-            cells += [
-                duration(layout.longest_s),
-                f"{layout.cost.minutes:,}",
-                price(layout.cost.price_usd),
-            ]
-        rows.append(tuple(cells[: len(columns)]))
+            cells += [duration(layout.longest_s), f"{layout.cost.minutes:,}"]
+        rows.append(tuple(cells))
     table = Table(tuple(columns), tuple(rows), "row")
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
 
