@@ -68,14 +68,13 @@ class ShardLayout:
     Attributes:
         shards: number of shards.
         largest: number of tests of the largest shard.
-        longest_s: predicted wall time of the longest shard, seconds; None without times.
-        cost: None without times.
+        longest_s: predicted wall time of the longest shard, seconds.
     """
 
     shards: int
     largest: int
-    longest_s: float | None = None
-    cost: ShardCountOption | None = None
+    longest_s: float
+    cost: ShardCountOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +83,12 @@ class Proposal:
 
     Attributes:
         as_many: a plan with as many shards.
-        as_long: a plan with the fewest shards that take no longer; None without times.
+        as_long: a plan with the fewest shards that take no longer.
     """
 
     matrix: ShardLayout
     as_many: ShardLayout
-    as_long: ShardLayout | None = None
+    as_long: ShardLayout
 
 
 def plan_basis(
@@ -210,30 +209,26 @@ def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
     """Plan the tests of the matrix as `ciguard plan` would.
 
     Returns:
-        None without a test, and for jobs of several runners: the matrix does not show which test
-        needs which runner.
+        None without a test with a time, and for jobs of several runners: the matrix does not show
+        which test needs which runner.
     """
     used = {shard.pool for shard in matrix.shards}
-    if not basis.assignment.units or len(used) > 1:
+    if not basis.assignment.units or not matrix.has_timings or len(used) > 1:
         return None
     pools = {name: pool for name, pool in basis.inputs.pools.items() if name in used}
     inputs = replace(basis.inputs, pools=pools)
     options = replace(basis.options, pool_of=dict.fromkeys(basis.options.pool_of, *used))
-    layouts = [_layout(matrix)]
+    layout = _layout(matrix)
     count = min(len(matrix.shards), len(basis.assignment.units))
-    layouts.append(_layout(plan(inputs, replace(options, shards=count), basis.origin).plan))
-    if matrix.has_timings:
-        longest_s = max(shard.predicted.wall_s for shard in matrix.shards)
-        same_time = replace(options, shards=None, target_wall_s=longest_s)
-        layouts.append(_layout(plan(inputs, same_time, basis.origin).plan))
-    return Proposal(*layouts)
+    as_many = replace(options, shards=count)
+    as_long = replace(options, shards=None, target_wall_s=layout.longest_s)
+    plans = [plan(inputs, choice, basis.origin).plan for choice in (as_many, as_long)]
+    return Proposal(layout, *map(_layout, plans))
 
 
 def _layout(plan: Plan) -> ShardLayout:
     """Return the sizes of the shards of a plan."""
     largest = max(len(shard.units) for shard in plan.shards)
-    if not plan.has_timings:
-        return ShardLayout(len(plan.shards), largest)
     longest_s = max(shard.predicted.wall_s for shard in plan.shards)
     cost = shard_count_option(walls_of(plan.shards), plan.pools, chosen=False)
     return ShardLayout(len(plan.shards), largest, longest_s, cost)

@@ -194,22 +194,20 @@ def _comment(
 
 def _commenting(workflow: Any) -> bool:
     """Return whether a job uses the root action."""
-    return any(map(_COMMENT_ACTION.fullmatch, _actions(workflow)))
+    return any(_COMMENT_ACTION.fullmatch(action) for action, _ in _steps(workflow))
 
 
-def _actions(workflow: Any) -> Iterator[str]:
-    """Yield the action of each step that uses one, "" for the others."""
+def _steps(workflow: Any) -> Iterator[tuple[str, str]]:
+    """Yield the action and the script of each step, "" for none."""
     for job in jobs_of(workflow).values():
-        yield from (action_of(step) for _, step in steps_of(job))
+        yield from ((action_of(step), str(step.get("run", ""))) for _, step in steps_of(job))
 
 
 def _uses_ciguard(workflow: Any) -> bool:
     """Return whether jobs plan or judge with ciguard; the job that comments does not count."""
-    steps = [step for job in jobs_of(workflow).values() for _, step in steps_of(job)]
-    return (
-        is_moved(workflow)
-        or any(map(_OWN_ACTION.fullmatch, _actions(workflow)))
-        or any(_OWN_COMMAND.search(str(step.get("run", ""))) for step in steps)
+    return is_moved(workflow) or any(
+        _OWN_ACTION.fullmatch(action) or _OWN_COMMAND.search(script)
+        for action, script in _steps(workflow)
     )
 
 

@@ -217,18 +217,16 @@ def _proposal(proposal: Proposal | None) -> Iterator[Section]:
         ("a plan with as many shards", proposal.as_many),
         ("a plan with the same wall time", proposal.as_long),
     ]
-    timed = proposal.matrix.cost is not None
-    columns = [Column(""), Column("Shards", "right"), Column("Largest", "right", drop=1)]
-    columns += [Column("Wall time", "right"), Column("Billed minutes", "right")] * timed
-    rows = []
-    for name, layout in layouts:
-        if layout is None:
-            continue
-        cells = [name, f"{layout.shards:,}", count_of(layout.largest, "test")]
-        if layout.cost is not None:
-            cells += [duration(layout.longest_s), f"{layout.cost.minutes:,}"]
-        rows.append(tuple(cells))
-    table = Table(tuple(columns), tuple(rows), "row")
+    names = ("Shards", "Largest", "Wall time", "Billed minutes")
+    columns = (Column(""), *(Column(name, "right", drop=int(name == "Largest")) for name in names))
+    rows = tuple(
+        (
+            *(name, f"{layout.shards:,}", count_of(layout.largest, "test")),
+            *(duration(layout.longest_s), f"{layout.cost.minutes:,}"),
+        )
+        for name, layout in layouts
+    )
+    table = Table(columns, rows, "row")
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
 
 
