@@ -201,7 +201,10 @@ def names_no_framework(source: Source) -> Iterator[str]:
     # The tables of all that runs tests, and of what each lists, selects, retries and leaves.
     if source.name in ("workflow.test_commands", "codec.tool_listings", "init.coverage_gates"):
         return
-    if source.name in (*("audit.rules.retries_hide_flaky_tests", "workflow.result_upload"),):
+    if source.name in (
+        *("audit.rules.retries_hide_flaky_tests", "audit.rules.results_only_on_success"),
+        "workflow.result_upload",
+    ):
         return
     if source.name.startswith("audit.filters."):
         return

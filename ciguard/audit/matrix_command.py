@@ -54,7 +54,13 @@ def audit_matrix(
     path = listing if listing == "-" else str(invocation.folder / listing)
     # Paths below the working folder become relative to it.
     tests = TestSet(read_tests(local.read(path), listing, invocation.folder.resolve().as_posix()))
-    loaded = _history(invocation, history) if history is not None else None
+    loaded = None
+    if history is not None:
+        stored = load(open_store(history, invocation.folder, invocation.environ))
+        if not stored.exists:
+            fix = "add runs: ciguard history add"
+            raise InputError("there is no history", where=history, fix=fix)
+        loaded = stored.history
     walls_s = _durations_s(loaded, tests) if loaded is not None else ()
     result = audit(shards, Evaluator(tests, shards.language), walls_s)
     proposal = None
@@ -86,13 +92,6 @@ def audit_matrix(
         console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(result)}")
         failed = [*fail_on]
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
-
-
-def _history(invocation: Invocation, location: str) -> History:
-    loaded = load(open_store(location, invocation.folder, invocation.environ))
-    if not loaded.exists:
-        raise InputError("there is no history", where=location, fix="add runs: ciguard history add")
-    return loaded.history
 
 
 def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
