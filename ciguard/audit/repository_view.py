@@ -113,13 +113,12 @@ def _lines(audit: RepositoryAudit) -> Iterator[Item]:
             groups[caveat + RULES[rule].sentence(finding.facts)].append(finding)
         for sentence, group in groups.items():
             named = join([Code(item.subject, NAME_WIDTH) for item in group], most=MAX_NAMED)
-            places: dict[str, str] = defaultdict(str)
+            places: dict[str, list[str]] = defaultdict(list)
             for item in group[:MAX_NAMED]:  # of lines in one file, the file is named once
                 at = item.evidence[0]
-                lines = places[at.url or at.what]
-                number = "" if at.url or at.line is None else f":{at.line}"
-                places[at.url or at.what] = lines + (number.replace(":", ",") if lines else number)
-            positions = ", ".join(place + lines for place, lines in places.items())
+                places[at.url or at.what] += [] if at.url or at.line is None else [str(at.line)]
+            pairs = ((place, ",".join(lines)) for place, lines in places.items())
+            positions = ", ".join(":".join(filter(None, pair)) for pair in pairs)
             yield Item((*named, f": {sentence} ({positions}; {rule})"))
 
 

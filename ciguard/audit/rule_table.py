@@ -80,11 +80,7 @@ RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAudit:
-    """The facts of a repository, and the findings of every rule, an empty tuple for none.
-
-    Attributes:
-        files: number of workflow files to which the rules were applied.
-    """
+    """The facts of a repository, the findings of every rule, and the number of files read."""
 
     repository: RepositoryRuns
     findings: Mapping[str, tuple[RuleFinding, ...]]

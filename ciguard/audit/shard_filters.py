@@ -47,7 +47,6 @@ PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common f
 _NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
 SEPARATOR: Final = "; "  # of the filters of a shard's commands
 _MINUTE_S: Final = 60
-_NUMBER: Final = re.compile(r"\d{1,9}(\.\d+)?")
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 # A command's output; the scanner of words ends one without quotes at its parenthesis.
 _SUBSTITUTION: Final = re.compile(r"\$\(.*|^\$$", re.DOTALL)
@@ -387,7 +386,7 @@ class _Reader:
             text=text,
             expression=expression,
             project=project,
-            timeout_s=float(minutes) * _MINUTE_S if _NUMBER.fullmatch(minutes) else None,
+            timeout_s=float(minutes) * _MINUTE_S if re.fullmatch(r"\d+(\.\d+)?", minutes) else None,
             runner=fill_constant(self.job.get("runs-on"), values),
             artifact=fill_constant(self.artifact, values, index),
             line=line,

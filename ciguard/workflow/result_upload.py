@@ -33,7 +33,6 @@ RESULT_OPTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "ctest": ("--output-junit results.xml", "**/results.xml"),
     "rspec": ("--format progress --format json --out results.json", "results.json"),
     "phpunit": ("--log-junit results.xml", "results.xml"),
-    "swift test": ("--xunit-output results.xml", "results.xml"),
     "maven": ("", "**/target/surefire-reports/*.xml"),
     "gradle": ("", "**/build/test-results/**/*.xml"),
 }

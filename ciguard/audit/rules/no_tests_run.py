@@ -35,7 +35,6 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """Name the time without a test, and how it is known."""
-    how = facts["how"]
     days = f"{'' if facts['is_known_start'] else 'at least '}{count_of(facts['days'], 'day')}"
     runs = count_of(facts["runs"], "run")
     ways = {
@@ -43,7 +42,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
         "absent": f"not in {runs}",
         "step_skipped": f"its test step was skipped in {runs}",
     }
-    return f"no test for {days}: {ways[how]}"
+    return f"no test for {days}: {ways[facts['how']]}"
 
 
 def _never_executed(

@@ -103,8 +103,7 @@ def _find_loss(
 
 def _uploads_results(step: Mapping[str, Any]) -> bool:
     """Return whether the action, a name or a path shows that a step uploads test results."""
-    inputs = step.get("with")
-    inputs = inputs if isinstance(inputs, dict) else {}
+    inputs = _inputs(step)
     if uploads_artifact(step):
         return bool(RESULTS.search(f"{inputs.get('name', '')}\n{inputs.get('path', '')}"))
     return action_of(step) in REPORTERS or inputs.get("report_type") == "test_results"
@@ -119,7 +118,10 @@ def _is_open(step: Mapping[str, Any]) -> bool:
 
 def _paths(step: Mapping[str, Any]) -> list[str]:
     """Return the files of results that a step uploads or reports, as written."""
-    inputs = step.get("with")
-    inputs = inputs if isinstance(inputs, dict) else {}
-    lines = "\n".join(str(inputs.get(key, "")) for key in _PATHS).splitlines()
+    lines = "\n".join(str(_inputs(step).get(key, "")) for key in _PATHS).splitlines()
     return [line.strip() for line in lines if line.strip() and line.strip()[0] not in "!#"]
+
+
+def _inputs(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    inputs = step.get("with")
+    return inputs if isinstance(inputs, dict) else {}
