@@ -203,6 +203,7 @@ def names_no_framework(source: Source) -> Iterator[str]:
         return
     if source.name in (
         *("audit.rules.retries_hide_flaky_tests", "audit.rules.results_only_on_success"),
+        "workflow.result_upload",
     ):
         return
     if source.name.startswith("audit.filters."):

@@ -148,7 +148,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
-    "audit.proposal": (*SHARED, "audit", "plan.allocation"),
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.checkout_reader": (
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),

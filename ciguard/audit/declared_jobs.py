@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.guard.diagnosis import DEFAULT_LIMIT_S
 from ciguard.workflow.conditions import runs_after_skip
 from ciguard.workflow.matrix import texts_of
-from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
 def _declared(
     workflow: WorkflowFile, files: Mapping[str, WorkflowFile], path: str, depth: int
 ) -> Iterator[DeclaredJob]:
-    steps = find_test_steps(workflow.content, workflow.tasks)
+    steps = workflow.test_steps()
     for key, job in jobs_of(workflow.content).items():
         if not isinstance(job, dict):
             continue

@@ -253,13 +253,8 @@ def _overlaps(sets: Sequence[int]) -> Iterator[Overlap]:
     for (first, left), (second, right) in combinations(enumerate(sets), 2):
         both = left & right
         if both:
-            yield Overlap(first, second, both, _kind(both, left, right))
-
-
-def _kind(both: int, left: int, right: int) -> OverlapKind:
-    if left == right:
-        return "equal"
-    return "contained" if both in (left, right) else "overlapping"
+            kind: OverlapKind = "contained" if both in (left, right) else "overlapping"
+            yield Overlap(first, second, both, "equal" if left == right else kind)
 
 
 def _terms(matrix: HandMatrix, evaluator: Evaluator) -> list[tuple[str, tuple[int, ...], bool]]:

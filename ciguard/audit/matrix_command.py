@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ciguard import console
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import audit
-from ciguard.audit.next_step import NextStep, after_matrix
-from ciguard.audit.proposal import propose_by_count
+from ciguard.audit.next_step import NextStep, after_workflows
+from ciguard.audit.rules.base import WorkflowFile
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
@@ -21,7 +21,7 @@ from ciguard.history.stores import load, open_store
 from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.actions_address import known_address
+from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -51,11 +51,19 @@ def audit_matrix(
         InputError: the matrix, the tests or the history cannot be read.
     """
     shards, following = _matrix(invocation, matrix, filter_key)
-    tests = _tests(invocation, listing)
-    loaded = _history(invocation, history) if history is not None else None
+    path = listing if listing == "-" else str(invocation.folder / listing)
+    # Paths below the working folder become relative to it.
+    tests = TestSet(read_tests(local.read(path), listing, invocation.folder.resolve().as_posix()))
+    loaded = None
+    if history is not None:
+        stored = load(open_store(history, invocation.folder, invocation.environ))
+        if not stored.exists:
+            fix = "add runs: ciguard history add"
+            raise InputError("there is no history", where=history, fix=fix)
+        loaded = stored.history
     walls_s = _durations_s(loaded, tests) if loaded is not None else ()
     result = audit(shards, Evaluator(tests, shards.language), walls_s)
-    proposal = propose_by_count(result)
+    proposal = None
     # Without times, a plan has nothing to add to the counts.
     if output is not None or (loaded is not None and not result.undecided):
         # Imported here, numpy takes as long as an audit.
@@ -64,7 +72,7 @@ def audit_matrix(
 
         basis = plan_basis(invocation.config(), result, shards, (matrix, listing), loaded)
         plan = plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
-        proposal = propose(basis, plan.plan) if loaded is not None else proposal
+        proposal = propose(basis, plan.plan) if loaded is not None else None
         if output is not None:
             local.write(output if output == "-" else invocation.folder / output, plan.content)
             count = count_of(len(plan.plan.shards), "shard")
@@ -84,13 +92,6 @@ def audit_matrix(
         console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(result)}")
         failed = [*fail_on]
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
-
-
-def _history(invocation: Invocation, location: str) -> History:
-    loaded = load(open_store(location, invocation.folder, invocation.environ))
-    if not loaded.exists:
-        raise InputError("there is no history", where=location, fix="add runs: ciguard history add")
-    return loaded.history
 
 
 def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
@@ -116,16 +117,6 @@ def _matrix(
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error}", where=path) from None
     shards = read_workflow(text, path, job, filter_key)
-    action = known_address("") or "OWNER/ciguard@COMMIT"
-    return shards, after_matrix(load_yaml(text, path), path, shards, action)
-
-
-def _tests(invocation: Invocation, listing: str) -> TestSet:
-    """Read the tests of a listing; paths below the working folder become relative to it.
-
-    Raises:
-        InputError: no test, a test twice, or a damaged listing.
-    """
-    path = listing if listing == "-" else str(invocation.folder / listing)
-    units = read_tests(local.read(path), listing, invocation.folder.resolve().as_posix())
-    return TestSet(units)
+    file = WorkflowFile(path, text, load_yaml(text, path))
+    address = address_and_set_up(invocation.folder, invocation.environ)
+    return shards, after_workflows([file], *address, str(shards.job))

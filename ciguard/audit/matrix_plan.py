@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.base import LANGUAGES
 from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.findings import ORPHANS, Audit, MissingReason, SelectedShard
-from ciguard.audit.proposal import Proposal, layout_of
+from ciguard.audit.findings import ORPHANS, Audit, MissingReason
 from ciguard.audit.shard_filters import PLACEHOLDER, HandMatrix, ShardFilter
 from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
@@ -23,6 +22,7 @@ from ciguard.history.stores import LoadedHistory
 from ciguard.model import Exclusion, Orphan, UnitKey
 from ciguard.model.jobs import whole_minutes
 from ciguard.model.shard_names import safe_keys, safe_name
+from ciguard.plan.allocation import shard_count_option, walls_of
 from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config.file import Config
     from ciguard.history.file import History
-    from ciguard.model import Plan
+    from ciguard.model import Plan, ShardCountOption
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 OUTSIDE: Final = "outside of the projects"
+_FIX: Final = (
+    "list the tests as JSON with their files and categories or markers, or give the shards as JSON"
+)
 DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 
@@ -56,6 +59,36 @@ class PlanBasis:
     inputs: PlanInputs
     options: PlanOptions
     origin: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLayout:
+    """Sizes of the shards of a matrix or plan.
+
+    Attributes:
+        shards: number of shards.
+        largest: number of tests of the largest shard.
+        longest_s: predicted wall time of the longest shard, seconds.
+    """
+
+    shards: int
+    largest: int
+    longest_s: float
+    cost: ShardCountOption
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A matrix, and plans that run each of its tests once.
+
+    Attributes:
+        as_many: a plan with as many shards.
+        as_long: a plan with the fewest shards that take no longer.
+    """
+
+    matrix: ShardLayout
+    as_many: ShardLayout
+    as_long: ShardLayout
 
 
 def plan_basis(
@@ -169,40 +202,36 @@ def _reject_unknown(audit: Audit, where: str) -> None:
         line = f":{first.shard.line}" if first.shard.line is not None else ""
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         what = f"no plan: it is not known which tests shard {first.shard.name!r:.120}{more} selects"
-        raise InputError(what, where=f"{where}{line}", fix=_advice(first))
-
-
-def _advice(unknown: SelectedShard) -> str:
-    if unknown.shard.unknown:
-        return unknown.shard.unknown
-    names = [term.text for term in unknown.unsure if not term.is_label]
-    if not names:  # neither in the shard's own filter nor in the common one
-        return "list the tests as JSON with their files and categories"
-    fix = "list the tests as JSON with their categories or markers, or give the shards as JSON"
-    return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"
+        raise InputError(what, where=f"{where}{line}", fix=first.shard.unknown or _FIX)
 
 
 def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
     """Plan the tests of the matrix as `ciguard plan` would.
 
     Returns:
-        None without a test, and for jobs of several runners: the matrix does not show which test
-        needs which runner.
+        None without a test with a time, and for jobs of several runners: the matrix does not show
+        which test needs which runner.
     """
     used = {shard.pool for shard in matrix.shards}
-    if not basis.assignment.units or len(used) > 1:
+    if not basis.assignment.units or not matrix.has_timings or len(used) > 1:
         return None
     pools = {name: pool for name, pool in basis.inputs.pools.items() if name in used}
     inputs = replace(basis.inputs, pools=pools)
     options = replace(basis.options, pool_of=dict.fromkeys(basis.options.pool_of, *used))
-    layouts = [layout_of(matrix)]
+    layout = _layout(matrix)
     count = min(len(matrix.shards), len(basis.assignment.units))
-    layouts.append(layout_of(plan(inputs, replace(options, shards=count), basis.origin).plan))
-    if matrix.has_timings:
-        longest_s = max(shard.predicted.wall_s for shard in matrix.shards)
-        same_time = replace(options, shards=None, target_wall_s=longest_s)
-        layouts.append(layout_of(plan(inputs, same_time, basis.origin).plan))
-    return Proposal(*layouts)
+    as_many = replace(options, shards=count)
+    as_long = replace(options, shards=None, target_wall_s=layout.longest_s)
+    plans = [plan(inputs, choice, basis.origin).plan for choice in (as_many, as_long)]
+    return Proposal(layout, *map(_layout, plans))
+
+
+def _layout(plan: Plan) -> ShardLayout:
+    """Return the sizes of the shards of a plan."""
+    largest = max(len(shard.units) for shard in plan.shards)
+    longest_s = max(shard.predicted.wall_s for shard in plan.shards)
+    cost = shard_count_option(walls_of(plan.shards), plan.pools, chosen=False)
+    return ShardLayout(len(plan.shards), largest, longest_s, cost)
 
 
 def durations_s(history: History, names: Sequence[str]) -> tuple[float | None, ...]:

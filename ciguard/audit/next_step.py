@@ -1,4 +1,4 @@
-"""The step of README's ladder that follows an audit: a command, or a job to add. Pure."""
+"""The step of README's ladder that follows an audit: a command, or lines to add. Pure."""
 
 from __future__ import annotations
 
@@ -9,32 +9,43 @@ import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-import yaml
-
+from ciguard.audit.rules.base import locate
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
-from ciguard.workflow.artifacts import find_result_upload
+from ciguard.text import count_of
+from ciguard.workflow.actions_address import UNKNOWN_ADDRESS
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import PLAN_JOB, read_job, reject_obstacles, reject_shell
+from ciguard.workflow.matrix import combinations
+from ciguard.workflow.movable_job import read_job, reject_obstacles, reject_shell
+from ciguard.workflow.result_upload import (
+    ResultUpload,
+    find_result_upload,
+    result_option,
+    written_files,
+)
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import action_of, find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.test_commands import (
+    FoundStep,
+    action_of,
+    is_test_name,
+)
+from ciguard.workflow.yaml_values import jobs_of, matrix_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.rules.base import WorkflowFile
-    from ciguard.audit.shard_filters import HandMatrix
 
-Kind = Literal["check", "comment", "divide", "plan"]
+Kind = Literal["check", "results", "comment", "divide"]
 _PURPOSES: Final[Mapping[Kind, str]] = {
-    "check": "what the jobs of ciguard lack",
-    "comment": "a comment on the results of each run, by this job in the workflow "
-    "(docs/how-to/comment.md of ciguard has its inputs, such as the list of tests)",
-    "divide": "a comment, by a job of eight lines (README of ciguard), or balanced jobs",
-    "plan": "balanced jobs",
+    "check": "what the jobs of ciguard lack, and whether a drill ended red",
+    "results": "result files for a comment on each run",
+    "comment": "a comment on each run, by this job of docs/how-to/comment.md",
+    "divide": "balanced jobs",
 }
+_ADDRESS_NOTE: Final = " (OWNER, COMMIT: those of ciguard's repository)"
+MAX_COMMAND: Final = 74  # characters
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:.*/ciguard|\$)/actions/\w+")
 _COMMENT_ACTION: Final = re.compile(r"[\w-]+/ciguard")
@@ -42,12 +53,12 @@ _UPLOAD: Final = """\
 - if: always()
   uses: actions/upload-artifact@v7
   with:
-    name: results-${{ strategy.job-index }}
-    path: the JUnit or TRX files that the tests write
+    name: test-results-${{ github.job }}-${{ strategy.job-index }}
+    path: FILE
 """
 _COMMENT_JOB: Final = """\
   ciguard:
-    needs: [JOB]
+    needs: [JOBS]
     if: always()
     runs-on: ubuntu-latest
     permissions: { actions: read, checks: read, contents: read, pull-requests: write }
@@ -61,6 +72,7 @@ class NextStep(NamedTuple):
     """A command, or lines to add to a workflow.
 
     Attributes:
+        command: the only one, or one in the place of the lines; "" for none.
         problem: what has to change before, or "".
         fix: how to change it.
     """
@@ -72,20 +84,50 @@ class NextStep(NamedTuple):
     fix: str = ""
 
 
-def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
-    """Return the command that follows an audit of all workflows.
+def after_workflows(
+    files: Sequence[WorkflowFile], address: str, set_up: str = "", job: str = ""
+) -> NextStep:
+    """Return the step that follows an audit of workflows.
 
-    It names a job if there is one test job, or one with a matrix, and the command can change it.
+    Args:
+        address: of the root action, as `OWNER/ciguard@COMMIT`.
+        set_up: text before `ciguard init`, as a command that sets the address.
+        job: id of the only test job to consider; "" for all.
     """
     if any(_uses_ciguard(file.content) for file in files):
         return NextStep("check", "ciguard doctor")
-    jobs = {
-        (file.path, step.job): file
-        for file in files
-        for step in find_test_steps(file.content, file.tasks)
-    }
-    kind: Kind = "plan" if any(_commenting(file.content) for file in files) else "divide"
-    with_matrix = [key for key in jobs if has_matrix(jobs_of(jobs[key].content)[key[1]])]
+    steps = [(file, step) for file in files for step in file.test_steps() if job in ("", step.job)]
+    if not steps or any(_commenting(file.content) for file in files):
+        return NextStep("divide", set_up + _init_command(steps))
+    file, step = max(steps, key=_likelihood)
+    of_file = [step for other, step in steps if other is file]
+    jobs = _jobs(file)
+    names = dict.fromkeys(step.job for step in of_file)
+    uploads = {name: upload for name in names if (upload := find_result_upload(jobs[name]))}
+    if uploads:
+        following = _comment(file.path, jobs, uploads, address)
+    else:
+        following = _write_results(file, of_file, step)
+    return following if set_up else following._replace(command=_init_command(steps))
+
+
+def _likelihood(found: tuple[WorkflowFile, FoundStep]) -> tuple[bool, bool, bool]:
+    """Return how surely a step runs the tests of the project, for a comparison."""
+    file, step = found
+    file_name = file.path.rpartition("/")[2].partition(".")[0]
+    is_matrix = has_matrix(_jobs(file)[step.job])
+    return is_test_name(step.job), is_test_name(file_name), is_matrix
+
+
+def _jobs(file: WorkflowFile) -> dict[str, Any]:
+    """Return the jobs of a workflow by id; YAML reads some ids as numbers."""
+    return {str(name): job for name, job in jobs_of(file.content).items()}
+
+
+def _init_command(steps: Sequence[tuple[WorkflowFile, FoundStep]]) -> str:
+    """Return the command that proposes to move the only test job, or asks which one."""
+    jobs = {(file.path, step.job): file for file, step in steps}
+    with_matrix = [key for key in jobs if has_matrix(_jobs(jobs[key])[key[1]])]
     candidates = with_matrix or list(jobs)
     if len(candidates) == 1:
         path, job = candidates[0]
@@ -95,77 +137,94 @@ def after_workflows(files: Sequence[WorkflowFile]) -> NextStep:
             reject_obstacles(movable)
             # Another framework may need a configuration first.
             if all(command.framework == DEFAULT for command in movable.commands):
-                return NextStep(kind, f"ciguard init --into {shlex.quote(path)} --job {job}")
-    return NextStep(kind, "ciguard init")
+                return f"ciguard init --into {shlex.quote(path)} --job {job}"
+    return "ciguard init"
 
 
-def after_matrix(workflow: Any, path: str, matrix: HandMatrix, action: str) -> NextStep | None:
-    """Return what follows an audit of a matrix; None if ciguard's jobs are there.
+def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep) -> NextStep:
+    """Return the lines by which a test job uploads its results; `steps` are all of the file."""
+    command = step.commands[0]
+    # A script of package.json passes options on; a recipe of a Makefile does not.
+    words = " ".join(command.arguments) if "make " in command.words else command.words
+    option, path = result_option(command)
+    if written := written_files(step):
+        option, path = "", "\n      ".join(["|", *written] if written[1:] else written)
+    if option and re.search(r"\bnpm (?:run|test|t)\b", words):
+        option = f"-- {option}"
+    at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
+    others = len({other.job for other in steps} - {step.job})
+    problem = f"job {step.job} ({at.what}:{at.line}) uploads none"
+    problem += f", nor {count_of(others, 'other job')}" if others else ""
+    fix = "add the option to its tests, and the step" if option else "add the step after its tests"
+    words = textwrap.shorten(words, MAX_COMMAND - len(option), placeholder=" ...")
+    lines = f"# {words} {option}\n" if option else ""
+    if sum(other.job == step.job for other in steps) > 1:
+        fix += " (each test step needs a file of its own)"
+        path = path.replace("results.", "results*.")
+    return NextStep(
+        "results",
+        "",
+        lines + _UPLOAD.replace("FILE", f'"{path}"' if path[0] == "*" else path),
+        problem,
+        fix,
+    )
 
-    Args:
-        action: address of the root action, as `OWNER/ciguard@COMMIT`.
-    """
-    if _uses_ciguard(workflow):
-        return None
-    if commenting := _commenting(workflow):
-        following = NextStep("plan", f"ciguard init --into {shlex.quote(path)} --job {matrix.job}")
-        if PLAN_JOB not in commenting:
-            return following
-        problem = f"{path}: jobs.{PLAN_JOB} has the id of a job that init adds"
-        fix = "remove that job: the jobs of init comment, too"
-        return following._replace(problem=problem, fix=fix)
-    where, problem, fix = f"{path}: jobs.{matrix.job}", "", ""
-    upload = find_result_upload(jobs_of(workflow)[matrix.job])
-    artifacts = {shard.artifact for shard in matrix.shards}
-    if upload is None:
-        problem = f"{where}: no step uploads test results"
-        fix = f"upload its results in a step of the job:\n{_UPLOAD}"
-        upload = find_result_upload({"steps": yaml.safe_load(_UPLOAD)})
-    elif len(artifacts) < len(matrix.shards) or "" in artifacts:
-        problem = f"{where}: the artifact has no name of its own in each shard: {upload.artifact}"
-        fix = "name it after values of the matrix, or ${{ strategy.job-index }}"
-    assert upload is not None
+
+def _comment(
+    path: str, jobs: Mapping[str, Any], uploads: Mapping[str, ResultUpload], address: str
+) -> NextStep:
+    """Return the job that comments on the results that these jobs upload."""
+    problem, fix, shards = "", "", 0
+    for name, upload in uploads.items():
+        with contextlib.suppress(InputError):  # an expression computes the matrix
+            shards += len(combinations(matrix_of(jobs[name]))) if has_matrix(jobs[name]) else 1
+        if has_matrix(jobs[name]) and "${{" not in upload.artifact:
+            problem = f"all combinations of job {name} ({path}) upload {upload.artifact}"
+            fix = "add ${{ strategy.job-index }} to the name, and this job"
+    patterns = dict.fromkeys(name for upload in uploads.values() for name in upload.result_patterns)
     values = {
-        "JOB": str(matrix.job),  # YAML reads some ids as numbers
-        "ACTION": action,
-        "RESULTS": json.dumps("\n".join(upload.result_patterns)),
-        "SHARDS": str(len(matrix.shards)),
+        "JOBS": ", ".join(uploads),
+        "ACTION": address,
+        "RESULTS": json.dumps("\n".join(patterns)),
+        "SHARDS": str(shards),
     }
     lines = re.sub("|".join(values), lambda match: values[match[0]], _COMMENT_JOB)
-    return NextStep("comment", lines=lines, problem=problem, fix=fix)
+    return NextStep("comment", "", lines, problem, fix)
 
 
-def _commenting(workflow: Any) -> list[str]:
-    """Return the ids of the jobs that use the root action."""
-    return [name for name, uses in _actions(workflow) if _COMMENT_ACTION.fullmatch(uses)]
+def _commenting(workflow: Any) -> bool:
+    """Return whether a job uses the root action."""
+    return any(_COMMENT_ACTION.fullmatch(action) for action, _ in _steps(workflow))
 
 
-def _actions(workflow: Any) -> Iterator[tuple[str, str]]:
-    """Yield the id of the job and the action of each step that uses one."""
-    for name, job in jobs_of(workflow).items():
-        for _, step in steps_of(job):
-            yield name, action_of(step)
+def _steps(workflow: Any) -> Iterator[tuple[str, str]]:
+    """Yield the action and the script of each step, "" for none."""
+    for job in jobs_of(workflow).values():
+        yield from ((action_of(step), str(step.get("run", ""))) for _, step in steps_of(job))
 
 
 def _uses_ciguard(workflow: Any) -> bool:
     """Return whether jobs plan or judge with ciguard; the job that comments does not count."""
-    steps = [step for job in jobs_of(workflow).values() for _, step in steps_of(job)]
-    return (
-        is_moved(workflow)
-        or any(_OWN_ACTION.fullmatch(uses) for _, uses in _actions(workflow))
-        or any(_OWN_COMMAND.search(str(step.get("run", ""))) for step in steps)
+    return is_moved(workflow) or any(
+        _OWN_ACTION.fullmatch(action) or _OWN_COMMAND.search(script)
+        for action, script in _steps(workflow)
     )
 
 
 def as_section(following: NextStep) -> Section:
-    """Return the step with its purpose, and before it what has to change."""
-    fix, _, lines = following.fix.partition("\n")
-    problem = f"Before: {following.problem}. Fix: {fix}" if following.problem else ""
+    """Return the step with its purpose, and what has to change before or for it."""
+    words = f"Next: {_PURPOSES[following.kind]}"
+    if UNKNOWN_ADDRESS in f"{following.lines}{following.command}":
+        words += _ADDRESS_NOTE
+    if following.problem:
+        words += f". {following.problem[:1].upper()}{following.problem[1:]}: {following.fix}"
+    after = "Then: ciguard audit"
+    if following.command:
+        after += f" (or at once, for balanced jobs: {following.command})"
     blocks = (
-        Paragraph(problem),
-        Listing(textwrap.dedent(lines), "yaml"),
-        Paragraph(f"Next: {_PURPOSES[following.kind]}:"),
-        Listing(following.command),
+        Paragraph(f"{words}:"),
+        Listing("" if following.lines else following.command),
         Listing(following.lines, "yaml"),
+        Paragraph(after if following.lines else ""),
     )
     return Section("next", blocks)

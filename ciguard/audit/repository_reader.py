@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -41,8 +42,7 @@ from ciguard.github.run_client import RunClient, as_job, completed_runs
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.audit.rules.base import WorkflowFile
     from ciguard.github.repository_ref import RepositoryRef
@@ -53,13 +53,6 @@ T = TypeVar("T")
 MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
 MAX_FILES: Final = 60
 MAX_ANNOTATED: Final = 4  # jobs of a run whose annotations are read
-
-
-class Progress(Protocol):
-    """A progress bar for a title and a number of items."""
-
-    def __call__(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        """Return the function to call after each item."""
 
 
 def read_runs(
@@ -90,9 +83,7 @@ def read_runs(
         cache=ResponseCache(cache),
         calls=calls,
     ) as github:
-        read = RepositoryReader(
-            *(github, reference, workflow, runs), cache, calls, console.progress
-        ).read(files)
+        read = RepositoryReader(github, reference, workflow, runs, cache, calls).read(files)
     console.err(f"GitHub: {read.calls:,} of {calls.limit:,} calls")
     return read
 
@@ -123,7 +114,6 @@ class RepositoryReader:
     max_runs: int
     cache: CacheFolder
     calls: CallBudget
-    progress: Progress
     unread: list[Unread] = field(default_factory=list)
     refused: dict[What, GitHubError] = field(default_factory=dict)
     fatal_error: GitHubError | None = None  # after it, no request is made
@@ -242,7 +232,8 @@ class RepositoryReader:
                 self.miss("runs", 0, self.max_runs, path)
             listed.append(runs or [])
         count = max(self.max_runs, len(workflows))  # at least the newest of each workflow
-        chosen = [run for rank in _ranks(listed) for run in rank][:count]
+        # The newest run of each workflow, then the second newest of each, and so on.
+        chosen = [run for rank in zip_longest(*listed) for run in rank if run is not None][:count]
         return tuple(sorted(chosen, key=lambda run: (run.created_at, run.id), reverse=True))
 
     def runs_of(self, path: str) -> list[PastRun]:
@@ -258,7 +249,7 @@ class RepositoryReader:
         jobs: dict[int, tuple[Job, ...]] = {}
         annotations: dict[int, tuple[str, ...]] = {}
         unexplained = 0
-        with self.progress("runs", len(runs)) as advance:
+        with console.progress("runs", len(runs)) as advance:
             for run in runs:
                 name = f"run-{run.id}-{run.attempt}"
                 value = self.cache.get(name) or {}
@@ -315,13 +306,6 @@ class RepositoryReader:
             if is_run_wide(texts):
                 break
         return annotations, True
-
-
-def _ranks(listed: Sequence[Sequence[PastRun]]) -> Iterator[list[PastRun]]:
-    """Yield the newest run of each workflow, then the second newest of each, and so on."""
-    longest = max(map(len, listed), default=0)
-    for rank in range(longest):
-        yield [runs[rank] for runs in listed if rank < len(runs)]
 
 
 def _past_run(run: WorkflowRun, path: str, page: str) -> PastRun | None:

@@ -25,7 +25,7 @@ from ciguard.document import (
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ciguard.audit.next_step import NextStep
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
@@ -34,28 +34,23 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 NAME_WIDTH: Final = 80
-SCREEN_LINES: Final = 15  # of headline and findings; a terminal has 24, and more follows
+SCREEN_LINES: Final = 13  # of headline, findings and lines to add; a terminal has 24
 SCREEN_COLUMNS: Final = 78  # of a line of a finding
 MAX_NAMED: Final = 2  # subjects of a line
-_NAMES: Final[Mapping[str, str]] = {
-    "workflows": "workflow files",
-    "required_checks": "required checks",
-    "runs": "runs",
-    "jobs": "jobs",
-    "annotations": "annotations",
-}
+_PARTS_OF: Final = {"jobs": "run", "annotations": "red run"}
+RULES_PAGE: Final = "docs/reference/audit-rules.md"  # of ciguard
 
 
 def headline(audit: RepositoryAudit) -> str:
     """Count what makes checks wrong, by rule, and the runs that were read."""
     repository = audit.repository
     counts = ", ".join(_count(rule, len(findings)) for rule, findings in _ordered(audit))
-    checked = count_of(len(repository.workflows), "workflow file")
-    counts = counts or f"no finding in {checked}"
+    counts = counts or f"no finding in {count_of(audit.files, 'workflow file')}"
     with_jobs = [run for run in repository.runs if run.id in repository.jobs]
     workflows = count_of(len({run.workflow for run in with_jobs}), "workflow")
     if not with_jobs:
-        return f"{repository.name}: {counts}; no run was read"
+        is_named = any(unread.what == "runs" for unread in repository.unread)
+        return f"{repository.name}: {counts}{'' if is_named else '; no run was read'}"
     days = [f"{run.created_at:%Y-%m-%d}" for run in (with_jobs[-1], with_jobs[0])]
     runs = f"{count_of(len(with_jobs), 'run')} of {workflows}, {days[0]} to {days[1]}"
     return f"{repository.name}: {counts}; {runs}"
@@ -69,16 +64,18 @@ def _count(rule: str, findings: int) -> str:
 def screen(audit: RepositoryAudit, following: NextStep | None = None) -> tuple[Block, ...]:
     """Return the answer for a terminal: each finding that fits, with its first evidence."""
     items, shown = [*_lines(audit)], []
+    room = SCREEN_LINES - (4 if following and following.lines else 0)
     lines = len(wrap(headline(audit), SCREEN_COLUMNS))
     for item in items:
         lines += len(wrap(plain(item.content), SCREEN_COLUMNS))
-        if lines <= SCREEN_LINES:
+        if lines <= room:
             shown.append(item)
-    more = count_of(len(items) - len(shown), "more finding")
+    more = f"{count_of(len(items) - len(shown), 'more finding')}: --format markdown; "
+    rules = f"{more if len(shown) < len(items) else ''}rules: {RULES_PAGE}#RULE"
     return (
         _headline(audit),
         Bullets(tuple(shown), "finding"),
-        Paragraph(f"{more}: --format markdown" if len(shown) < len(items) else ""),
+        Paragraph(rules[0].upper() + rules[1:] if items else ""),
         Facts(tuple(_facts(audit))),
         *([as_section(following)] if following else ()),
     )
@@ -91,13 +88,14 @@ def document(audit: RepositoryAudit, following: NextStep | None = None) -> tuple
         _headline(audit),
         Facts(tuple(_facts(audit))),
         *_sections(audit),
+        Paragraph(f"Rules: {RULES_PAGE}#RULE" if any(audit.findings.values()) else ""),
         Paragraph(f"No finding: {', '.join(clean)}." if clean else "", is_note=True),
         *([as_section(following)] if following else ()),
     )
 
 
 def _headline(audit: RepositoryAudit) -> Headline:
-    return Headline(headline(audit), "failed" if audit.all_findings else "neutral")
+    return Headline(headline(audit), "failed" if any(audit.findings.values()) else "neutral")
 
 
 def _ordered(audit: RepositoryAudit) -> list[tuple[str, tuple[RuleFinding, ...]]]:
@@ -115,8 +113,13 @@ def _lines(audit: RepositoryAudit) -> Iterator[Item]:
             groups[caveat + RULES[rule].sentence(finding.facts)].append(finding)
         for sentence, group in groups.items():
             named = join([Code(item.subject, NAME_WIDTH) for item in group], most=MAX_NAMED)
-            at = group[0].evidence[0]
-            yield Item((*named, f": {sentence} ({at.url or _location(at)})"))
+            places: dict[str, list[str]] = defaultdict(list)
+            for item in group[:MAX_NAMED]:  # of lines in one file, the file is named once
+                at = item.evidence[0]
+                places[at.url or at.what] += [] if at.url or at.line is None else [str(at.line)]
+            pairs = ((place, ",".join(lines)) for place, lines in places.items())
+            positions = ", ".join(":".join(filter(None, pair)) for pair in pairs)
+            yield Item((*named, f": {sentence} ({positions}; {rule})"))
 
 
 def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
@@ -130,14 +133,12 @@ def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
 def _unread(unread: Unread) -> tuple[Span, ...]:
     if unread.why == "not_yaml":
         return Code(unread.detail, NAME_WIDTH), " is not a workflow that can be read"
-    if unread.what == "jobs":
-        counts = f"jobs of {unread.read:,} of {count_of(unread.total, 'run')} read"
-    elif unread.what == "annotations":
-        counts = f"annotations of {unread.read:,} of {count_of(unread.total, 'red run')} read"
+    counts = unread.what.replace("_", " ")
+    if unread.what in _PARTS_OF:
+        total = count_of(unread.total, _PARTS_OF[unread.what])
+        counts = f"{counts} of {unread.read:,} of {total} read"
     elif unread.what == "workflows":
-        counts = f"{_NAMES[unread.what]}: {unread.read:,} of {unread.total:,} read"
-    else:
-        counts = _NAMES[unread.what]
+        counts = f"workflow files: {unread.read:,} of {unread.total:,} read"
     if unread.why == "file_limit":
         return (counts,)
     why = "the calls are used up: run this again, what was read is kept"

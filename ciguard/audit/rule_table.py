@@ -80,15 +80,11 @@ RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAudit:
-    """The facts of a repository, and the findings of every rule, an empty tuple for none."""
+    """The facts of a repository, the findings of every rule, and the number of files read."""
 
     repository: RepositoryRuns
     findings: Mapping[str, tuple[RuleFinding, ...]]
-
-    @property
-    def all_findings(self) -> tuple[RuleFinding, ...]:
-        """The findings of all rules, in the order of the rules."""
-        return tuple(finding for findings in self.findings.values() for finding in findings)
+    files: int
 
 
 def audit_repository(repository: RepositoryRuns, workflow: str = "") -> RepositoryAudit:
@@ -104,4 +100,4 @@ def audit_repository(repository: RepositoryRuns, workflow: str = "") -> Reposito
         for name, rule in WORKFLOW_RULES.items()
     }
     findings |= {name: tuple(rule.check_runs(repository)) for name, rule in RUN_RULES.items()}
-    return RepositoryAudit(repository, findings)
+    return RepositoryAudit(repository, findings, len(files))

@@ -19,7 +19,6 @@ from ciguard.audit.filters.expression import Expression, Or, Selection, Term
 from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
-from ciguard.workflow.artifacts import find_result_upload
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.conditions import bare_condition, evaluate
 from ciguard.workflow.matrix import (
@@ -33,6 +32,7 @@ from ciguard.workflow.matrix import (
     texts_of,
 )
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.test_commands import expand_lists, split_commands, test_command
 from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
 
@@ -380,12 +380,13 @@ class _Reader:
         except _NotConstant as error:
             unknown = f"line {line_of_step}: {error}"
         text = SEPARATOR.join(texts)
+        minutes = fill_constant(self.job.get("timeout-minutes"), values)
         return ShardFilter(
             name=name,
             text=text,
             expression=expression,
             project=project,
-            timeout_s=_minutes_s(fill_constant(self.job.get("timeout-minutes"), values)),
+            timeout_s=float(minutes) * _MINUTE_S if re.fullmatch(r"\d+(\.\d+)?", minutes) else None,
             runner=fill_constant(self.job.get("runs-on"), values),
             artifact=fill_constant(self.artifact, values, index),
             line=line,
@@ -434,13 +435,6 @@ def _reject_variables(text: str, fix: str) -> None:
     match = EXPRESSION.search(text) or _VARIABLE.search(text) or _SUBSTITUTION.search(text)
     if match is not None:
         raise _NotConstant(f"{match[0]} is not constant; {fix}")
-
-
-def _minutes_s(text: str) -> float | None:
-    try:
-        return float(text) * _MINUTE_S
-    except ValueError:
-        return None
 
 
 def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:

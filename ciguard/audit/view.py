@@ -20,13 +20,13 @@ from ciguard.document import (
     Table,
     join,
 )
-from ciguard.text import count_of, duration, price
+from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.matrix_plan import Proposal
     from ciguard.audit.next_step import NextStep
-    from ciguard.audit.proposal import Proposal
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -217,24 +217,16 @@ def _proposal(proposal: Proposal | None) -> Iterator[Section]:
         ("a plan with as many shards", proposal.as_many),
         ("a plan with the same wall time", proposal.as_long),
     ]
-    cost = proposal.matrix.cost
-    timed, priced = cost is not None, cost is not None and cost.price_usd is not None
-    columns = [Column(""), Column("Shards", "right"), Column("Largest", "right", drop=1)]
-    columns += [Column("Wall time", "right"), Column("Billed minutes", "right")] * timed
-    columns += [Column("Price", "right")] * priced
-    rows = []
-    for name, layout in layouts:
-        if layout is None:
-            continue
-        cells = [name, f"{layout.shards:,}", count_of(layout.largest, "test")]
-        if layout.cost is not None:
-            cells += [
-                duration(layout.longest_s),
-                f"{layout.cost.minutes:,}",
-                price(layout.cost.price_usd),
-            ]
-        rows.append(tuple(cells[: len(columns)]))
-    table = Table(tuple(columns), tuple(rows), "row")
+    names = ("Shards", "Largest", "Wall time", "Billed minutes")
+    columns = (Column(""), *(Column(name, "right", drop=int(name == "Largest")) for name in names))
+    rows = tuple(
+        (
+            *(name, f"{layout.shards:,}", count_of(layout.largest, "test")),
+            *(duration(layout.longest_s), f"{layout.cost.minutes:,}"),
+        )
+        for name, layout in layouts
+    )
+    table = Table(columns, rows, "row")
     yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
 
 

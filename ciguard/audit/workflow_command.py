@@ -15,6 +15,7 @@ from ciguard.audit.rule_table import RULES, RUN_RULES, audit_repository
 from ciguard.errors import ExitCode, RemoteError, UsageError
 from ciguard.github.repository_ref import REPOSITORY, required_token, resolve_repository
 from ciguard.render.formats import as_format
+from ciguard.workflow.actions_address import address_and_set_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,9 +53,11 @@ def audit_workflows(
         facts = _read_repository(environ, repository, workflow, runs)
     else:
         facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
-        following = after_workflows(facts.workflows)
-        if prefix:  # the paths are those of the repository
-            up = "../" * prefix.count("/")
+        up = "../" * prefix.count("/")  # the paths are those of the repository
+        following = after_workflows(
+            facts.workflows, *address_and_set_up(invocation.folder / up, environ)
+        )
+        if prefix and following.command:
             following = following._replace(command=f"cd {up} && {following.command}")
         try:
             facts = _with_runs(facts, remote, environ, workflow=workflow, runs=runs)
@@ -66,7 +69,7 @@ def audit_workflows(
             facts = replace(facts, unread=(*facts.unread, unread))
     audit = audit_repository(facts, f"{FOLDER}/{workflow}" if workflow else "")
     if format_ == "json":
-        extra = {"next_command": following.command} if following else {}
+        extra = {"next_step": following._asdict()} if following else {}
         answer = json.dumps(as_json(audit) | extra, indent=1)
     else:
         blocks = screen if format_ == "text" else document

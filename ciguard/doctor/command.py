@@ -38,7 +38,7 @@ from ciguard.init.generated_files import (
     generate,
     unused_keys,
 )
-from ciguard.init.repository import default_branch, git, ownership_refusal
+from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.render.plaintext import as_text
@@ -275,6 +275,7 @@ def _history(invocation: Invocation, config: Config, adopted: Mapping[str, Any])
         elif not config.history.in_branch:
             fix = "ciguard history add begins it"
         elif adopted and not is_own and not any(runs_on_push(w, branch) for w in adopted.values()):
+            branch += guess_of(invocation.folder)
             fix = f"no push to {branch} starts {', '.join(adopted)}: add push to its `on:`"
         yield warning("history", f"nothing at {location} yet: plans split equally", fix)
         return

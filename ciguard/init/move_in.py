@@ -25,7 +25,7 @@ from ciguard.init.generated_files import (
 from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
-from ciguard.init.repository import default_branch, git, repository_files
+from ciguard.init.repository import default_branch, git, guess_of, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
 from ciguard.model.jobs import first_shards_of_each
@@ -187,7 +187,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
                 files.append(replace(item, content=content))
             elif item.path != WORKFLOW_FILE:
                 files.append(item)
-    messages += remarks(job, moved, default_branch(folder))
+    messages += remarks(job, moved, default_branch(folder), guess_of(folder))
     messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))
 
@@ -251,7 +251,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
-def remarks(job: MovableJob, moved: str, branch: str) -> list[str]:
+def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
     """Return messages on changes that the user has to make, and on consequences."""
     messages = []
     if not (job.take or job.shards):
@@ -260,7 +260,7 @@ def remarks(job: MovableJob, moved: str, branch: str) -> list[str]:
         of = f", {each} for each of {count} combinations" if count > 1 else ""
         messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
     if not runs_on_push(job.workflow, branch):
-        messages.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
+        messages.append(f"{NO_PUSH.format(branch + guess)}:\n    push:\n      branches: [{branch}]")
     if job.retries:
         what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
         messages.append(what)

@@ -68,6 +68,13 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
     return current or COMMON_BRANCHES[0]
 
 
+def guess_of(folder: Path) -> str:
+    """Return a remark on `default_branch` if origin exists and git does not know its HEAD."""
+    origin, head = ("remote", "get-url", "origin"), "refs/remotes/origin/HEAD"
+    is_guess = git(folder, *origin) is not None and git(folder, "symbolic-ref", head) is None
+    return " (a guess: git remote set-head origin --auto)" if is_guess else ""
+
+
 def git(folder: Path, *arguments: str) -> str | None:
     """Return the output of git; None if git fails or is not installed."""
     answer = _run_git(folder, *arguments)

@@ -7,13 +7,19 @@ import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DISTRIBUTION: Final = "ciguard-shards"
-SET_ACTIONS: Final = 'set actions = "OWNER/ciguard@COMMIT # VERSION" in ciguard.toml'
+UNKNOWN_ADDRESS: Final = "OWNER/ciguard@COMMIT"
+SET_ACTIONS: Final = f'set actions = "{UNKNOWN_ADDRESS} # VERSION" in ciguard.toml'
+_FILES: Final = ("ciguard.toml", "pyproject.toml")
+_KEY: Final = re.compile(r"^actions\s*=\s*\"([^\"]+)\"", re.M)
 # The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 _VERSION: Final = re.compile(r"v?\d+(\.\w+)+")
@@ -49,6 +55,22 @@ def known_address(configured: str) -> str:
         or address_of_installation(_running_direct_url())
         or address_of_checkout(Path(__file__).parents[2])
     )
+
+
+def address_and_set_up(folder: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the address for a checkout, and a text before `ciguard init` that sets it if unknown.
+
+    The key is searched, not read as configuration: that would cost 0.1 s.
+    """
+    paths = (folder / name for name in _FILES)
+    texts = (path.read_bytes().decode("utf-8", "replace") for path in paths if path.is_file())
+    keys = [key[1] for text in texts if (key := _KEY.search(text))]
+    address = known_address("".join(keys[:1]) or environ.get("CIGUARD_ACTIONS", ""))
+    if address:
+        return address.partition(" #")[0], ""
+    if (folder / _FILES[0]).is_file():  # a line at its end might belong to a table
+        return UNKNOWN_ADDRESS, f"CIGUARD_ACTIONS={UNKNOWN_ADDRESS} "
+    return UNKNOWN_ADDRESS, f"echo 'actions = \"{UNKNOWN_ADDRESS}\"' > {_FILES[0]}\n"
 
 
 def address_of_installation(direct_url: str | None) -> str:

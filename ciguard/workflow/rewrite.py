@@ -17,7 +17,7 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.aggregation import find_aggregations
-from ciguard.workflow.artifacts import SHARD, uploads_artifact
+from ciguard.workflow.artifacts import SHARD
 from ciguard.workflow.movable_job import (
     BY_HAND,
     PLAN_JOB,
@@ -37,6 +37,7 @@ from ciguard.workflow.positions import (
     is_block,
     is_flow,
 )
+from ciguard.workflow.result_upload import uploads_artifact
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:

@@ -346,6 +346,8 @@ def _framework(words: Sequence[str]) -> str | None:
     if not words:
         return None
     program, arguments = _program(words[0]), words[1:]
+    if any(word.startswith("--gtest_filter") for word in arguments):
+        return "gtest"
     if _PYTHON.fullmatch(program):
         return _python_framework(arguments)
     for pattern, framework in TEST_COMMANDS.items():

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_screen_has_evidence_and_next_step(folder: Path, look: Look, golden: Gol
     golden(look(cwd=folder / "src").stdout, SAMPLES / "checkout.txt")
     golden(look("--format", "markdown").stdout, SAMPLES / "checkout.md")
     found = json.loads(look("--format", "json").stdout)
-    assert found["next_command"] == "ciguard init"
+    assert [found["next_step"][key] for key in ("kind", "command")] == ["comment", ""]
     assert found["headline"] in look("--format", "html").stdout
     assert look("--fail-on", "retries-hide-flaky-tests", expect=14).stdout
 
@@ -119,7 +120,7 @@ jobs:
     for number in range(30):  # each has its own sentence
         (folder / f"{CI}-{number}.yml").write_text(gate.replace("N", str(number)), "utf-8")
     lines = look().stdout.splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= 26
     assert max(map(len, lines)) <= 80
     assert any("more findings: --format markdown" in line for line in lines)
 
@@ -160,7 +161,7 @@ def test_refusal_of_github_leaves_the_files(past: PastRuns, look: Look) -> None:
     environ = {"GITHUB_API_URL": past.server.address, "NO_PROXY": "*", "GITHUB_TOKEN": TOKEN}
     shown = look(**environ).stdout
     assert "not read  runs: answered 404: Not Found" in shown
-    assert "1 job can lose results; no run was read" in shown
+    assert "1 job can lose results\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -183,11 +184,58 @@ def test_next_step_works_as_printed(
     commit = "git -c user.name=a -c user.email=a@b commit -qm a"
     subprocess.run(commit.split(), cwd=folder, check=True)
     shown = look().stdout
-    assert shown.endswith(f"\n\n  {kind}\n")
+    assert " ".join(shown.split()).rstrip(")").endswith(f" {kind}")
     assert ("known to run tests" in shown) == ("test " not in f"{command} ")
     if "--into" in kind:
         answer = ciguard(*kind.split()[1:], cwd=folder).stdout
         assert "would change .github/workflows/tests.yml" in answer
+
+
+@pytest.mark.parametrize(
+    ("command", "added", "file"),
+    [
+        ("pytest -q", "--junitxml=results.xml", "results.xml"),
+        ("npm test", "-- --json --outputFile=results.json", "results.json"),
+        ("yarn cover:${{ matrix.part }} --ci", "--json --outputFile=results.json", "results.json"),
+        ("npx vitest run", "--outputFile=results.xml", "results.xml"),
+        ("gotestsum ./...", "--junitfile=results.xml", "results.xml"),
+        ("go test ./...", "-json > results.json", "results.json"),
+        ("tox", "-- --junitxml=results.xml", "results.xml"),
+        ("mvn verify", "", "*.xml"),
+        ("pytest --junitxml=out/unit.xml", "", "unit.xml"),
+    ],
+)
+def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
+    folder: Path, look: Look, command: str, added: str, file: str
+) -> None:
+    scripts = {"test": "jest", "cover:base": "node node_modules/jest-cli/bin/jest"}
+    scripts["cover:unit"] = "yarn cover:base --coverage"
+    (folder / "package.json").write_text(json.dumps({"scripts": scripts}), "utf-8")
+    text = TEST.replace("    steps", "    strategy: {matrix: {part: [unit, api]}}\n    steps")
+    text = text.replace("COMMAND", command)
+
+    def following() -> dict[str, str]:
+        (folder / CI).write_text(text, "utf-8")
+        step: dict[str, str] = json.loads(look("--format", "json").stdout)["next_step"]
+        return step
+
+    results = following()
+    assert results["kind"] == "results"
+    assert "job test (.github/workflows/tests.yml:7) uploads none" in results["problem"]
+    pasted, comment = results["lines"], f"# {command} "
+    assert pasted.startswith(f"{comment}" if added else "- if")
+    assert added in pasted
+    if added:
+        changed = pasted.partition("\n")[0].removeprefix("# ")
+        text = text.replace(command, changed)
+    text += indent(pasted, " " * 6)
+    job = following()
+    assert [job["kind"], job["problem"]] == ["comment", ""]
+    pattern = f"test-results-*-*/**/{file}"
+    assert f'results: "{pattern}", needs: "${{{{ toJSON(needs) }}}}", expect: 2' in job["lines"]
+    text += job["lines"]
+    assert following()["kind"] == "divide"
+    assert "no finding in 1 workflow file" in look("--workflow", "tests.yml").stdout
 
 
 def test_what_cannot_be_audited_is_named(folder: Path, look: Look, tmp_path: Path) -> None:

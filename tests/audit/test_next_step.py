@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +60,6 @@ def test_plan_has_the_shards_or_the_time_of_the_matrix(folder: Path, ciguard: Ci
     assert found["matrix"]["cost"]["price_usd"] > 0
 
 
-def test_without_times_tests_are_counted(folder: Path, ciguard: Ciguard) -> None:
-    found = json.loads(ciguard(*WORDS, "--format", "json", cwd=folder).stdout)["proposal"]
-    layout = {"longest_s": None, "cost": None}
-    assert found == {
-        "matrix": {"shards": 2, "largest": 3, **layout},
-        "as_many": {"shards": 2, "largest": 2, **layout},
-        "as_long": None,
-    }
-
-
 def test_jobs_of_several_runners_are_not_planned_together(folder: Path, ciguard: Ciguard) -> None:
     shards = [
         {"name": "a", "filter": "Cart", "runner": "ubuntu-latest"},
@@ -96,29 +87,26 @@ def test_job_that_comments_is_that_of_the_guide(folder: Path, ciguard: Ciguard) 
     assert found["lines"] == documented.replace('"**/*.xml"', '"results-*/**/*.trx"')
     assert [found[key] for key in ("kind", "command", "problem")] == ["comment", "", ""]
     following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
-    assert following["command"] == f"ciguard init --into {CI} --job test"
-    assert following["problem"] == f"{CI}: jobs.ciguard has the id of a job that init adds"
-    renamed = found["lines"].replace("  ciguard:", "  comment:")
-    following = next_step(folder, ciguard, f"{BY_HAND}\n{renamed}")
-    assert [following[key] for key in ("kind", "problem")] == ["plan", ""]
+    set_up = "echo 'actions = \"OWNER/ciguard@COMMIT\"' > ciguard.toml"
+    assert following["command"] == f"{set_up}\nciguard init"
+    (folder / "ciguard.toml").write_text("[plan]\n", "utf-8")
+    following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
+    assert following["command"] == "CIGUARD_ACTIONS=OWNER/ciguard@COMMIT ciguard init"
 
 
 @pytest.mark.parametrize(
     "step", ["run: ciguard guard --plan p.json", "uses: o/ciguard/actions/report@0123"]
 )
-def test_nothing_follows_where_jobs_plan_or_judge(
-    folder: Path, ciguard: Ciguard, step: str
-) -> None:
+def test_doctor_follows_where_jobs_plan_or_judge(folder: Path, ciguard: Ciguard, step: str) -> None:
     judging = f"{BY_HAND}\n  judge:\n    runs-on: ubuntu-latest\n    steps: [{{{step}}}]\n"
-    assert next_step(folder, ciguard, judging) is None
+    assert next_step(folder, ciguard, judging)["command"] == "ciguard doctor"
     other = judging.replace("ciguard", "other")
     assert next_step(folder, ciguard, f"{other}  lint: none\n")["kind"] == "comment"
 
 
 def test_artifacts_of_one_name_are_named(folder: Path, ciguard: Ciguard) -> None:
     found = next_step(folder, ciguard, BY_HAND.replace("results-${{ matrix.shard.name }}", "trx"))
-    where = f"{CI}: jobs.test"
-    assert found["problem"] == f"{where}: the artifact has no name of its own in each shard: trx"
+    assert found["problem"] == f"all combinations of job test ({CI}) upload trx"
     assert "strategy.job-index" in found["fix"]
 
 
@@ -127,7 +115,7 @@ def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_
     silent = BY_HAND.replace(".trx", ".log").replace("results-", "logs-")
     (folder / CI).write_text(silent, "utf-8")
     answer = ciguard(*WORDS, "--format", format_, cwd=folder, expect=0, **NO_ADDRESS).stdout
-    assert "no step uploads test results. Fix: upload its results in" in " ".join(answer.split())
-    lines = [line.strip() for line in answer.splitlines()]
-    assert {"uses: actions/upload-artifact@v7", "- uses: OWNER/ciguard@COMMIT"} <= {*lines}
+    assert f"Job test ({CI}:24) uploads none: add the option" in " ".join(answer.split())
+    lines = [line.strip() for line in unescape(answer).splitlines()]
+    assert {"uses: actions/upload-artifact@v7", 'path: "**/*.trx"'} <= {*lines}
     assert not re.search(r"(\\|&#92;)n- ", answer)

@@ -234,7 +234,7 @@ def test_place_in_a_file_is_a_link_to_its_line(past: PastRuns, audit: Audit) -> 
     past.workflow(WORKFLOW.replace("if: always(), ", ""))
     address = "https://github.com/octo-org/shop/blob/main/.github/workflows/tests.yml#L11"
     assert (
-        "- test: results uploaded only if the tests passed\n  (.github/workflows/tests.yml:11)"
+        "- test: results uploaded only if the tests passed\n  (.github/workflows/tests.yml:11;"
         in audit().stdout
     )
     assert f"]({address})" in audit("--format", "markdown").stdout

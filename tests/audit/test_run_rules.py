@@ -304,24 +304,6 @@ def test_job_that_runs_now_and_then_is_no_finding(past: PastRuns, findings: Find
     assert findings("no-tests-run") == []
 
 
-def test_workflow_that_is_not_started_while_others_are(past: PastRuns, findings: Findings) -> None:
-    past.workflow(name="nightly.yml")
-    past.step = timedelta(days=5)
-    past.green(5)
-    run = past.run(path=".github/workflows/nightly.yml")
-    past.job(run)
-    (found,) = findings("no-tests-run")
-    assert found["subject"] == ".github/workflows/nightly.yml"
-    assert (found["certainty"], found["facts"]["days"]) == ("possible", 25)
-
-
-def test_workflow_that_a_person_starts_may_rest(past: PastRuns, findings: Findings) -> None:
-    past.workflow(WORKFLOW.replace("[push, pull_request]", "workflow_dispatch"), "manual.yml")
-    past.step = timedelta(days=5)
-    past.green(5)
-    assert findings("no-tests-run") == []
-
-
 def test_run_that_was_cancelled_does_not_skip_tests(past: PastRuns, findings: Findings) -> None:
     past.step = timedelta(days=7)
     for _ in range(4):

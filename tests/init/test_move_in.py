@@ -353,7 +353,10 @@ def test_workflow_that_never_gets_a_history_is_reported(
     origin = str(repository.parent / "origin")
     subprocess.run(["git", "init", "-q", "--bare", origin], check=True)
     subprocess.run(["git", "-C", str(repository), "remote", "add", "origin", origin], check=True)
-    lines = "no push to main starts it, so there will be no history; add below `on:`:\n    push:\n"
+    branch = "main (a guess: git remote set-head origin --auto)"
+    lines = (
+        f"no push to {branch} starts it, so there will be no history; add below `on:`:\n    push:\n"
+    )
     for events, is_reported in ((b"[push]", False), (b"[pull_request, schedule]", True)):
         text = WORKFLOW.replace(b"on: push", b"on: " + events)
         assert events in text
@@ -361,7 +364,7 @@ def test_workflow_that_never_gets_a_history_is_reported(
         answer = call(repository, "--into", CI, "--yes")
         assert (f"- {lines}      branches: [main]\n" in answer.stderr) is is_reported
         printed = " ".join(ciguard("doctor", "--offline", cwd=repository).stdout.split())
-        fix = f"fix: no push to main starts {CI}: add push to its `on:`"
+        fix = f"fix: no push to {branch} starts {CI}: add push to its `on:`"
         assert (fix in printed) is is_reported
         assert ("first run of the workflow begins it" in printed) is not is_reported
 

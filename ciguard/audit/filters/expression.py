@@ -10,10 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ciguard.errors import InputError
+
+MAX_DEPTH: Final = 200  # of parentheses: no filter has them, and each costs a frame
 
 
 class Selection(NamedTuple):
@@ -142,6 +146,14 @@ class ExpressionParser:
         self.tokens = tokens
         self.index = 0
 
+    def expression(self) -> Expression:
+        """Read all tokens."""
+        expression = self.alternatives(0)
+        if self.token:
+            what = "no opening parenthesis" if self.token == ")" else "no operator"
+            raise self.problem(f"{what} before {self.token!r:.60}")
+        return expression
+
     @property
     def token(self) -> str:
         """The next token; "" at the end."""
@@ -153,9 +165,24 @@ class ExpressionParser:
         self.index += is_next
         return is_next
 
+    def problem(self, what: str) -> InputError:
+        """Return the error for the next token."""
+        raise NotImplementedError
+
+    def term(self, depth: int) -> Expression:
+        """Read an operand without parentheses, inside of `depth` of them."""
+        raise NotImplementedError
+
     def operand(self, depth: int) -> Expression:
         """Read an operand inside of `depth` parentheses."""
-        raise NotImplementedError
+        if depth > MAX_DEPTH:
+            raise self.problem(f"more than {MAX_DEPTH} parentheses inside each other")
+        if not self.skip("("):
+            return self.term(depth)
+        expression = self.alternatives(depth + 1)
+        if not self.skip(")"):
+            raise self.problem("no closing parenthesis")
+        return expression
 
     def alternatives(self, depth: int) -> Expression:
         """Read conjunctions between `OR`."""

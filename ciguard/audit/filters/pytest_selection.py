@@ -58,7 +58,6 @@ _SELECTING: Final[Mapping[str, str]] = {
 }
 _TOKEN: Final = re.compile(r"\s*(?:([()])|((?::?\w|[:+.\[\]\\/-])+))")
 _PROGRAMS: Final = ("pytest", "py.test")
-MAX_DEPTH: Final = 200  # of parentheses and `not`
 
 
 def find_filter(words: Sequence[str]) -> str:
@@ -127,36 +126,23 @@ class _Parser(ExpressionParser):
         while at < len(text):
             token = _TOKEN.match(text, at)
             if token is None:
-                raise self._problem(f"unexpected {text[at:].lstrip()[:1]!r}")
+                raise self.problem(f"unexpected {text[at:].lstrip()[:1]!r}")
             tokens.append(token[1] or token[2])
             at = token.end()
         super().__init__(tokens)
 
-    def _problem(self, what: str) -> InputError:
+    def problem(self, what: str) -> InputError:
         option = "-k" if self._kind == "keyword" else "-m"
         fix = "write it as pytest takes it: name and not (other or third)"
         return InputError(f"{option} {self._word.text!r:.100}: {what}", where=self._where, fix=fix)
 
-    def expression(self) -> Expression:
-        expression = self.alternatives(0)
-        if self.token:
-            raise self._problem(f"unexpected {self.token!r:.60}")
-        return expression
-
-    def operand(self, depth: int) -> Expression:
+    def term(self, depth: int) -> Expression:
         token = self.token
         self.index += 1
-        if depth > MAX_DEPTH:
-            raise self._problem(f"more than {MAX_DEPTH} parentheses inside each other")
         if token == "not":
             return Not(self.operand(depth + 1))
-        if token == "(":
-            expression = self.alternatives(depth + 1)
-            if not self.skip(")"):
-                raise self._problem("no closing parenthesis")
-            return expression
         if token in ("", "and", "or", ")"):
-            raise self._problem(
+            raise self.problem(
                 f"a name is missing before {token!r}" if token else "a name is missing"
             )
         argument, is_label = Argument(self._kind, token), self._kind == "mark"

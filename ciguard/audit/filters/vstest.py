@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 FULL_NAME: Final = "fullyqualifiedname"
 # xUnit and NUnit write one name, MSTest the other.
 CATEGORIES: Final = frozenset({"category", "testcategory"})
-MAX_DEPTH: Final = 200  # of parentheses: no filter has them, and each costs a frame
 
 # A token is an operator or all text before the next operator; a backslash escapes a character.
 _TOKEN: Final = re.compile(r"[()&|]|(?:\\.|[^()&|\\]|\\$)+", re.DOTALL)
@@ -81,13 +80,7 @@ def parse(text: str, where: str) -> Expression:
         InputError: `dotnet test` would refuse the filter; with the column.
     """
     parser = _Parser(text, where)
-    if not parser.tokens:
-        return And(())
-    expression = parser.alternatives(0)
-    if parser.token:
-        what = "no opening parenthesis" if parser.token == ")" else "no operator"
-        raise parser.problem(f"{what} before {parser.token!r:.60}")
-    return expression
+    return parser.expression() if parser.tokens else And(())
 
 
 class _Parser(ExpressionParser):
@@ -110,16 +103,9 @@ class _Parser(ExpressionParser):
         fix = "write it as `dotnet test --filter` takes it: A~x&(B=y|C!=z)"
         return InputError(f"{what} at column {self.start + 1}", where=self._where, fix=fix)
 
-    def operand(self, depth: int) -> Expression:
+    def term(self, depth: int) -> Term:  # noqa: ARG002  # a condition has no parentheses
         if self.token in ")&|":
             raise self.problem("a condition is missing")
-        if depth > MAX_DEPTH:
-            raise self.problem(f"more than {MAX_DEPTH} parentheses inside each other")
-        if self.skip("("):
-            expression = self.alternatives(depth + 1)
-            if not self.skip(")"):
-                raise self.problem("no closing parenthesis")
-            return expression
         term = self._term(self.token)
         self.index += 1
         return term

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.test_commands import FoundStep, find_test_steps
 from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class WorkflowFile:
     text: str
     content: Any
     tasks: Tasks = field(default_factory=dict)
+
+    def test_steps(self) -> tuple[FoundStep, ...]:
+        """Find the steps that run tests, in the order of the file."""
+        return find_test_steps(self.content, self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ class MatrixJob:
 
     name: str
     wall_s: float
-    executions: int
     newest: Evidence
 
 
@@ -87,7 +86,7 @@ def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> MatrixJob | No
         return None
     run, job, _ = succeeded[0]
     newest = Evidence(name, job.url or run.url)
-    return MatrixJob(name, median(wall_s for *_, wall_s in succeeded), len(succeeded), newest)
+    return MatrixJob(name, median(wall_s for *_, wall_s in succeeded), newest)
 
 
 def _present_names(repository: RepositoryRuns, workflow: str) -> frozenset[str]:
@@ -116,14 +115,11 @@ def _imbalance(job: DeclaredJob, jobs: Sequence[MatrixJob]) -> Iterator[RuleFind
             "jobs": len(jobs),
             "longest": ordered[0].name,
             "longest_s": longest_s,
-            "shortest": ordered[-1].name,
-            "shortest_s": ordered[-1].wall_s,
             "mean_s": mean_s,
             "saved_wall_s": longest_s - mean_s,
             "billed_minutes": billed,
             "balanced_minutes": balanced,
             "fewest_jobs": math.ceil(sum(walls_s) / longest_s),
-            "executions": min(job_times.executions for job_times in jobs),
             "workflow": job.workflow,
         },
         caveat="" if job.divides_tests else "axis-of-environments",

@@ -1,7 +1,4 @@
-"""Workflows and jobs that should run tests, and ran none for at least 14 days.
-
-Their runs are missing, or skip the job or the test step.
-"""
+"""Jobs that should run tests, and ran none for at least 14 days: runs skip them, or their step."""
 
 from __future__ import annotations
 
@@ -9,52 +6,28 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 from ciguard.audit.repository_runs import run_evidence
-from ciguard.audit.rules.base import Evidence, RuleFinding
+from ciguard.audit.rules.base import RuleFinding
 from ciguard.text import count_of
-from ciguard.workflow.yaml_values import triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
 COUNTED: Final = ("job", "ran no test")
-CAVEATS: Final = {
-    "triggers": "the filters of its triggers may leave out all changes since",
-    "condition": "its `if` may be false on purpose",
-}
+CAVEATS: Final = {"condition": "its `if` may be false on purpose"}
 MIN_DAYS: Final = 14
 MIN_RUNS: Final = 3
 MAX_EVIDENCE: Final = 3
-_ON_REQUEST: Final = frozenset({"workflow_dispatch", "workflow_call", "repository_dispatch"})
 _STARTED: Final = frozenset({"success", "failure", "timed_out"})
 How = Literal["executed", "step_skipped", "skipped", "absent"]
 
 
 def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
-    """Yield a finding for a workflow without runs, a job that is skipped.
-
-    Time is counted up to the newest run of any workflow that was read.
-    """
-    if not repository.runs:
-        return
+    """Yield a finding for each job that the newest runs skip."""
     declared = DeclaredJobs(repository.workflows)
-    now = max(run.created_at for run in repository.runs)
-    # Started by a person or a workflow: no run is no finding.
-    requested = {
-        file.path
-        for file in repository.workflows
-        if triggers_of(file.content).keys() <= _ON_REQUEST
-    }
     for workflow in repository.test_workflows:
-        if workflow in requested:
-            continue
-        idle = _without_runs(repository, workflow, now)
-        if idle is not None:
-            yield idle
-            continue
         for job in declared.of_workflow(workflow):
             if job.test_steps:
                 yield from _never_executed(repository, job, declared)
@@ -62,35 +35,14 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """Name the time without a test, and how it is known."""
-    how = facts["how"]
     days = f"{'' if facts['is_known_start'] else 'at least '}{count_of(facts['days'], 'day')}"
-    if how == "no_run":
-        return f"not started for {days}, while other workflows were"
     runs = count_of(facts["runs"], "run")
     ways = {
         "skipped": f"skipped in {runs}",
         "absent": f"not in {runs}",
         "step_skipped": f"its test step was skipped in {runs}",
     }
-    return f"no test for {days}: {ways[how]}"
-
-
-def _without_runs(repository: RepositoryRuns, workflow: str, now: datetime) -> RuleFinding | None:
-    """Return a finding for a workflow that was not started while others were."""
-    if any(item.what == "runs" and item.detail == workflow for item in repository.unread):
-        return None
-    runs = repository.runs_of(workflow)
-    since = runs[0].created_at if runs else min(run.created_at for run in repository.runs)
-    days = (now - since).days
-    if days < MIN_DAYS:
-        return None
-    page = f"{repository.url}/blob/{repository.branch}/{workflow}"
-    return RuleFinding(
-        subject=workflow,
-        evidence=run_evidence(runs[:1]) or (Evidence(workflow, page),),
-        facts={"how": "no_run", "days": days, "is_known_start": bool(runs)},
-        caveat="triggers",
-    )
+    return f"no test for {days}: {ways[facts['how']]}"
 
 
 def _never_executed(

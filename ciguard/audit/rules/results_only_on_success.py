@@ -1,128 +1,131 @@
-"""Test jobs that upload their results only after a success, or not at all. Pure.
+"""Test jobs that lose their results: uploaded after a success only, under another name, or never.
 
 A step without a status check function in its `if` runs as if it had `success()`: where the tests
 fail or the process dies, no later step of this kind uploads what they wrote until then. Source:
-GitHub's documentation of status check functions.
+GitHub's documentation of status check functions. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
-from ciguard.workflow.test_commands import (
-    COVERAGE,
-    RESULTS,
-    action_of,
-    find_test_commands,
-    find_test_steps,
-    step_script,
+from ciguard.workflow.result_upload import (
+    RESULT_SUFFIXES,
+    glob_of,
+    uploads_artifact,
+    written_files,
 )
+from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.workflow.test_commands import FoundStep
 
 COUNTED: Final = ("job", "can lose results")
-CAVEATS: Final = {"coverage_only": "only coverage, which of a failed run may not be wanted"}
-UploadKind = Literal["results", "coverage"]
-UPLOADERS: Final[Mapping[str, UploadKind]] = {
-    "dorny/test-reporter": "results",
-    "EnricoMi/publish-unit-test-result-action": "results",
-    "mikepenz/action-junit-report": "results",
-    "test-summary/action": "results",
-    "codecov/test-results-action": "results",
-    "phoenix-actions/test-reporting": "results",
-    "scacap/action-surefire-report": "results",
-    "pmeier/pytest-results-action": "results",
-    "datadog/junit-upload-github-action": "results",
-    "trunk-io/analytics-uploader": "results",
-    "codecov/codecov-action": "coverage",
-    "coverallsapp/github-action": "coverage",
-    "AndreMiras/coveralls-python-action": "coverage",
-    "codacy/codacy-coverage-reporter-action": "coverage",
-    "qltysh/qlty-action/coverage": "coverage",
-    "paambaati/codeclimate-action": "coverage",
-    "irongut/CodeCoverageSummary": "coverage",
-}
-_UPLOAD_ARTIFACT: Final = "actions/upload-artifact"
+CAVEATS: Final = {"other_files": "another file of the project may write results of that name"}
+_REPORTERS: Final = (
+    "dorny/test-reporter EnricoMi/publish-unit-test-result-action mikepenz/action-junit-report "
+    "test-summary/action codecov/test-results-action phoenix-actions/test-reporting "
+    "scacap/action-surefire-report pmeier/pytest-results-action trunk-io/analytics-uploader "
+    "datadog/junit-upload-github-action"
+)
+REPORTERS: Final = frozenset(_REPORTERS.split())
+_PATHS: Final = ("path", "paths", "files", "report_paths", "junit_files", "junit-paths")
 _AFTER_FAILURE: Final = re.compile(r"\b(always|cancelled)\(\)|(?<!!)\bfailure\(\)", re.I)
-
-
-class _Upload(NamedTuple):
-    number: int
-    kind: UploadKind
-    is_after_failure: bool
 
 
 def check_workflow(
     workflow: WorkflowFile, required_checks: frozenset[str] | None
 ) -> Iterator[RuleFinding]:
-    """Find test jobs whose results are lost when their tests fail."""
+    """Find test jobs whose results are lost, at least when their tests fail."""
     del required_checks  # the results of any job are worth reading
-    last = {step.job: step.number for step in find_test_steps(workflow.content, workflow.tasks)}
+    tests: defaultdict[str, list[FoundStep]] = defaultdict(list)
+    for found in workflow.test_steps():
+        tests[found.job].append(found)
     for job_id, job in jobs_of(workflow.content).items():
-        lost = _find_lost_uploads(job)
-        later = (step for number, step in steps_of(job) if number > last.get(job_id, 0))
-        if not lost and (job_id not in last or any(map(_may_upload_results, later))):
+        if str(job_id) not in tests:
             continue
-        kinds = sorted({upload.kind for upload in lost})
-        path: tuple[str | int, ...] = ("jobs", job_id)
-        steps = [((*path, "steps", upload.number), "") for upload in lost]
-        yield RuleFinding(
-            job_title(job_id, job),
-            locate(workflow, *(steps or [(path, "")])),
-            {"kinds": kinds},
-            caveat="coverage_only" if kinds == ["coverage"] else "",
-        )
+        steps = dict(steps_of(job))
+        loss = _find_loss(steps, tests[str(job_id)])
+        if loss is not None:
+            facts, numbers = loss
+            path: tuple[str | int, ...] = ("jobs", job_id)
+            targets = [((*path, "steps", number), "") for number in numbers] or [(path, "")]
+            caveat = "other_files" if "written" in facts else ""
+            yield RuleFinding(job_title(job_id, job), locate(workflow, *targets), facts, caveat)
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
-    """Name the uploads that a failure skips."""
+    """Name the reason why results are lost."""
+    if "written" in facts:
+        return (
+            f"uploads {', '.join(facts['uploaded'])}; its tests write {', '.join(facts['written'])}"
+        )
     if not facts["kinds"]:
-        return "no step uploads test results, so the tests of a lost job are not known"
-    return f"{' and '.join(facts['kinds'])} uploaded only if the tests passed"
+        return "no step uploads test results"
+    return "results uploaded only if the tests passed"
 
 
-def _find_lost_uploads(job: Any) -> list[_Upload]:
-    """Return the uploads after the first test step that a failure skips without a substitute."""
-    uploads: list[_Upload] = []
-    is_after_tests = False
-    for number, step in steps_of(job):
-        kind = _upload_kind(step)
-        if kind and is_after_tests:
-            condition = "".join(str(step.get("if", "")).split())
-            uploads.append(_Upload(number, kind, bool(_AFTER_FAILURE.search(condition))))
-        if not step.get("continue-on-error") and find_test_commands(step_script(step)):
-            is_after_tests = True
-    safe = {upload.kind for upload in uploads if upload.is_after_failure}
-    # Results show the failure, coverage does not: a job that uploads results loses nothing.
-    return [
-        upload
-        for upload in uploads
-        if not upload.is_after_failure and upload.kind not in safe and "results" not in safe
-    ]
+def _find_loss(
+    steps: Mapping[int, dict[str, Any]], tests: Sequence[FoundStep]
+) -> tuple[dict[str, Any], list[int]] | None:
+    """Return the facts of a loss, with the numbers of the uploads; None for no loss.
+
+    Args:
+        steps: of the job, by number.
+        tests: the steps that run tests.
+    """
+    later = {at: step for at, step in steps.items() if at > tests[0].number}
+    uploads = {at: step for at, step in later.items() if _uploads_results(step)}
+    if not uploads:
+        is_open = any(_is_open(step) for at, step in later.items() if at > tests[-1].number)
+        return None if is_open else ({"kinds": []}, [])
+    can_fail = not all(steps[found.number].get("continue-on-error") for found in tests)
+    conditions = ("".join(str(step.get("if", "")).split()) for step in uploads.values())
+    if can_fail and not any(map(_AFTER_FAILURE.search, conditions)):
+        return {"kinds": ["results"]}, [*uploads]
+    written = sorted({name for found in tests for name in written_files(found)})
+    uploaded = sorted({path for step in uploads.values() for path in _paths(step)})
+    patterns = [glob_of(path.rpartition("/")[2]) for path in uploaded]
+    names = [glob_of(name.rpartition("/")[2]) for name in written]
+    # A folder or an expression may hold any file.
+    is_known = all(name.endswith(RESULT_SUFFIXES) for name in patterns) and "*" not in "".join(
+        names
+    )
+    if not (written and uploaded and is_known) or any(
+        fnmatchcase(name, pattern) for name in names for pattern in patterns
+    ):
+        return None
+    return {"kinds": ["results"], "uploaded": uploaded, "written": written}, [*uploads]
 
 
-def _may_upload_results(step: Mapping[str, Any]) -> bool:
-    """Return whether a step uploads test results, or data of an unknown kind."""
-    kind, action = _upload_kind(step), action_of(step)
-    is_open = action == _UPLOAD_ARTIFACT or action.startswith("./")
-    return kind == "results" or (kind is None and is_open)
+def _uploads_results(step: Mapping[str, Any]) -> bool:
+    """Return whether the action, a name or a path shows that a step uploads test results."""
+    inputs = _inputs(step)
+    if uploads_artifact(step):
+        return bool(RESULTS.search(f"{inputs.get('name', '')}\n{inputs.get('path', '')}"))
+    return action_of(step) in REPORTERS or inputs.get("report_type") == "test_results"
 
 
-def _upload_kind(step: Mapping[str, Any]) -> UploadKind | None:
-    """Return the kind of data that a step uploads; None if neither name nor path shows it."""
-    action = action_of(step)
+def _is_open(step: Mapping[str, Any]) -> bool:
+    """Return whether a step may upload test results: an artifact of another kind than coverage."""
+    if uploads_artifact(step):
+        return not COVERAGE.search(str(step.get("with")))
+    return action_of(step).startswith("./")
+
+
+def _paths(step: Mapping[str, Any]) -> list[str]:
+    """Return the files of results that a step uploads or reports, as written."""
+    lines = "\n".join(str(_inputs(step).get(key, "")) for key in _PATHS).splitlines()
+    return [line.strip() for line in lines if line.strip() and line.strip()[0] not in "!#"]
+
+
+def _inputs(step: Mapping[str, Any]) -> Mapping[str, Any]:
     inputs = step.get("with")
-    inputs = inputs if isinstance(inputs, dict) else {}
-    if action == _UPLOAD_ARTIFACT:
-        text = f"{inputs.get('name', '')}\n{inputs.get('path', '')}"
-        if RESULTS.search(text):
-            return "results"
-        return "coverage" if COVERAGE.search(text) else None
-    if inputs.get("report_type") == "test_results":
-        return "results"
-    return UPLOADERS.get(action)
+    return inputs if isinstance(inputs, dict) else {}

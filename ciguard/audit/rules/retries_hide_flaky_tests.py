@@ -13,7 +13,6 @@ from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locat
 from ciguard.workflow.test_commands import (
     RETRY_ACTIONS,
     action_of,
-    find_test_commands,
     split_commands,
     split_list,
     step_script,
@@ -22,7 +21,9 @@ from ciguard.workflow.test_commands import (
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.workflow.test_commands import FoundCommand
 
 
 COUNTED: Final = ("job", "can hide a flaky test")
@@ -104,11 +105,13 @@ def check_workflow(
     shared = get(content, "env")
     if retries := [*_find_options(shared, ("env",)), *_find_variables(shared, ("env",))]:
         yield _finding(workflow, workflow.path, retries)
+    tests = {(found.job, found.number): found.commands for found in workflow.test_steps()}
     for job_id, job in jobs_of(content).items():
         path: _Path = ("jobs", job_id)
         retries = [*_find_options(job, path), *_find_variables(get(job, "env"), (*path, "env"))]
         for number, step in steps_of(job):
-            retries += _find_in_step(step, job, (*path, "steps", number))
+            commands = tests.get((str(job_id), number), ())
+            retries += _find_in_step(step, job, commands, (*path, "steps", number))
         if retries:
             yield _finding(workflow, job_title(job_id, job), retries)
 
@@ -124,7 +127,9 @@ def _finding(workflow: WorkflowFile, subject: str, retries: list[_Retry]) -> Rul
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
-    """Name the options, variables and shapes of the retries."""
+    """Name the options, variables and shapes of the retries, and what replaces the shape `||`."""
+    if facts["patterns"] == ["||"]:
+        return "a failed test runs again after ||; in ciguard, set retries = 1"
     return f"a failed test may pass or count for nothing: {', '.join(facts['patterns'])}"
 
 
@@ -152,14 +157,14 @@ def _find_variables(env: Any, path: _Path) -> Iterator[_Retry]:
             yield from _retry(name, value, (*path, name), "")
 
 
-def _find_in_step(step: dict[str, Any], job: Any, path: _Path) -> Iterator[_Retry]:
+def _find_in_step(
+    step: dict[str, Any], job: Any, commands: Sequence[FoundCommand], path: _Path
+) -> Iterator[_Retry]:
     yield from _find_variables(step.get("env"), (*path, "env"))
-    script = step_script(step)
-    yield from _find_plugins(script, path)
-    commands = find_test_commands(script)
+    yield from _find_plugins(step_script(step), path)
     if not commands:
         return
-    yield from _find_in_commands(script, path)
+    yield from _find_in_commands(step_script(step), commands, (*path, "run"))
     action = action_of(step)
     if action in RETRY_ACTIONS:
         inputs = step["with"]
@@ -172,14 +177,18 @@ def _find_in_step(step: dict[str, Any], job: Any, path: _Path) -> Iterator[_Retr
         yield _Retry("continue-on-error", (*path, "continue-on-error"), caveat=caveat)
 
 
-def _find_in_commands(script: str, path: _Path) -> Iterator[_Retry]:
+def _find_in_commands(
+    script: str, commands: Sequence[FoundCommand], path: _Path
+) -> Iterator[_Retry]:
     """Yield options of a script's test commands, and the script's retries of a failed command."""
     framework: str | None = None  # of the test command whose result the next operator tests
     words: list[str] = []
     for operators, following in split_list(script):
-        command = test_command(following)
+        # A command that calls a task is known by its words.
+        called = (item for item in commands if item.words == " ".join(following))
+        command = next(called, None) or test_command(following)
         if framework is not None and operators.startswith("||"):
-            if command and command.framework == framework:
+            if (command and command.framework == framework) or following[:2] == words[:2]:
                 yield _Retry("||", path, following[0])
             elif tuple(following) in IGNORED_FAILURE:
                 yield _Retry("|| true", path, words[0])
@@ -187,7 +196,7 @@ def _find_in_commands(script: str, path: _Path) -> Iterator[_Retry]:
             yield _Retry("loop", path, "&& break")
         if command:
             framework, words = command.framework, following
-            yield from _find_in_command(command.words, following, path)
+            yield from _find_in_command(" ".join(command.arguments), following, path)
         elif operators != "|" and following != ["1"]:  # the scanner cuts `2>&1`
             framework = None
 

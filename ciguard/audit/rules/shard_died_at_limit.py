@@ -5,7 +5,6 @@ A death at the limit is known from an annotation; without annotations, from the 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs
@@ -15,7 +14,7 @@ from ciguard.guard.log_patterns import first_match
 from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.model.jobs import Job
@@ -28,7 +27,6 @@ CAVEATS: Final = {
 EARLY_S: Final = 5.0
 LATE_S: Final = 120.0
 MAX_EVIDENCE: Final = 5
-_LIMIT: Final = re.compile(r"maximum execution time of (?:(\d+)h)?(?:(\d+) ?m(?:inutes)?)?")
 _STOPPED: Final = frozenset({"cancelled", "timed_out"})
 
 
@@ -44,13 +42,12 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
             dead = [(run, job) for run, job, proof in deaths if proof is not None]
             if not dead:
                 continue
-            annotated = [job for _, job, proof in deaths if proof == "annotation"]
-            limits = [_parse_limit_s(repository.annotations[job.id]) for job in annotated]
+            annotated = sum(proof == "annotation" for *_, proof in deaths)
             facts = {
                 "died": len(dead),
                 "executions": len(jobs),
-                "inferred": len(dead) - len(annotated),
-                "limit_s": next((limit for limit in limits if limit is not None), limit_s),
+                "inferred": len(dead) - annotated,
+                "limit_s": limit_s,
                 "workflow": workflow,
             }
             evidence = job_evidence(dead[:MAX_EVIDENCE])
@@ -80,11 +77,3 @@ def _death(
     if texts or job.wall_s is None or limit_s is None or job.conclusion not in _STOPPED:
         return None
     return "wall_time" if limit_s - EARLY_S <= job.wall_s <= limit_s + LATE_S else None
-
-
-def _parse_limit_s(texts: Sequence[str]) -> float | None:
-    for text in texts:
-        match = _LIMIT.search(text)
-        if match is not None and (match[1] or match[2]):
-            return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2] or 0)
-    return None

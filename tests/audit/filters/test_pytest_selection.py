@@ -193,7 +193,7 @@ def test_evaluator_selects_what_pytest_collects(project: Path, count: int) -> No
     ("option", "problem"),
     [
         ("-k 'a and'", "-k 'a and': a name is missing"),
-        ("-k 'a b'", "-k 'a b': unexpected 'b'"),
+        ("-k 'a b'", "-k 'a b': no operator before 'b'"),
         ("-k '(a'", "-k '(a': no closing parenthesis"),
         ("-m 'a or or b'", "-m 'a or or b': a name is missing before 'or'"),
         ("-k 'a & b'", "-k 'a & b': unexpected '&'"),

@@ -62,7 +62,7 @@ def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
 
 @pytest.mark.parametrize(
     "steps",
-    [TESTS, JUNIT + TESTS, TESTS + COVERAGE + "  if: always()\n", "- run: make ci\n"],
+    [TESTS, JUNIT + TESTS, TESTS + COVERAGE, "- run: make ci\n"],
 )
 def test_finds_jobs_without_an_upload(steps: str) -> None:
     text = job(steps)
@@ -75,10 +75,27 @@ def test_finds_jobs_without_an_upload(steps: str) -> None:
     assert lines(found, text) == ["test:"]
 
 
-def test_doubts_coverage_that_is_uploaded_on_success_only() -> None:
-    (found,) = find(RULE, job(TESTS + COVERAGE))
-    assert (found.certainty, found.caveat) == ("possible", "coverage_only")
-    assert found.facts == {"kinds": ["coverage"]}
+@pytest.mark.parametrize(
+    ("tests", "path", "is_lost"),
+    [
+        ("pytest --junitxml=out/unit.xml", "results.xml", True),
+        ("npx jest --json --outputFile=a.json || exit 1", "out/junit.xml", True),
+        ("pytest --junitxml=out/unit.xml", "out/*.xml", False),
+        ("pytest --junitxml=out/unit.xml", "out/unit.xml", False),
+        ("pytest --junitxml=out/unit.xml", "out", False),
+        ("pytest --junitxml=${{ matrix.os }}.xml", "results.xml", False),
+        ("pytest", "results.xml", False),
+    ],
+)
+def test_doubts_an_upload_of_other_files(tests: str, path: str, is_lost: bool) -> None:
+    upload = (
+        f"- if: always()\n  uses: actions/upload-artifact@v4\n  with: {{path: {path}, name: r}}\n"
+    )
+    upload = upload.replace("name: r", "name: test-results")
+    found = find(RULE, job(f"- run: {tests}\n{upload}"))
+    assert [finding.caveat for finding in found] == ["other_files"] * is_lost
+    if is_lost:
+        assert found[0].facts["uploaded"] == [path]
 
 
 def test_is_certain_of_results_beside_safe_coverage() -> None:

@@ -7,6 +7,8 @@ from typing import Final
 import pytest
 from audit.workflow_findings import find, job, lines
 
+from ciguard.audit.rules.retries_hide_flaky_tests import sentence
+
 RULE: Final = "retries-hide-flaky-tests"
 
 
@@ -131,3 +133,8 @@ def test_finds_an_option_in_a_matrix_and_in_the_workflow() -> None:
 def test_leaves_out_what_is_possible_beside_what_is_certain() -> None:
     (found,) = find(RULE, job("- run: pip install flaky\n- run: pytest --reruns 1"))
     assert (found.certainty, found.facts) == ("certain", {"patterns": ["--reruns"]})
+
+
+def test_repeated_command_names_the_retries_of_ciguard() -> None:
+    (found,) = find(RULE, job("- run: pytest || pytest || exit 1"))
+    assert sentence(found.facts) == "a failed test runs again after ||; in ciguard, set retries = 1"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ciguard.workflow.artifacts import find_result_upload
+from ciguard.workflow.result_upload import find_result_upload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
