@@ -1,6 +1,6 @@
 """Past runs of a repository without a history: the result files of the base's newest runs.
 
-A run costs two calls of GitHub's API, and one for each of its artifacts that may have results.
+A run costs three calls of GitHub's API, and one for each of its artifacts that may have results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.compare.baseline_selection import EVENTS
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.run_client import completed_runs
+from ciguard.github.run_client import branch_test, completed_runs
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.stores import LoadedHistory
@@ -47,7 +47,8 @@ def read_base_runs(
         with open_github() as github:
             histories = tuple(_histories(github, run, results, expected))
     except CiguardError as error:
-        return LoadedHistory(None, location, f"the {location} cannot be read: {error.what}")
+        problem = f"the {location} cannot be read: {error.what}; {error.fix}"
+        return LoadedHistory(None, location, problem)
     if not histories:
         problem = f"no complete run of {run.base_branch} has results"
         return LoadedHistory(None, location, problem, is_new=True)
@@ -90,15 +91,22 @@ def _histories(
             return
 
 
-def _runs(github: GitHub, run: ActionsRun) -> list[WorkflowRun]:
-    """Return earlier runs of the base, the newest first: those of the first event with a run."""
+def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
+    """Yield earlier runs of the base, the newest first: those of the first event with a run."""
     workflow, branch = run.subject_workflow, run.base_branch or ""
     subject, _ = run.subject_run or (0, 0)
     listed = completed_runs(
         github, run.repository, workflow=workflow, branch=branch, limit=MAX_LISTED
     )
     earlier = [past for past in listed if past.conclusion in ENDED and past.id < subject]
-    earlier.sort(key=lambda past: past.id, reverse=True)
     # A branch of a fork may have the base's name, but its event is `pull_request`.
-    first = next((event for event in EVENTS if any(past.event == event for past in earlier)), "")
-    return [past for past in earlier if past.event == first]
+    of_base = [past for past in earlier if past.event in EVENTS]
+    of_base.sort(key=lambda past: (EVENTS.index(past.event), -past.id))
+    if not of_base:
+        return
+    is_on_branch = branch_test(github, run.repository, branch)
+    event = ""
+    for past in of_base:
+        if event in ("", past.event) and is_on_branch(past.head_sha):
+            event = past.event
+            yield past

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from act.events import pull_request_event
-from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
 from report.test_run import Call, environ, server
 
@@ -79,7 +79,7 @@ def call(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub, environ: dict[str
         add_run(server, run, created_at=f"2026-11-{run - 50}T10:00:00Z", head_sha=f"{run:040x}")
         upload(server, run)
         add_job(server, "test", run=run)
-    add_run(server, 65, conclusion="cancelled")
+    next(run for run in server.runs if run["id"] == 65)["conclusion"] = "cancelled"
     base, head, merge = merged(tmp_path)
     event = pull_request_event(head, base)
     (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
@@ -225,6 +225,21 @@ def test_without_a_complete_run_of_the_base_the_comment_says_so(
     assert NO_PAST in call("--needs", GREEN).stdout
     server.faults.append(Fault(path="/workflows/", status=403, message="Resource not accessible"))
     assert "not compared: the runs of main cannot be read" in call("--needs", GREEN).stdout
+
+
+def test_run_of_a_tag_that_is_named_as_the_base_is_no_baseline(
+    call: Call, server: FakeGitHub
+) -> None:
+    """Its `head_branch` is `main`, as for a run of the branch; its commit is on another branch."""
+    upload(server, 70)
+    server.merge_bases[f"{TIP}...{66:040x}"] = "0" * 40
+    assert "compared with [run 64]" in call("--needs", GREEN).stdout
+    asked = [one for one in server.request_log() if f"/compare/{TIP}" in one]
+    assert len(asked) == 6, "a call for each run up to the fifth of the branch"
+    server.faults.append(Fault(path="/compare/", status=403, message="Resource not accessible"))
+    refused = call("--needs", GREEN).stdout
+    assert "not compared: the runs of main cannot be read: answered 403" in refused
+    assert "contents: read" in refused
 
 
 def test_large_artifact_that_no_pattern_names_is_left_out(call: Call, server: FakeGitHub) -> None:
