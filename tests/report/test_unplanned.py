@@ -283,6 +283,25 @@ def test_job_reports_files_of_its_workspace(
     assert "ciguard run --plan" not in done.stdout, "no command needs a plan"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("**/*.xml", "results of 3 tests in 3 shards"),  # as `download-artifact` puts them
+        ("./python-*/*.xml", "results of 2 tests in 2 shards"),
+        ("python-1/**/*.xml", "results of 1 test in 1 shard"),
+        ("*.xml", "results of 1 test in 1 shard"),
+    ],
+)
+def test_folders_of_a_download_are_jobs(
+    ciguard: Ciguard, tmp_path: Path, pattern: str, line: str
+) -> None:
+    for path, test in (("python-1/a", "web.ok"), ("python-2/a", "web.ok"), ("b", "web.too")):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{path}.xml").write_bytes(junit({test: 1}))
+    done = ciguard("report", "--results", pattern, "--history", "none", cwd=tmp_path)
+    assert line in done.stdout
+
+
 def test_run_whose_tests_were_all_skipped_ran_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
     case = '<testcase classname="a" name="t"><skipped/></testcase>'
     for name, cases in (("a", case), ("b", case.replace("<skipped/>", ""))):
