@@ -20,7 +20,7 @@ from ciguard.history.stores import LoadedHistory
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
@@ -34,18 +34,23 @@ ENDED: Final = ("success", "failure")  # a cancelled run may lack results
 
 
 def read_base_runs(
-    run: ActionsRun, open_github: GitHubOpener, results: Sequence[str], expected: int | None
+    run: ActionsRun,
+    open_github: GitHubOpener,
+    results: Sequence[str],
+    listed: Collection[str] | None,
+    expected: int | None,
 ) -> LoadedHistory:
     """Return a history of the newest complete runs of the base before a run.
 
     Args:
         results: patterns of result files in the artifacts of runs.
+        listed: names of the judged run's tests; None: as in the result files.
         expected: number of artifacts with results of a complete run; None: any.
     """
     location = f"runs of {run.base_branch}"
     try:
         with open_github() as github:
-            histories = tuple(_histories(github, run, results, expected))
+            histories = tuple(_histories(github, run, results, listed, expected))
     except CiguardError as error:
         problem = f"the {location} cannot be read: {error.what}; {error.fix}"
         return LoadedHistory(None, location, problem)
@@ -56,7 +61,11 @@ def read_base_runs(
 
 
 def _histories(
-    github: GitHub, run: ActionsRun, results: Sequence[str], expected: int | None
+    github: GitHub,
+    run: ActionsRun,
+    results: Sequence[str],
+    listed: Collection[str] | None,
+    expected: int | None,
 ) -> Iterator[History]:
     """Yield the histories of single runs, the newest first."""
     patterns = [pattern(text) for text in results]
@@ -70,7 +79,7 @@ def _histories(
             return  # expired, and so are those of older runs
         # A history of result files does not distinguish the attempts of a job.
         files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
-        plan, records = read_unplanned(files, None, in_several)
+        plan, records = read_unplanned(files, listed, in_several)
         is_complete = bool(records) and not inputs.problems
         if not is_complete or expected not in (None, len(plan.shards)):
             continue

@@ -248,19 +248,31 @@ def test_large_artifact_that_no_pattern_names_is_left_out(call: Call, server: Fa
     assert "not read as test results: build, results-cart/coverage.xml" in call().stderr
 
 
+@pytest.mark.parametrize("tests", [(), ("--tests", "list")])
 def test_run_is_added_to_a_history_by_its_artifacts(
-    call: Call, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]
+    call: Call,
+    server: FakeGitHub,
+    tmp_path: Path,
+    ciguard: Ciguard,
+    environ: dict[str, str],
+    *,
+    tests: Sequence[str],
 ) -> None:
+    """A list names the tests otherwise than their files, in all of the runs."""
+    (tmp_path / "list").write_text("\n".join(BASE).replace(".", ".py::") + "\n", "utf-8")
     words = ("history", "add", "--run", "66", "--results", "**/*.xml")
     named = {**environ, "GITHUB_REPOSITORY": REPOSITORY}
-    given = (*words, "--history", "past", "--sha", "6" * 40, "--branch", "main", "--event", "push")
+    words = (*words, *tests, "--history", "past")
+    given = (*words, "--sha", "6" * 40, "--branch", "main", "--event", "push")
     done = ciguard(*given, "--expect", "3", cwd=tmp_path, expect=3, **cast("Any", named))
     assert "2 of 3 expected artifacts have results" in done.stderr
     done = ciguard(*given, "--expect", "2", cwd=tmp_path, **cast("Any", named))
     assert "4 values of 1 run added" in done.stdout
     upload(server, 70)
-    done = call("--history", "past")
+    assert "compared with the results of 5 runs of main: no history yet" in call(*tests).stdout
+    done = call("--history", "past", *tests)
     assert "comparison begins after 3 runs of main; 1 so far" in done.stdout
+    assert "renamed" not in done.stdout
     assert "run 66 of the history" in done.stdout
 
 
