@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 _LOG: Final = logging.getLogger(__name__)
-LOCATION: Final = "service://history"  # the service uses its own history, not the configured one
 NOT_COMPARED: Final = "the run is not compared"
 MISSING_TRIES: Final = 4  # after which a run that GitHub does not have counts as deleted
 INCOMPLETE_WAIT_S: Final = 30.0  # until GitHub is asked again whether a run is completed
@@ -146,7 +145,7 @@ class _Judging:
             stored=self._stored_archive,
             max_file_bytes=FILE_BYTES,
         )
-        judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), artifacts)
+        judged = judge_remote(remote, PastRuns(self._load_history), artifacts)
         if self.github.transient_errors and self.work.tries < MAX_TRIES:
             # Unlike a job, the service can wait until GitHub answers all requests.
             raise self.github.transient_errors[0]
@@ -155,8 +154,8 @@ class _Judging:
         if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
-    def _load_history(self, _: str) -> LoadedHistory:
-        """Load the history of the service; damage is an empty history, an outage raises."""
+    def _load_history(self) -> LoadedHistory:
+        """Load the service's own history; damage is an empty history, an outage raises."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
         try:
