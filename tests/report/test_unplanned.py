@@ -223,8 +223,6 @@ def test_without_a_complete_run_of_the_base_the_comment_says_so(
     assert NO_PAST in call("--needs", GREEN).stdout
     server.runs.clear()
     assert NO_PAST in call("--needs", GREEN).stdout
-    server.faults.append(Fault(path="/workflows/", status=403, message="Resource not accessible"))
-    assert "not compared: the runs of main cannot be read" in call("--needs", GREEN).stdout
 
 
 def test_run_of_a_tag_that_is_named_as_the_base_is_no_baseline(
@@ -262,8 +260,8 @@ def test_run_is_added_to_a_history_by_its_artifacts(
     (tmp_path / "list").write_text("\n".join(BASE).replace(".", ".py::") + "\n", "utf-8")
     words = ("history", "add", "--run", "66", "--results", "**/*.xml")
     named = {**environ, "GITHUB_REPOSITORY": REPOSITORY}
-    words = (*words, *tests, "--history", "past")
-    given = (*words, "--sha", "6" * 40, "--branch", "main", "--event", "push")
+    facts = ("--sha", "6" * 40, "--branch", "main", "--event", "push")
+    given = (*words, *tests, "--history", "past", *facts)
     done = ciguard(*given, "--expect", "3", cwd=tmp_path, expect=3, **cast("Any", named))
     assert "2 of 3 expected artifacts have results" in done.stderr
     done = ciguard(*given, "--expect", "2", cwd=tmp_path, **cast("Any", named))
@@ -298,20 +296,20 @@ def test_job_reports_files_of_its_workspace(
 @pytest.mark.parametrize(
     ("pattern", "line"),
     [
-        ("**/*.xml", "results of 3 tests in 3 shards"),  # as `download-artifact` puts them
-        ("./python-*/*.xml", "results of 2 tests in 2 shards"),
-        ("python-1/**/*.xml", "results of 1 test in 1 shard"),
-        ("*.xml", "results of 1 test in 1 shard"),
+        ("**/*.xml", "3 of 3 tests failed"),  # as `download-artifact` puts them
+        ("./python-*/*.xml", "in 2 of 2 variants"),
+        ("python-1/**/*.xml", "1 of 1 test failed"),
+        ("*.xml", "1 of 1 test failed"),
     ],
 )
 def test_folders_of_a_download_are_jobs(
     ciguard: Ciguard, tmp_path: Path, pattern: str, line: str
 ) -> None:
-    for path, test in (("python-1/a", "web.ok"), ("python-2/a", "web.ok"), ("b", "web.too")):
+    for path, test in (("python-1/a", "web.bad"), ("python-2/a", "web.bad"), ("b", "web.too")):
         (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / f"{path}.xml").write_bytes(junit({test: 1}))
-    done = ciguard("report", "--results", pattern, "--history", "none", cwd=tmp_path)
-    assert line in done.stdout
+        (tmp_path / f"{path}.xml").write_bytes(junit({test: 1}, [test]))
+    words = ("report", "--results", pattern, "--history", "none")
+    assert line in ciguard(*words, cwd=tmp_path, expect=10).stdout
 
 
 def test_run_whose_tests_were_all_skipped_ran_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
