@@ -52,11 +52,7 @@ class ExportedCase:
 
 
 class Combination(NamedTuple):
-    """The cases of one suite and variant, in the order of their names.
-
-    Attributes:
-        drill: fault of a drill; None: no drill.
-    """
+    """The cases of one suite and variant, by their names; `drill` is the fault of a drill."""
 
     suite: str
     variant: str

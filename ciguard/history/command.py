@@ -52,7 +52,7 @@ from ciguard.sources.repository_files import CheckoutFiles
 from ciguard.text import count_of, one_line, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
@@ -179,8 +179,9 @@ def add(
             histories.append(_from_planned_shards(files, results, own, plan))
         else:
             past = stores.load_optional(*_store_arguments(invocation, location)).history
-            listed = listed_tests(invocation, tests)
-            histories.append(_from_results(files, own, past, listed, expected))
+            several = units_with_variants(past.keys if past is not None else ())
+            found = read_unplanned(files, listed_tests(invocation, tests), several)
+            histories.append(_from_results(*found, own, expected))
     if not histories:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, histories)
@@ -512,19 +513,13 @@ def _from_planned_shards(
 
 
 def _from_results(
-    files: Sequence[ResultFile],
-    facts: RunMetadata,
-    past: History | None,
-    listed: Collection[str] | None,
-    expected: int | None,
+    plan: Plan, records: Sequence[Record], facts: RunMetadata, expected: int | None
 ) -> History:
-    """Make a history of the result files of a run without a plan, with the names of a list if any.
+    """Make a history of the result files of a run without a plan.
 
     Raises:
         InputError: not as many artifacts as expected have results: others would hide their loss.
     """
-    several = units_with_variants(past.keys if past is not None else ())
-    plan, records = read_unplanned(files, listed, several)
     if not records or expected not in (None, len(records)):
         number = f"{expected} expected " if expected is not None else ""
         what = f"{len(records)} of {number}artifacts have results"

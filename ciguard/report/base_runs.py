@@ -20,13 +20,14 @@ from ciguard.history.stores import LoadedHistory
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import WorkflowRun
     from ciguard.history.file import History
     from ciguard.report.judging import GitHubOpener
+    from ciguard.sources.inputs import Sources
 
 MAX_RUNS: Final = 5
 MAX_LISTED: Final = 30
@@ -34,23 +35,18 @@ ENDED: Final = ("success", "failure")  # a cancelled run may lack results
 
 
 def read_base_runs(
-    run: ActionsRun,
-    open_github: GitHubOpener,
-    results: Sequence[str],
-    listed: Collection[str] | None,
-    expected: int | None,
+    run: ActionsRun, open_github: GitHubOpener, sources: Sources, listed: Collection[str] | None
 ) -> LoadedHistory:
     """Return a history of the newest complete runs of the base before a run.
 
     Args:
-        results: patterns of result files in the artifacts of runs.
-        listed: names of the judged run's tests; None: as in the result files.
-        expected: number of artifacts with results of a complete run; None: any.
+        sources: those of the judged run, with the patterns of result files in artifacts.
+        listed: names of its tests; None: as in the result files.
     """
     location = f"runs of {run.base_branch}"
     try:
         with open_github() as github:
-            histories = tuple(_histories(github, run, results, listed, expected))
+            histories = tuple(_histories(github, run, sources, listed))
     except CiguardError as error:
         problem = f"the {location} cannot be read: {error.what}; {error.fix}"
         return LoadedHistory(None, location, problem)
@@ -61,14 +57,10 @@ def read_base_runs(
 
 
 def _histories(
-    github: GitHub,
-    run: ActionsRun,
-    results: Sequence[str],
-    listed: Collection[str] | None,
-    expected: int | None,
+    github: GitHub, run: ActionsRun, sources: Sources, listed: Collection[str] | None
 ) -> Iterator[History]:
     """Yield the histories of single runs, the newest first."""
-    patterns = [pattern(text) for text in results]
+    patterns = [pattern(text) for text in sources.results]
     in_several: frozenset[str] = frozenset()
     count = 0
     for past in _runs(github, run):
@@ -81,7 +73,7 @@ def _histories(
         files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
         plan, records = read_unplanned(files, listed, in_several)
         is_complete = bool(records) and not inputs.problems
-        if not is_complete or expected not in (None, len(plan.shards)):
+        if not is_complete or sources.expected not in (None, len(plan.shards)):
             continue
         in_several |= units_with_variants(
             result.key for record in records for result in record.results
@@ -111,8 +103,6 @@ def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     of_base = [past for past in earlier if past.event in EVENTS]
     of_base.sort(key=lambda past: (EVENTS.index(past.event), -past.id))
-    if not of_base:
-        return
     is_on_branch = branch_test(github, run.repository, branch)
     event = ""
     for past in of_base:

@@ -181,7 +181,7 @@ def _base_runs(invocation: Invocation, options: RunOptions) -> Callable[[], Load
     if run is None or open_github is None or options.plan or not (options.run and options.results):
         return None
     listed = listed_tests(invocation, options.tests)
-    return lambda: read_base_runs(run, open_github, options.results, listed, options.expected)
+    return lambda: read_base_runs(run, open_github, options, listed)
 
 
 def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHubOpener | None:

@@ -183,10 +183,7 @@ def test_start_that_is_no_time_is_left_out(tmp_path: Path, ciguard: Ciguard) -> 
 
 def test_drill_is_marked_in_each_name(tmp_path: Path, ciguard: Ciguard) -> None:
     plan, records = World(make_plan(drill="timeout")).write(tmp_path)
-    words = ("--plan", plan, "--records", records, "--format", "ctrf", "--format", "junit")
-    ciguard("export", *words, "-o", "out", cwd=tmp_path)
-    ctrf = json.loads((tmp_path / "out/ctrf/drill-timeout-tests.json").read_text("utf-8"))
-    assert ctrf["results"]["environment"]["reportName"] == "drill-timeout-tests"
+    ciguard("export", "--plan", plan, "--records", records, "-o", "out", cwd=tmp_path)
     junit = ET.parse(tmp_path / "out/junit/drill-timeout-tests.xml").getroot()
     assert junit.get("name") == "drill-timeout-tests"
 
