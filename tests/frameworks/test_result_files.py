@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from frameworks.loop import Loop
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "comment.md"
-BIN = "node_modules/.bin"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("tool", "project", "command"),
     [
-        ("Jest", "node_jest", f"{BIN}/jest"),
-        ("Vitest", "node_vitest", f"{BIN}/vitest run"),
-        ("Playwright", "playwright", f"{BIN}/playwright test"),
-        ("Mocha", "node_mocha", f"{BIN}/mocha test"),
+        ("Jest", "node_jest", "npx jest"),
+        ("Vitest", "node_vitest", "npx vitest run"),
+        ("Playwright", "playwright", "npx playwright test"),
+        ("Mocha", "node_mocha", "npx mocha test"),
         ("Go", "go", ""),
         ("RSpec", "rspec", "rspec"),
         ("PHPUnit", "phpunit", "phpunit -c config --filter Setup"),
@@ -38,11 +37,11 @@ def test_options_of_the_table_write_a_file_of_results(
     loop: Loop = request.getfixturevalue(project)
     (row,) = re.findall(rf"(?m)^\| {re.escape(tool)} \| (.*) \|$", PAGE.read_text("utf-8"))
     words = re.findall("`([^`]+)`", row)
-    environ = dict(word.split(": ") for word in words if ": " in word)
+    environ = {**loop.environ, **dict(word.split(": ") for word in words if ": " in word)}
     # Of Go, the program that is no part of Go is not installed here.
     shell = f"{command} {words[0]}" if command else words[1]
-    environment = clean_environment(**{**loop.environ, **environ})
-    subprocess.run(shell, shell=True, cwd=loop.folder, env=environment, timeout=200, check=False)
+    environ = clean_environment(**environ)
+    subprocess.run(shell, shell=True, cwd=loop.folder, env=environ, timeout=200, check=False)
     (file,) = loop.folder.rglob("results.*")
     done = call_in_process("report", "--results", f"**/{file.name}", cwd=loop.folder)
     assert re.search(r"PASSED: results of \d+ tests? in 1 shard", done.stdout), done.stdout
