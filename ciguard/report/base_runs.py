@@ -48,8 +48,8 @@ def read_base_runs(
         with open_github() as github:
             histories = tuple(_histories(github, run, sources, listed))
     except CiguardError as error:
-        problem = f"the {location} cannot be read: {error.what}; {error.fix}"
-        return LoadedHistory(None, location, problem)
+        why = "; ".join(filter(None, (error.what, error.fix)))
+        return LoadedHistory(None, location, f"the {location} cannot be read: {why}")
     if not histories:
         problem = f"no complete run of {run.base_branch} has results"
         return LoadedHistory(None, location, problem, is_new=True)
