@@ -52,16 +52,18 @@ class ExportedCase:
 
 
 class Combination(NamedTuple):
-    """The cases of one suite and variant, in the order of their names."""
+    """The cases of one suite and variant, by their names; `drill` is the fault of a drill."""
 
     suite: str
     variant: str
     cases: tuple[ExportedCase, ...]
+    drill: str | None
 
     @property
     def name(self) -> str:
-        """Return the name of its file, without a suffix."""
-        return "-".join(filter(None, (self.suite, self.variant))) or "tests"
+        """Return the name of the file, without a suffix, and of its suite."""
+        name = "-".join(filter(None, (self.suite, self.variant))) or "tests"
+        return f"drill-{self.drill}-{name}" if self.drill else name
 
 
 def combinations(
@@ -99,7 +101,7 @@ def combinations(
             exported[case_key] = _no_result(plan, case_key, absent.shard, note_text(absent.reason))
     ordered = sorted(exported.values(), key=attrgetter("key"))
     return tuple(
-        Combination(suite, variant, tuple(cases))
+        Combination(suite, variant, tuple(cases), plan.drill)
         for (suite, variant), cases in groupby(ordered, key=lambda case: case.key[:2])
     )
 

@@ -71,7 +71,7 @@ _PERMISSIONS: Final[Mapping[str, str]] = {
     "POST /repos/[^ ]+/check-runs": "checks: write",
     "PATCH /repos/[^ ]+/check-runs": "checks: write",
     "/check-runs": "checks: read",
-    "/contents/": "contents: read",
+    "/(contents|branches|compare)/": "contents: read",
 }
 
 _ADVICE: Final[Mapping[int, str]] = {

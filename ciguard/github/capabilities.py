@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.models import GitHubJson, Repository
+from ciguard.github.models import Branch, GitHubJson, Repository
 
 if TYPE_CHECKING:
     from ciguard.github.client import GitHub
@@ -18,12 +18,6 @@ class BranchRule(GitHubJson):
 
     type: str
     parameters: dict[str, Any] | None = None
-
-
-class Branch(GitHubJson):
-    """A branch; `protection` is its classic protection as far as readers may see it."""
-
-    protection: dict[str, Any] | None = None
 
 
 def repository_facts(github: GitHub, repository: str) -> Repository:

@@ -6,7 +6,7 @@ event may be absent. Source: docs.github.com, "Webhook events and payloads", "RE
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -257,6 +257,13 @@ class Artifact(GitHubJson):
 
 class Commit(GitHubJson):
     sha: str
+
+
+class Branch(GitHubJson):
+    """A branch; `protection` is its classic protection as far as readers may see it."""
+
+    commit: Commit
+    protection: dict[str, Any] | None = None
 
 
 class Comparison(GitHubJson):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.events import ActionsRun
 from ciguard.github.models import (
     Artifact,
+    Branch,
     Comparison,
     JobAnnotation,
     PullRequest,
@@ -24,7 +27,7 @@ from ciguard.github.models import (
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.models import FinishedRun
@@ -156,6 +159,31 @@ def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> froz
     return frozenset(
         {new, comparison.merge_base_commit.sha, *(commit.sha for commit in comparison.commits)}
     )
+
+
+def branch_test(github: GitHub, repository: str, branch: str) -> Callable[[str | None], bool]:
+    """Return a test of whether a commit is on a branch: one call now, and one for each commit.
+
+    The `head_branch` of a run proves nothing: for a run of a tag, it is the name of the tag.
+
+    Raises:
+        GitHubError: GitHub refused or did not answer; so does the test.
+    """
+    # By its SHA: GitHub could resolve the name to a tag.
+    tip = github.item(Branch, f"/repos/{repository}/branches/{quote(branch, safe='')}").commit.sha
+
+    @cache
+    def is_on_branch(sha: str | None) -> bool:
+        try:
+            # In this direction, a commit of the branch has no commits and files to list.
+            path = f"/repos/{repository}/compare/{tip}...{quote(sha or '-', safe='')}"
+            return github.item(Comparison, path).status in {"behind", "identical"}
+        except GitHubError as error:
+            if error.status != HTTPStatus.NOT_FOUND:  # deleted, or without a common ancestor
+                raise
+            return False
+
+    return is_on_branch
 
 
 def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:

@@ -122,22 +122,17 @@ class PastRuns:
     """The history, read once, on demand; an unreachable history does not stop the evaluation.
 
     Args:
-        load: reads the history at a location.
-        location: that of the history which the judged tree names.
+        load: reads the history.
+        location: that of the history which judges the run; "" if it has no name.
     """
 
-    def __init__(self, load: Callable[[str], LoadedHistory], location: str) -> None:
+    def __init__(self, load: Callable[[], LoadedHistory], location: str = "") -> None:
         self._load, self.location = load, location
 
     @cached_property
     def loaded(self) -> LoadedHistory:
         """The history, or the problem of reading it, which `load` reports."""
-        return self._load(self.location)
-
-    def at(self, location: str) -> History | None:
-        """Return the history at a location; the base may name another one than `location`."""
-        loaded = self.loaded if location == self.location else self._load(location)
-        return loaded.history
+        return self._load()
 
 
 def past_runs_of(
@@ -156,23 +151,21 @@ def past_runs_of(
         instead: reads past runs as long as there is no history.
     """
 
-    refused = ""
-    if location is None:
-        context = context_of(invocation)
-        try:
-            location = past_runs_location(context)
-        except CiguardError as error:
-            location, refused = context.config.history.store, str(error)
+    context, refused = context_of(invocation), ""
+    try:
+        store = past_runs_location(context, location)
+    except CiguardError as error:
+        store, refused = context.config.history.store, str(error)
 
-    def load(location: str) -> LoadedHistory:
+    def load() -> LoadedHistory:
         # Imported here: the module needs numpy, and most runs are guarded without a history.
         from ciguard.history.stores import LoadedHistory, load_or_explain  # noqa: PLC0415
 
         if refused:
-            loaded = LoadedHistory(None, location, refused)
+            loaded = LoadedHistory(None, store, refused)
         else:
             folder, environ = invocation.folder, invocation.environ
-            loaded = load_or_explain(location, folder, environ, WITHOUT_HISTORY)
+            loaded = load_or_explain(store, folder, environ, WITHOUT_HISTORY)
         loaded = instead() if instead is not None and loaded.is_new else loaded
         if loaded.problem and github and not loaded.is_new:
             console.workflow_command(annotation("warning", loaded.problem, title="ciguard report"))
@@ -180,7 +173,7 @@ def past_runs_of(
             console.err(f"warning: {loaded.problem}")
         return loaded
 
-    return PastRuns(load, location)
+    return PastRuns(load, store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +196,6 @@ class EvaluationOptions:
 
     Attributes:
         ignore_base_failures: ignore tests that also fail on the base.
-        history: location of the past runs; None leaves the location to the policy.
         from_results: the results are files of the user's own jobs.
         plan_path: path of the plan in the repository; "" if the plan is not one of its files.
         count: take the number of tests of the base from the past runs if the plan has none.
@@ -211,7 +203,6 @@ class EvaluationOptions:
     """
 
     ignore_base_failures: bool = False
-    history: str | None = None
     from_results: bool = False
     plan_path: str = ""
     count: bool = True
@@ -224,7 +215,6 @@ def evaluation_options(
     """Return the options of the command line."""
     return EvaluationOptions(
         ignore_base_failures=options.ignore_base_failures,
-        history=options.history,
         from_results=bool(options.results),
         plan_path=local.path_below(invocation.folder, options.plan),
         count=count,
@@ -260,8 +250,7 @@ def evaluate(
     policy = effective_policy(
         context,
         options.ignore_base_failures,
-        past_runs.at,
-        location=options.history,
+        lambda: past_runs.loaded.history,
         questions=Questions(
             suites=plan.suites if options.count else None,
             orphans=[orphan.key for orphan in plan.inventory.orphans],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding, Level, Policy
 from ciguard.model import Orphan, Plan, UnitKey, count_units
-from ciguard.model.plan import OF_RESULTS
+from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def check_unplanned(
     elif expected is not None and expected != len(shards):
         yield Finding("expected_shards", facts={"count": len(shards), "expected": expected})
     legs = last.legs if last is not None else ()
-    absent = sorted({leg.shard for leg in legs if leg.plan_id == OF_RESULTS} - shards)
+    absent = sorted({leg.shard for leg in legs if leg.plan_id in (OF_RESULTS, OF_LIST)} - shards)
     if last is not None and absent and shards:
         yield Finding("absent_shards", facts={"absent": absent, "run_id": last.run_id})
 

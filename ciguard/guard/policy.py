@@ -115,9 +115,8 @@ class Questions:
 def effective_policy(
     context: RunContext,
     ignore_base_failures: bool,
-    history: Callable[[str], History | None],
+    history: Callable[[], History | None],
     *,
-    location: str | None = None,
     questions: Questions | None = None,
     plan_path: str = "",
 ) -> Policy:
@@ -125,8 +124,7 @@ def effective_policy(
 
     Args:
         ignore_base_failures: set by the command line; the configuration may set it as well.
-        history: reads the past runs at a location, on demand.
-        location: that of the command line; None leaves the location to the applied configuration.
+        history: reads the past runs, which are at `past_runs_location`, on demand.
         questions: further questions to the past runs.
         plan_path: path of the plan below the folder if it may be a file of the repository: the
             version of the base lists tests that a proposal may not lose.
@@ -152,26 +150,19 @@ def effective_policy(
                 fail_on=FAIL_CONDITIONS,
                 source="strictest",
             )
-    is_base = applied is not own
-    store = location if location is not None else applied.config.history.store
-    is_edited = is_base and run is not None and _changes_history_file(context, run, applied, store)
-    # Of an unread base, nothing names the history but the proposal itself.
-    is_unknown = strict is not None and location is None
-    load = (lambda _: None) if is_edited or is_unknown else history
     asked = questions if questions is not None else Questions()
     if strict is not None:
-        return _with_answers(strict, asked, run, lambda: load(store))
-    if run is not None and is_base:
+        return _with_answers(strict, asked, run, history)
+    if run is not None and applied is not own:
         findings += _fixed_on_base(applied, own)
-        changes = [*_changes(applied, own), *([store] if is_edited else ())]
-        if changes:
+        if changes := list(_changes(applied, own)):
             event = "merge_group" if run.pull_request is None else "pull_request"
             findings.append(Finding("policy_changed", facts={"event": event, "keys": changes}))
     base_plan, problems = _base_plan(context, applied.commit, plan_path)
     findings += problems
     known: Mapping[CaseKey, KnownFailure] = {}
     if ignore_base_failures or applied.config.guard.ignore_base_failures:
-        known, problems = _base_failures(run, load(store))
+        known, problems = _base_failures(run, history())
         findings += problems
     config = applied.config
     policy = Policy(
@@ -191,7 +182,7 @@ def effective_policy(
         footer=config.report.footer,
         comment_by=config.report.by,
     )
-    return _with_answers(policy, asked, run, lambda: load(store))
+    return _with_answers(policy, asked, run, history)
 
 
 def _with_answers(
@@ -276,31 +267,31 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
         return None, [Finding("base_plan_unread", facts={"error": error.what})]
 
 
-def past_runs_location(context: RunContext) -> str:
+def past_runs_location(context: RunContext, named: str | None) -> str:
     """Return where the past runs are: for an unmerged run, where the base says it.
 
     A proposal that named its own history would choose its baseline, and who gets the token.
+
+    Args:
+        named: location of the command line; None leaves it to the configuration.
 
     Raises:
         CiguardError: the base cannot be read, or the proposal changes the file of the history.
     """
     run = context.run
     if run is None or not run.is_unmerged:
-        return context.config.history.store
-    base = _base(context, run)
-    store = base.config.history.store
-    if _changes_history_file(context, run, base, store):
+        return context.config.history.store if named is None else named
+    try:
+        base = _base(context, run)
+    except CiguardError:
+        if named is None:
+            raise
+        return named  # the strictest policy applies
+    store = base.config.history.store if named is None else named
+    is_file = not store.startswith("branch:") and "://" not in store
+    if is_file and run.tested_sha and context.files.is_edited(store, base.commit, run.tested_sha):
         raise InputError("this change edits the history that would judge it", where=store)
     return store
-
-
-def _changes_history_file(
-    context: RunContext, run: ActionsRun, base: _PolicyFiles, store: str
-) -> bool:
-    """Return whether a proposal changes the history file by which it would be judged."""
-    if store.startswith("branch:") or "://" in store or run.tested_sha is None:
-        return False
-    return context.files.is_edited(store, base.commit, run.tested_sha)
 
 
 def _quarantine(texts: Mapping[str, bytes], context: RunContext) -> Quarantine:

@@ -47,7 +47,7 @@ from ciguard.model.shard_names import shard_lookup
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
-from ciguard.sources.inputs import Sources, open_inputs
+from ciguard.sources.inputs import Sources, listed_tests, open_inputs
 from ciguard.sources.repository_files import CheckoutFiles
 from ciguard.text import count_of, one_line, step_outputs
 
@@ -123,6 +123,7 @@ def command() -> None:
     type=click.IntRange(min=1),
     help="Without --plan: number of artifacts that must have results.",
 )
+@click.option("--tests", metavar="FILE", help="With --run: the list of tests, as of the report.")
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
@@ -137,6 +138,7 @@ def add(
     run: str | None,
     merged: bool,
     expected: int | None,
+    tests: str | None,
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -177,7 +179,9 @@ def add(
             histories.append(_from_planned_shards(files, results, own, plan))
         else:
             past = stores.load_optional(*_store_arguments(invocation, location)).history
-            histories.append(_from_results(files, own, past, expected))
+            several = units_with_variants(past.keys if past is not None else ())
+            found = read_unplanned(files, listed_tests(invocation, tests), several)
+            histories.append(_from_results(*found, own, expected))
     if not histories:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, histories)
@@ -509,15 +513,13 @@ def _from_planned_shards(
 
 
 def _from_results(
-    files: Sequence[ResultFile], facts: RunMetadata, past: History | None, expected: int | None
+    plan: Plan, records: Sequence[Record], facts: RunMetadata, expected: int | None
 ) -> History:
     """Make a history of the result files of a run without a plan.
 
     Raises:
         InputError: not as many artifacts as expected have results: others would hide their loss.
     """
-    several = units_with_variants(past.keys if past is not None else ())
-    plan, records = read_unplanned(files, None, several)
     if not records or expected not in (None, len(records)):
         number = f"{expected} expected " if expected is not None else ""
         what = f"{len(records)} of {number}artifacts have results"

@@ -1,6 +1,6 @@
 """Past runs of a repository without a history: the result files of the base's newest runs.
 
-A run costs two calls of GitHub's API, and one for each of its artifacts that may have results.
+A run costs three calls of GitHub's API, and one for each of its artifacts that may have results.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.compare.baseline_selection import EVENTS
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.run_client import completed_runs
+from ciguard.github.run_client import branch_test, completed_runs
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.stores import LoadedHistory
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import WorkflowRun
     from ciguard.history.file import History
     from ciguard.report.judging import GitHubOpener
+    from ciguard.sources.inputs import Sources
 
 MAX_RUNS: Final = 5
 MAX_LISTED: Final = 30
@@ -34,20 +35,21 @@ ENDED: Final = ("success", "failure")  # a cancelled run may lack results
 
 
 def read_base_runs(
-    run: ActionsRun, open_github: GitHubOpener, results: Sequence[str], expected: int | None
+    run: ActionsRun, open_github: GitHubOpener, sources: Sources, listed: Collection[str] | None
 ) -> LoadedHistory:
     """Return a history of the newest complete runs of the base before a run.
 
     Args:
-        results: patterns of result files in the artifacts of runs.
-        expected: number of artifacts with results of a complete run; None: any.
+        sources: those of the judged run, with the patterns of result files in artifacts.
+        listed: names of its tests; None: as in the result files.
     """
     location = f"runs of {run.base_branch}"
     try:
         with open_github() as github:
-            histories = tuple(_histories(github, run, results, expected))
+            histories = tuple(_histories(github, run, sources, listed))
     except CiguardError as error:
-        return LoadedHistory(None, location, f"the {location} cannot be read: {error.what}")
+        why = "; ".join(filter(None, (error.what, error.fix)))
+        return LoadedHistory(None, location, f"the {location} cannot be read: {why}")
     if not histories:
         problem = f"no complete run of {run.base_branch} has results"
         return LoadedHistory(None, location, problem, is_new=True)
@@ -55,10 +57,10 @@ def read_base_runs(
 
 
 def _histories(
-    github: GitHub, run: ActionsRun, results: Sequence[str], expected: int | None
+    github: GitHub, run: ActionsRun, sources: Sources, listed: Collection[str] | None
 ) -> Iterator[History]:
     """Yield the histories of single runs, the newest first."""
-    patterns = [pattern(text) for text in results]
+    patterns = [pattern(text) for text in sources.results]
     in_several: frozenset[str] = frozenset()
     count = 0
     for past in _runs(github, run):
@@ -69,9 +71,9 @@ def _histories(
             return  # expired, and so are those of older runs
         # A history of result files does not distinguish the attempts of a job.
         files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
-        plan, records = read_unplanned(files, None, in_several)
+        plan, records = read_unplanned(files, listed, in_several)
         is_complete = bool(records) and not inputs.problems
-        if not is_complete or expected not in (None, len(plan.shards)):
+        if not is_complete or sources.expected not in (None, len(plan.shards)):
             continue
         in_several |= units_with_variants(
             result.key for record in records for result in record.results
@@ -90,15 +92,20 @@ def _histories(
             return
 
 
-def _runs(github: GitHub, run: ActionsRun) -> list[WorkflowRun]:
-    """Return earlier runs of the base, the newest first: those of the first event with a run."""
+def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
+    """Yield earlier runs of the base, the newest first: those of the first event with a run."""
     workflow, branch = run.subject_workflow, run.base_branch or ""
     subject, _ = run.subject_run or (0, 0)
     listed = completed_runs(
         github, run.repository, workflow=workflow, branch=branch, limit=MAX_LISTED
     )
     earlier = [past for past in listed if past.conclusion in ENDED and past.id < subject]
-    earlier.sort(key=lambda past: past.id, reverse=True)
     # A branch of a fork may have the base's name, but its event is `pull_request`.
-    first = next((event for event in EVENTS if any(past.event == event for past in earlier)), "")
-    return [past for past in earlier if past.event == first]
+    of_base = [past for past in earlier if past.event in EVENTS]
+    of_base.sort(key=lambda past: (EVENTS.index(past.event), -past.id))
+    is_on_branch = branch_test(github, run.repository, branch)
+    event = ""
+    for past in of_base:
+        if event in ("", past.event) and is_on_branch(past.head_sha):
+            event = past.event
+            yield past

@@ -32,7 +32,7 @@ from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
 from ciguard.report.view import Report
 from ciguard.sources import local
-from ciguard.sources.inputs import open_inputs
+from ciguard.sources.inputs import listed_tests, open_inputs
 from ciguard.sources.previous_run import artifact_name
 from ciguard.text import step_outputs
 
@@ -180,7 +180,8 @@ def _base_runs(invocation: Invocation, options: RunOptions) -> Callable[[], Load
     open_github = _github_opener(run, invocation.environ)
     if run is None or open_github is None or options.plan or not (options.run and options.results):
         return None
-    return lambda: read_base_runs(run, open_github, options.results, options.expected)
+    listed = listed_tests(invocation, options.tests)
+    return lambda: read_base_runs(run, open_github, options, listed)
 
 
 def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHubOpener | None:

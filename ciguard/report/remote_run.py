@@ -75,7 +75,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
     """Judge the run; None if its workflow does not call ciguard.
 
     Args:
-        past: the history of the judgement; that of the configuration does not count.
+        past: the history; that of the configuration does not count.
         artifacts: those of the run, listed once.
 
     Raises:
@@ -97,10 +97,13 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         source = RunClient(github, run.repository, run.run_id, run.run_attempt)
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
         read = ReadInputs(recorded.records, problems=recorded.problems)
-        options = EvaluationOptions(history=past.location)
         inputs = RunInputs(plan, read, subject)
         report = judge(
-            context, inputs, past, options, open_github=lambda: contextlib.nullcontext(github)
+            context,
+            inputs,
+            past,
+            EvaluationOptions(),
+            open_github=lambda: contextlib.nullcontext(github),
         )
         return RemoteReport(report, config)
     except RemoteError:  # of GitHub, the archives or the history: the caller tries again

@@ -165,12 +165,16 @@ def _unplanned(
     invocation: Invocation, sources: Sources, files: ReadInputs, run: SubjectRun | None
 ) -> RunInputs:
     """Return the inputs of a run without a plan."""
-    tests = None
-    if sources.tests is not None:
-        content = local.read(invocation.folder / sources.tests)
-        units = read_tests(content, sources.tests, invocation.folder.resolve().as_posix())
-        tests = frozenset(unit.unit for unit in units)
-    return RunInputs(None, files, run, tests)
+    return RunInputs(None, files, run, listed_tests(invocation, sources.tests))
+
+
+def listed_tests(invocation: Invocation, path: str | None) -> frozenset[str] | None:
+    """Return the tests of a list, by whose names results are then known; None without a list."""
+    if path is None:
+        return None
+    content = local.read(invocation.folder / path)
+    units = read_tests(content, path, invocation.folder.resolve().as_posix())
+    return frozenset(unit.unit for unit in units)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:

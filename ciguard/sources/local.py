@@ -14,7 +14,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as plan_codec
@@ -277,15 +277,16 @@ def find_result_files(
 
 
 def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
-    """Read the result files of one job, whose paths name no shard; `**` are any folders."""
-    names = {
-        name
+    """Read the result files of jobs, each in a folder that the pattern leaves open, or of one."""
+    shards = {
+        name: result_patterns.shard_of(text, PurePath(name).as_posix())
         for text in patterns
         for name in glob(text, root_dir=folder, recursive=True)  # noqa: PTH207 - also absolute
         if (folder / name).is_file()
     }
     results = tuple(
-        result_patterns.ResultFile(name, read(folder / name), "results") for name in sorted(names)
+        result_patterns.ResultFile(name, read(folder / name), shard)
+        for name, shard in sorted(shards.items())
     )
     missing = "" if results else f"--results: no file is called {', '.join(patterns):.200}"
     return ReadInputs(results=results, missing=missing)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 CI = ".github/workflows/ci.yml"
 FORKS = ".github/workflows/comment.yml"
 PAGE = (ROOT / "docs" / "how-to" / "comment.md").read_text("utf-8")
-JOB, HISTORY, COMMENT = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+UPLOAD, JOB, HISTORY, COMMENT = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
 TESTS = """\
 name: tests
 on: [push, pull_request]
@@ -40,12 +40,12 @@ jobs:
         part: [cart, order]
     steps:
       - uses: actions/checkout@v7
-      - run: python -m pytest tests/test_${{ matrix.part }}.py --junitxml=out/junit.xml
+      - run: python -m pytest tests/test_${{ matrix.part }}.py --junitxml=results.xml
       - if: always()
         uses: OWNER/ciguard@COMMIT
         id: ours
         with:
-          results: out/**/*.xml
+          results: results.xml
       - if: matrix.part == 'order'
         run: python -m pytest -o addopts= --collect-only -q > "all tests.txt"
       - if: matrix.part == 'order'
@@ -54,12 +54,7 @@ jobs:
           name: lists
           path: all tests.txt
           overwrite: true
-      - if: always()
-        uses: actions/upload-artifact@v7
-        with:
-          name: results-${{ matrix.part }}
-          path: out/junit.xml
-          overwrite: true # of an earlier attempt
+UPLOAD
       - if: always()
         run: echo verdict=${{ steps.ours.outputs.verdict }}
 """
@@ -96,8 +91,10 @@ def pinned(text: str) -> str:
 def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
     with open_github(tmp_path_factory.mktemp("comment")) as made:
         shutil.copy(ROOT / "action.yml", made.actions)
+        # act has one `strategy.job-index` for all jobs of a matrix.
+        upload = UPLOAD.replace("strategy.job-index", "matrix.part")
         files = {
-            CI: pinned(f"{TESTS}\n{JOB}\n{HISTORY}\n{LISTED}"),
+            CI: pinned(f"{TESTS.replace('UPLOAD', upload)}\n{JOB}\n{HISTORY}\n{LISTED}"),
             FORKS: pinned(COMMENT),
             **FILES,
         }
@@ -196,7 +193,7 @@ def test_lost_artifact_is_named(github: GitHub, repeated: tuple[Run, str]) -> No
     assert run.job("ciguard").result == "failure"
     body = comment(github)
     assert "INCOMPLETE: 1 of 2 expected shards have results" in body
-    assert "no results of results-order, which run 201 of the base had" in body
+    assert "no results of results-test-order, which run 201 of the base had" in body
 
 
 def test_run_of_a_fork_is_reported_by_the_second_workflow(

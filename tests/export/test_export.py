@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from conftest import Ciguard, made_once
-from guard.fixtures import World
+from guard.fixtures import World, make_plan
 
 from ciguard.codec.results import ctrf as ctrf_reader
 from ciguard.codec.results import junit as junit_reader
@@ -179,6 +179,13 @@ def test_start_that_is_no_time_is_left_out(tmp_path: Path, ciguard: Ciguard) -> 
     summary = json.loads(path.read_text("utf-8"))["results"]["summary"]
     assert (summary["start"], summary["stop"]) == (0, 0)
     assert summary["passed"] == 8
+
+
+def test_drill_is_marked_in_each_name(tmp_path: Path, ciguard: Ciguard) -> None:
+    plan, records = World(make_plan(drill="timeout")).write(tmp_path)
+    ciguard("export", "--plan", plan, "--records", records, "-o", "out", cwd=tmp_path)
+    junit = ET.parse(tmp_path / "out/junit/drill-timeout-tests.xml").getroot()
+    assert junit.get("name") == "drill-timeout-tests"
 
 
 def test_each_combination_has_a_file(tmp_path: Path, ciguard: Ciguard) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Json = Any
 REPOSITORY: Final = "octo-org/shop"
+TIP: Final = "b4" * 20  # of each branch
 MAX_FILTERED: Final = 1_000
 ABSENT: Final = (
     '<?xml version="1.0" encoding="utf-8"?><Error><Code>BlobNotFound</Code>'
@@ -321,7 +322,9 @@ def commit_json(github: FakeGitHub, sha: str) -> Json:
 
 def compare(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
     basehead = unquote(part["basehead"])
-    parted = github.merge_bases.get(basehead)
+    base, head = basehead.split("...")
+    # All commits are on each branch, but for those of which a test says otherwise.
+    parted = github.merge_bases.get(basehead, head if base == TIP else None)
     if parted is None:
         return refused(404, "Not Found")
     site = f"https://github.com/{REPOSITORY}/compare/{basehead}"
@@ -331,11 +334,11 @@ def compare(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
         "permalink_url": site,
         "diff_url": f"{site}.diff",
         "patch_url": f"{site}.patch",
-        "base_commit": commit_json(github, basehead.partition("...")[0]),
+        "base_commit": commit_json(github, base),
         "merge_base_commit": commit_json(github, parted),
-        "status": "diverged",
-        "ahead_by": 1,
-        "behind_by": 1,
+        "status": {base: "ahead", head: "behind"}.get(parted, "diverged"),
+        "ahead_by": int(parted != head),
+        "behind_by": int(parted != base),
         "total_commits": 1,
         "commits": [commit_json(github, sha) for sha in github.commits_of.get(basehead, [])],
         "files": [],
@@ -446,7 +449,8 @@ def branch(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -
     required = {"enforcement_level": "non_admins" if contexts else "off", "contexts": contexts}
     protection = {"enabled": bool(contexts), "required_status_checks": {**required, "checks": []}}
     name = unquote(part["branch"])
-    return Answer(200, {"name": name, "protected": bool(contexts), "protection": protection})
+    facts = {"name": name, "protected": bool(contexts), "protection": protection}
+    return Answer(200, {**facts, "commit": commit_json(github, TIP)})
 
 
 def meta(*_: object) -> Answer:

@@ -35,10 +35,11 @@ def quarantine(unit: str, until: object = LATER) -> str:
     return f'[[quarantine]]\nunit = "{unit}"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
 
 
-def nothing(_: str) -> History:
+def nothing() -> History:
     return empty()
 
 
+STORE = "[history]\nstore = 'past.ciguard'\n"
 STORE_OF_PROPOSAL = "[history]\nstore = 'https://evil.example/api/v1/repos/o/r/history'\n"
 
 
@@ -117,47 +118,6 @@ def policy_checkout(tmp_path: Path) -> PolicyCheckout:
 
 def units(found: Policy) -> list[str]:
     return [entry.unit for entry in found.quarantine]
-
-
-@pytest.mark.parametrize(
-    ("change", "place", "requested", "noted"),
-    [
-        ({}, None, ["past.ciguard"], ""),
-        ({"a.py": "x"}, None, ["past.ciguard"], ""),
-        (
-            {"ciguard.toml": 'history.store = "mine.ciguard"'},
-            None,
-            ["past.ciguard"],
-            "history.store",
-        ),
-        ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
-        ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
-        ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
-    ],
-)
-def test_pull_request_cannot_change_the_base_failure_history(
-    policy_checkout: PolicyCheckout,
-    change: dict[str, str | None],
-    place: str | None,
-    requested: list[str],
-    noted: str,
-) -> None:
-    law = '[history]\nstore = "past.ciguard"\n[guard]\nignore_base_failures = true\n'
-    job = policy_checkout.propose({"ciguard.toml": law, "past.ciguard": "the base's"}, change)
-    calls: list[str] = []
-
-    def history(where: str) -> History:
-        calls.append(where)
-        return empty()
-
-    found = effective_policy(
-        context_of(Invocation(job.environ(), job.folder)), False, history, location=place
-    )
-    assert calls == requested
-    notes = policy_notes(found)
-    assert noted in "".join(notes)
-    assert bool(notes) is bool(noted)
-    assert [one.kind for one in found.findings if one.kind != "policy_changed"] == ["no_base_run"]
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
@@ -489,26 +449,24 @@ def test_run_without_an_executed_test_passes_only_as_the_base_says(
 
 
 @pytest.mark.parametrize(
-    ("base", "change", "location"),
+    ("base", "change", "named", "location"),
     [
-        (
-            "[history]\nstore = 'past.ciguard'\n",
-            {"ciguard.toml": STORE_OF_PROPOSAL},
-            "past.ciguard",
-        ),
-        ("", {"ciguard.toml": STORE_OF_PROPOSAL}, "branch:ciguard-history"),
-        ("[history", {"ciguard.toml": STORE_OF_PROPOSAL}, "ciguard.toml"),
-        ("[history]\nstore = 'past.ciguard'\n", {"past.ciguard": "x"}, "edits the history"),
+        (STORE, {"ciguard.toml": STORE_OF_PROPOSAL}, None, "past.ciguard"),
+        ("", {"ciguard.toml": STORE_OF_PROPOSAL}, None, "branch:ciguard-history"),
+        ("[history", {"ciguard.toml": STORE_OF_PROPOSAL}, None, "ciguard.toml"),
+        ("[history", {"ciguard.toml": STORE_OF_PROPOSAL}, "mine.ciguard", "mine.ciguard"),
+        (STORE, {"past.ciguard": "x"}, None, "edits the history"),
+        (STORE, {"mine.ciguard": "x"}, "mine.ciguard", "edits the history"),
+        (STORE, {"past.ciguard": "x"}, "branch:past", "branch:past"),
     ],
-    ids=["named", "default", "unreadable", "edited"],
 )
 def test_past_runs_of_a_proposal_are_where_its_base_says(
-    base: str, change: dict[str, str | None], location: str, tmp_path: Path
+    base: str, change: dict[str, str | None], named: str | None, location: str, tmp_path: Path
 ) -> None:
     """Another place would choose the baseline, and would get the token of the history."""
     checkout = PolicyCheckout(tmp_path).propose({"ciguard.toml": base, "past.ciguard": ""}, change)
-    past = past_runs_of(Invocation(checkout.environ(), checkout.folder), None)
-    if location in ("past.ciguard", "branch:ciguard-history"):
+    past = past_runs_of(Invocation(checkout.environ(), checkout.folder), named)
+    if location not in ("ciguard.toml", "edits the history"):
         assert past.location == location
     else:
         assert location in past.loaded.problem

@@ -131,10 +131,8 @@ def test_number_is_that_of_the_base(tmp_path: Path) -> None:
     ]
     orphans = [UnitKey("", "", LOST), *(UnitKey("", "", f"x{at}") for at in range(2))]
     context = context_of(Invocation(checkout.environ(), checkout.folder))
-    assert effective_policy(context, False, lambda _: history()).last_shards == {}
-    asked = effective_policy(
-        context, False, lambda _: history(), questions=Questions(orphans=orphans)
-    )
+    assert effective_policy(context, False, history).last_shards == {}
+    asked = effective_policy(context, False, history, questions=Questions(orphans=orphans))
     assert [one.shard for one in asked.last_shards.values()] == ["03"]
 
 
@@ -144,10 +142,6 @@ def test_base_that_cannot_be_read_acknowledges_none(tmp_path: Path) -> None:
     (checkout.folder / "ciguard.toml").write_text("[guard]\norphans = 1\n")
     context = context_of(Invocation(checkout.environ(), checkout.folder))
     questions = Questions(orphans=orphans)
-    # Without a location of the command line, only the proposal would name the history.
-    for location, named in (("past.ciguard", {*orphans}), (None, set())):
-        found = effective_policy(
-            context, False, lambda _: history(), questions=questions, location=location
-        )
-        assert (found.source, found.orphans) == ("strictest", 0)
-        assert found.last_shards.keys() == named
+    found = effective_policy(context, False, history, questions=questions)
+    assert (found.source, found.orphans) == ("strictest", 0)
+    assert found.last_shards.keys() == {*orphans}

@@ -454,7 +454,7 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
 
 def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "comment.md").read_text("utf-8")
-    comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    _, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
     test = JOB + PYTEST
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     both = test + f"\n  # The comment.\n{comment}\n{history}".encode()

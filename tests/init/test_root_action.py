@@ -31,14 +31,14 @@ def test_action_is_pinned_and_passes_zizmor() -> None:
 
 def test_documented_jobs_have_no_finding(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "comment.md").read_text("utf-8")
-    job, history, comment = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    upload, job, history, comment = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
     assert len(job.splitlines()) == 8
     begin = "name: tests\non: [push, pull_request]\npermissions: {}\njobs:\n"
     test = "  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: pytest\n"
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
     programs = Path(sys.executable).parent
-    for name, text in (("tests", f"{begin}{test}{job}{history}"), ("comment", comment)):
+    for name, text in (("tests", f"{begin}{test}{upload}{job}{history}"), ("comment", comment)):
         file = folder / f"{name}.yml"
         file.write_text(text.replace("@COMMIT", f"@{'0123456789' * 4}"), "utf-8")
         done = subprocess.run([programs / "actionlint", file], capture_output=True, check=False)

@@ -21,7 +21,7 @@ from ciguard.github.models import WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
-from ciguard.history.stores import LoadedHistory, load_or_explain
+from ciguard.history.stores import load_or_explain
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 
@@ -61,10 +61,7 @@ def server() -> Iterator[FakeGitHub]:
 
 
 def past_at(history: Path) -> PastRuns:
-    def load(_: str) -> LoadedHistory:
-        return load_or_explain(history.name, history.parent, {}, "not compared")
-
-    return PastRuns(load, "service://history")
+    return PastRuns(lambda: load_or_explain(history.name, history.parent, {}, "not compared"))
 
 
 def judged(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from act.events import pull_request_event
-from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
 from report.test_run import Call, environ, server
 
@@ -79,7 +79,7 @@ def call(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub, environ: dict[str
         add_run(server, run, created_at=f"2026-11-{run - 50}T10:00:00Z", head_sha=f"{run:040x}")
         upload(server, run)
         add_job(server, "test", run=run)
-    add_run(server, 65, conclusion="cancelled")
+    next(run for run in server.runs if run["id"] == 65)["conclusion"] = "cancelled"
     base, head, merge = merged(tmp_path)
     event = pull_request_event(head, base)
     (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
@@ -223,8 +223,20 @@ def test_without_a_complete_run_of_the_base_the_comment_says_so(
     assert NO_PAST in call("--needs", GREEN).stdout
     server.runs.clear()
     assert NO_PAST in call("--needs", GREEN).stdout
-    server.faults.append(Fault(path="/workflows/", status=403, message="Resource not accessible"))
-    assert "not compared: the runs of main cannot be read" in call("--needs", GREEN).stdout
+
+
+def test_run_of_a_tag_that_is_named_as_the_base_is_no_baseline(
+    call: Call, server: FakeGitHub
+) -> None:
+    upload(server, 70)
+    server.merge_bases[f"{TIP}...{66:040x}"] = "0" * 40
+    assert "compared with [run 64]" in call("--needs", GREEN).stdout
+    asked = [one for one in server.request_log() if f"/compare/{TIP}" in one]
+    assert len(asked) == 6, "a call for each run up to the fifth of the branch"
+    server.faults.append(Fault(path="/compare/", status=403, message="Resource not accessible"))
+    refused = call("--needs", GREEN).stdout
+    assert "not compared: the runs of main cannot be read: answered 403" in refused
+    assert "contents: read" in refused
 
 
 def test_large_artifact_that_no_pattern_names_is_left_out(call: Call, server: FakeGitHub) -> None:
@@ -233,19 +245,31 @@ def test_large_artifact_that_no_pattern_names_is_left_out(call: Call, server: Fa
     assert "not read as test results: build, results-cart/coverage.xml" in call().stderr
 
 
+@pytest.mark.parametrize("tests", [(), ("--tests", "list")])
 def test_run_is_added_to_a_history_by_its_artifacts(
-    call: Call, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]
+    call: Call,
+    server: FakeGitHub,
+    tmp_path: Path,
+    ciguard: Ciguard,
+    environ: dict[str, str],
+    *,
+    tests: Sequence[str],
 ) -> None:
+    """A list names the tests otherwise than their files, in all of the runs."""
+    (tmp_path / "list").write_text("\n".join(BASE).replace(".", ".py::") + "\n", "utf-8")
     words = ("history", "add", "--run", "66", "--results", "**/*.xml")
     named = {**environ, "GITHUB_REPOSITORY": REPOSITORY}
-    given = (*words, "--history", "past", "--sha", "6" * 40, "--branch", "main", "--event", "push")
+    facts = ("--sha", "6" * 40, "--branch", "main", "--event", "push")
+    given = (*words, *tests, "--history", "past", *facts)
     done = ciguard(*given, "--expect", "3", cwd=tmp_path, expect=3, **cast("Any", named))
     assert "2 of 3 expected artifacts have results" in done.stderr
     done = ciguard(*given, "--expect", "2", cwd=tmp_path, **cast("Any", named))
     assert "4 values of 1 run added" in done.stdout
     upload(server, 70)
-    done = call("--history", "past")
+    assert "compared with the results of 5 runs of main: no history yet" in call(*tests).stdout
+    done = call("--history", "past", *tests)
     assert "comparison begins after 3 runs of main; 1 so far" in done.stdout
+    assert "renamed" not in done.stdout
     assert "run 66 of the history" in done.stdout
 
 
@@ -266,6 +290,24 @@ def test_job_reports_files_of_its_workspace(
     done = ciguard("report", "--results", "out/**/*", "--history", "none", cwd=tmp_path, expect=10)
     assert first_line(done.stdout) == line
     assert "ciguard run --plan" not in done.stdout, "no command needs a plan"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("**/*.xml", "3 of 3 tests failed"),  # as `download-artifact` puts them
+        ("./python-*/*.xml", "in 2 of 2 variants"),
+        ("*.xml", "1 of 1 test failed"),
+    ],
+)
+def test_folders_of_a_download_are_jobs(
+    ciguard: Ciguard, tmp_path: Path, pattern: str, line: str
+) -> None:
+    for path, test in (("python-1/a", "web.bad"), ("python-2/a", "web.bad"), ("b", "web.too")):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{path}.xml").write_bytes(junit({test: 1}, [test]))
+    words = ("report", "--results", pattern, "--history", "none")
+    assert line in ciguard(*words, cwd=tmp_path, expect=10).stdout
 
 
 def test_run_whose_tests_were_all_skipped_ran_nothing(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -115,6 +115,15 @@ def pattern(text: str) -> Pattern:
     )
 
 
+def shard_of(text: str, path: str) -> str:
+    """Return the shard of a path that a pattern fits: "results" if no folder of it names one."""
+    try:
+        location = pattern(text).match(path)
+    except UsageError:  # as of `out/*.xml`
+        location = None
+    return location["shard"] if location is not None else "results"
+
+
 def _listed() -> str:
     return ", ".join(f"{{{name}}}" for name in NAMES)
 

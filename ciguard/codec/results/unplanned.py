@@ -95,8 +95,8 @@ def _plan(units: Mapping[str, set[UnitKey]], listed: Collection[str] | None) -> 
     """Return the plan of these shards; listed tests in none of them are its orphans."""
     planned = sorted({key for of_shard in units.values() for key in of_shard})
     missing = sorted(frozenset(listed or ()) - {key.unit for key in planned})
-    variants: dict[str, dict[str, Variant]] = defaultdict(dict, {"": {"": Variant()}})
-    for suite, variant, _ in planned:
+    variants: dict[str, dict[str, Variant]] = defaultdict(dict)
+    for suite, variant, _ in planned or [UnitKey("", "", "")]:
         variants[suite][variant] = Variant()
     return Plan(
         id=OF_RESULTS if listed is None else OF_LIST,

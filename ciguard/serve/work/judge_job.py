@@ -20,7 +20,7 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Artifact, WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
-from ciguard.github.run_client import actions_run, pull_of_run
+from ciguard.github.run_client import actions_run, branch_test, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 _LOG: Final = logging.getLogger(__name__)
-LOCATION: Final = "service://history"  # the service uses its own history, not the configured one
 NOT_COMPARED: Final = "the run is not compared"
 MISSING_TRIES: Final = 4  # after which a run that GitHub does not have counts as deleted
 INCOMPLETE_WAIT_S: Final = 30.0  # until GitHub is asked again whether a run is completed
@@ -134,6 +133,10 @@ class _Judging:
         repository_ref = RepositoryRef(name, settings.server_url, settings.api_url)
         pull = pull_of_run(self.github, name, self.finished)
         run = actions_run(repository_ref, self.finished, pull, self.repository.default_branch)
+        if run.is_base_branch and run.branch:
+            is_on_branch = branch_test(self.github, name, run.branch)
+            # Neither a tag of this name nor a commit that a push removed enters the history.
+            run = run if is_on_branch(run.head_sha) else replace(run, branch=None)
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
         artifacts = replace(
@@ -142,7 +145,7 @@ class _Judging:
             stored=self._stored_archive,
             max_file_bytes=FILE_BYTES,
         )
-        judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), artifacts)
+        judged = judge_remote(remote, PastRuns(self._load_history), artifacts)
         if self.github.transient_errors and self.work.tries < MAX_TRIES:
             # Unlike a job, the service can wait until GitHub answers all requests.
             raise self.github.transient_errors[0]
@@ -151,8 +154,8 @@ class _Judging:
         if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
-    def _load_history(self, _: str) -> LoadedHistory:
-        """Load the history of the service; damage is an empty history, an outage raises."""
+    def _load_history(self) -> LoadedHistory:
+        """Load the service's own history; damage is an empty history, an outage raises."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
         try:

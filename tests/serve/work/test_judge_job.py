@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
-from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from loopback import serving
@@ -214,6 +214,19 @@ def test_base_branch_fills_the_history_that_judges_pull_requests(
     (failure,), (change,) = answer.verdict["failures"], answer.comparison["transitions"]
     assert failure["answer"] == change["answer"]
     assert failure["answer"]["whose"] == "unknown"
+
+
+def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World()
+    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    upload(server, world, 6, event="push", head_branch="main")
+    server.merge_bases[f"{TIP}...{HEAD}"] = BASE
+    row = judge(service, tmp_path, 6)
+    assert row is not None
+    assert (row.verdict, row.branch, row.is_base_branch) == ("passed", "", False)
+    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
 
 
 def test_drill_is_shown_and_enters_no_statistics(
