@@ -35,13 +35,15 @@ from ciguard.config.suites import (
 )
 from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
-from ciguard.history.stores import committed_timings, load_optional
+from ciguard.history.stores import load_optional
 from ciguard.model import DRILL_KINDS, DrillKind, LegPolicy, PlanNote, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
+from ciguard.plan.allocation import first_listing_shards
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
+from ciguard.plan.external_timings import external_timings, timed_units
 from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import history_notes, past_units, read_past
 from ciguard.plan.inventory import Inventory, file_of, inventory, reject_duplicates
@@ -67,7 +69,7 @@ from ciguard.plan.planner import (
     with_listing_shards,
 )
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
-from ciguard.plan.time_limits import TimeLimits, TimeoutRule, time_limits
+from ciguard.plan.time_limits import TimeoutRule, time_limits
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.listing import list_invocation
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
+    from ciguard.history.stores import LoadedHistory
     from ciguard.model import Pool
 
 
@@ -219,9 +222,8 @@ def command(
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     location = history_location or scope.config.history.store
     claims = _claims_address(effective, scope, static=static)
-    bounds = time_limits(effective.limit, effective.setup)
     lists = static is not None or scope.lists_in_legs
-    options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
+    options = replace(_plan_options(scope, effective, lists=lists), claims=claims)
     origin = Provenance(
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
@@ -258,12 +260,10 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return current_run(environ)
 
 
-def _plan_options(
-    scope: Scope, effective: PlanConfig, bounds: TimeLimits, *, lists: bool
-) -> PlanOptions:
+def _plan_options(scope: Scope, effective: PlanConfig, *, lists: bool) -> PlanOptions:
     policy = scope.config.policy
     return PlanOptions(
-        limit=bounds,
+        limit=time_limits(effective.limit, effective.setup),
         pool_of=pool_of_suites(scope.config, scope.pools),
         per_combination=scope.per_combination,
         shards=effective.shards,
@@ -295,15 +295,19 @@ def _make_plan(
     suites, pools = scope.suites, scope.pools
     loaded = load_optional(location, invocation.folder, invocation.environ)
     origin = replace(origin, notes=history_notes(loaded))
-    if scope.lists_in_legs:
-        scope = replace(scope, listed=past_units(loaded.history, query, suites))
-    if scope.lists_in_legs and not scope.listed:
-        files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
-        draft = empty_plan(options, origin, pools, files)
-        return with_listing_shards(draft, suites, pools, options), None
-    existing, suites = _inventory(invocation, scope)
+    files = _test_files(invocation, scope)
     if loaded.history is None:
-        loaded = committed_timings(invocation.folder, suites)
+        loaded = external_timings(location, invocation.folder, invocation.environ, suites)
+    if scope.lists_in_legs:
+        if loaded.history is not None and loaded.is_new:
+            listed = timed_units(loaded.history, suites, files)
+            options = replace(options, min_shards=first_listing_shards(suites))
+        else:
+            listed = past_units(loaded.history, query, suites)
+        if not listed:
+            return _plan_of_files(loaded, scope, options, origin, files), None
+        scope = replace(scope, listed=listed)
+    existing, suites = _inventory(invocation, scope, files)
     past = read_past(
         existing,
         loaded,
@@ -392,10 +396,28 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
     return files
 
 
-def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping[str, Suite]]:
+def _plan_of_files(
+    loaded: LoadedHistory,
+    scope: Scope,
+    options: PlanOptions,
+    origin: Provenance,
+    files_by_suite: Mapping[str, tuple[str, ...]],
+) -> PlanResult:
+    """Make the plan of tests that are not known, which the jobs list."""
+    notes = history_notes(loaded)
+    if loaded.history is not None and loaded.is_new:
+        notes = (PlanNote("history_unrelated", {"location": loaded.location}),)
+    origin = replace(origin, notes=(*origin.notes, *notes))
+    files = tuple(chain.from_iterable(files_by_suite.values()))
+    draft = empty_plan(options, origin, scope.pools, files)
+    return with_listing_shards(draft, scope.suites, scope.pools, options)
+
+
+def _inventory(
+    invocation: Invocation, scope: Scope, files_by_suite: dict[str, tuple[str, ...]]
+) -> tuple[Inventory, Mapping[str, Suite]]:
     """Return the existing units, from the given list or the frameworks, and the suites."""
     config, suites, listed = scope.config, scope.suites, scope.listed
-    files_by_suite = _test_files(invocation, scope)
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
         env = {name: scope.pools[pool].env for name, pool in pools.items()}

@@ -363,7 +363,7 @@ def read_past(
         estimates = estimate_units(own_rows, len(inventory.units), names, members)
         history_json = {
             "source": loaded.location,
-            "runs": len(history.runs),
+            **({} if loaded.is_new else {"runs": len(history.runs)}),
             "entries": len(history.keys),
             "matched": mapping.matched,
             "units_with_history": int(estimates.has_history.sum()),

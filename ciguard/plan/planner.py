@@ -21,11 +21,10 @@ from ciguard.model import (
     Suite,
 )
 from ciguard.plan.allocation import (
-    FIRST_SHARDS,
-    MAX_FIRST_SHARDS,
     allocate_together_or_apart,
     apportion,
     counts_to_try,
+    first_listing_shards,
     shard_count_option,
     walls_of,
 )
@@ -269,9 +268,8 @@ def with_listing_shards(
     shards: list[Shard] = []
     empty_shards: list[Shard] = []
     wanted = options.shards if options.per_combination else None
-    variants = sum(len(suite.variants) for suite in suites.values())
     # A static plan has listed all tests: one shard for a suite that has none.
-    first = min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants) if options.per_combination else 1
+    first = first_listing_shards(suites) if options.per_combination else 1
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             planned = [
@@ -292,7 +290,8 @@ def with_listing_shards(
                 variant,
             )
             shards += planned
-            empty_shards += [empty] * ((wanted or len(planned) or first or 1) - len(planned))
+            least = max(len(planned) or first, options.min_shards)
+            empty_shards += [empty] * ((wanted or least) - len(planned))
     count = len(shards) + len(empty_shards)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
