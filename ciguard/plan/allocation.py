@@ -189,7 +189,13 @@ def allocate(
             what = f"{options.shards} shards of {len(works)} combinations are {wanted} jobs"
             fix = f"GitHub runs at most {MAX_SHARDS} of a matrix: take fewer shards of each"
             raise UsageError(what, where="--shards", fix=fix)
-        return [allocate_exactly(work, options.shards) for work in works]
+        exact = [allocate_exactly(work, options.shards) for work in works]
+        if not options.grows or not has_timings:
+            return exact
+        max_count = MAX_SHARDS // len(works)
+        return [
+            _for_deadline(work, each, max_count) for work, each in zip(works, exact, strict=True)
+        ]
     if options.shards is None and not has_timings:
         counts = apportion(works, max(MAX_FIRST_SHARDS, len(works)), [*map(first_shards, works)])
         return [
@@ -207,6 +213,16 @@ def allocate(
         raise UsageError(what, fix=f"pass --shards {len(works)}: a shard runs one command")
     counts = apportion(works, options.shards)
     return [allocate_exactly(work, count) for work, count in zip(works, counts, strict=True)]
+
+
+def _for_deadline(work: PackingProblem, least: PoolAllocation, max_count: int) -> PoolAllocation:
+    """Return the allocation, or one with as many more shards as the deadline needs."""
+    deadline_s = work.deadline_s
+    if least.meets(deadline_s, work.risk):
+        return least
+    enough = fewest_shards(work, deadline_s, max_count, len(least.shards))
+    facts = {"tests": sum(map(len, work.infeasible)), "deadline_s": deadline_s}
+    return replace(enough, limited_by=PlanNote("deadline_met", facts))
 
 
 def _allocate_for_target(

@@ -112,7 +112,7 @@ if TYPE_CHECKING:
 @click.option(
     "--take",
     metavar="AXIS",
-    help="Axis of the matrix that was a shard by hand: left out; its values are --shards.",
+    help="Axis of the matrix that was a shard by hand: left out; its length is the least --shards.",
 )
 @click.option(
     "--collect",
@@ -210,7 +210,8 @@ def command(
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
     )
-    if scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"]):
+    grows = scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"])
+    if grows:
         flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(scope.config.plan, flags)
     if scope.given is not None:
@@ -223,7 +224,7 @@ def command(
     location = history_location or scope.config.history.store
     claims = _claims_address(effective, scope, static=static)
     lists = static is not None or scope.lists_in_legs
-    options = replace(_plan_options(scope, effective, lists=lists), claims=claims)
+    options = replace(_plan_options(scope, effective, lists=lists), claims=claims, grows=grows)
     origin = Provenance(
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,

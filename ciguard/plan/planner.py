@@ -103,7 +103,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     if wanted is not None and options.per_combination:
         # If legs list, a combination later gets its missing shards without a test.
         wanted = None if options.policy.lists else wanted * len(works)
-    if wanted not in (None, len(shards)):
+    if wanted is not None and len(shards) < wanted:
         facts = {"requested": wanted, "planned": len(shards)}
         draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
     target_wall_s = options.target_wall_s if options.shards is None else None

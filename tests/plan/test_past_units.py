@@ -183,6 +183,13 @@ def test_axis_that_was_a_shard_by_hand_is_taken(ciguard: Ciguard, tmp_path: Path
     assert len(plan(ciguard, tmp_path, "--take", "group", "--shards", "2")["shards"]) == 4
     write(tmp_path, "group: [1, 2, 3]\n")
     assert len(plan(ciguard, tmp_path, "--take", "group")["shards"]) == 3
+    add_run(ciguard, tmp_path, 1, "", **{f"t{number}": 60.0 for number in range(20)})
+    assert len(plan(ciguard, tmp_path, "--take", "group")["shards"]) == 3, "within 45 minutes"
+    grown = plan(ciguard, tmp_path, "--take", "group", "--limit", "5m")
+    assert len(grown["shards"]) > 3
+    assert [note["kind"] for note in grown["shard_count_limited_by"]] == ["deadline_met"]
+    limited = ("--take", "group", "--limit", "5m", "--shards", "3")
+    assert len(plan(ciguard, tmp_path, *limited)["shards"]) == 3, "the number was requested"
 
 
 @pytest.mark.parametrize(
