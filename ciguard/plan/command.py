@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.history.stores import LoadedHistory
     from ciguard.model import Pool
 
 
@@ -300,13 +299,17 @@ def _make_plan(
     if loaded.history is None:
         loaded = external_timings(location, invocation.folder, invocation.environ, suites)
     if scope.lists_in_legs:
+        listed = past_units(loaded.history, query, suites)
         if loaded.history is not None and loaded.is_new:
             listed = timed_units(loaded.history, suites, files)
             options = replace(options, min_shards=first_listing_shards(suites))
-        else:
-            listed = past_units(loaded.history, query, suites)
+            if not listed:
+                loaded = loaded._replace(history=None, problem="it names none of these tests")
         if not listed:
-            return _plan_of_files(loaded, scope, options, origin, files), None
+            origin = replace(origin, notes=(*origin.notes, *history_notes(loaded)))
+            all_files = tuple(chain.from_iterable(files.values()))
+            draft = empty_plan(options, origin, pools, all_files)
+            return with_listing_shards(draft, suites, pools, options), None
         scope = replace(scope, listed=listed)
     existing, suites = _inventory(invocation, scope, files)
     past = read_past(
@@ -395,23 +398,6 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
             patterns = ", ".join(config.suite[name].files)
             console.err(f"warning: suite.{name}.files: {patterns} matches no file")
     return files
-
-
-def _plan_of_files(
-    loaded: LoadedHistory,
-    scope: Scope,
-    options: PlanOptions,
-    origin: Provenance,
-    files_by_suite: Mapping[str, tuple[str, ...]],
-) -> PlanResult:
-    """Make the plan of tests that are not known, which the jobs list."""
-    notes = history_notes(loaded)
-    if loaded.history is not None and loaded.is_new:
-        notes = (PlanNote("history_unrelated", {"location": loaded.location}),)
-    origin = replace(origin, notes=(*origin.notes, *notes))
-    files = tuple(chain.from_iterable(files_by_suite.values()))
-    draft = empty_plan(options, origin, scope.pools, files)
-    return with_listing_shards(draft, scope.suites, scope.pools, options)
 
 
 def _inventory(
@@ -638,9 +624,13 @@ def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> Non
         raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
 
 
+def _read(folder: Path, path: str) -> tuple[bytes, str]:
+    """Return the content of a file, and its name in messages."""
+    return (local.read("-"), "stdin") if path == "-" else (local.read(folder / path), path)
+
+
 def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
-    content = local.read(path if path == "-" else folder / path)
-    source = "stdin" if path == "-" else path
+    content, source = _read(folder, path)
     listed = inventory_codec.read(gunzip(io.BytesIO(content)), source)
     reject_duplicates(listed.repeated, source)
     return listed
@@ -654,8 +644,7 @@ def _read_combinations(
     Raises:
         InputError: it is no matrix of GitHub, or it contains the key of ciguard's matrix.
     """
-    where = "stdin" if path == "-" else path
-    content = local.read(path if path == "-" else folder / path)
+    content, where = _read(folder, path)
     text, taken = content.decode("utf-8", "replace"), None
     if take is not None:
         text, taken = take_axis(text, take, where)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
 
-PATTERNS: Final = tuple(map(pattern, ("**/*.xml", "**/*.trx")))
+PATTERNS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
 MAX_LISTED: Final = 100  # runs, in one call
 MAX_RUNS: Final = 10  # that are searched for results
-MAX_BYTES: Final = 1 << 23  # of results; builds are larger, and the plan waits for them
+MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and the plan waits for them
 
 
 def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, tuple[ResultFile, ...]]:
@@ -31,7 +31,7 @@ def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, tuple[Resul
     Runs of the same workflow come before those of others.
 
     Raises:
-        InputError: no run has results.
+        InputError: no run has results, or all have expired.
         GitHubError: GitHub did not list the runs or their artifacts.
     """
     branch = run.base_branch or ""
@@ -41,10 +41,7 @@ def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, tuple[Resul
     pushed.sort(key=lambda each: (each.workflow != run.workflow, -each.id))
     for past in pushed[:MAX_RUNS]:
         artifacts = RunArtifacts(github, run.repository, past.id, max_archive_bytes=MAX_BYTES)
-        try:
-            files = newest_attempts(artifacts.result_files(PATTERNS).results)
-        except InputError:
-            continue  # expired
+        files = newest_attempts(artifacts.result_files(PATTERNS).results)
         # A history of result files does not distinguish the attempts of a job.
         results = tuple(replace(file, attempt=None) for file in files if may_be_of_results(file))
         if results:

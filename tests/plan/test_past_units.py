@@ -142,7 +142,7 @@ def test_timings_of_no_test_are_named(ciguard: Ciguard, tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "junit.xml").write_text(f"<testsuite>{CLASS}</testsuite>")
     found = plan(ciguard, tmp_path)
-    assert [note["kind"] for note in found["warnings"]] == ["history_missing", "history_unrelated"]
+    assert [note["kind"] for note in found["warnings"]] == ["history_missing", "history_unusable"]
     assert len(found["shards"]) == 16
 
 
