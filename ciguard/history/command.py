@@ -233,9 +233,10 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
     folder = invocation.folder / path
     store = open_store(*_store_arguments(invocation, location))
     problem = stores.copy_to(folder, store)
-    console.out(f"{store.location}: {problem or 'copied'}")
+    is_copied = (folder / FILE_NAME).exists()
+    console.out(f"{store.location}: {problem or ('copied' if is_copied else 'no history yet')}")
     run, token = current_run(invocation.environ), token_of(invocation.environ)
-    if run is not None and token and not (folder / FILE_NAME).exists():
+    if run is not None and token and not is_copied:
         _copy_base_timings(folder / stores.TIMINGS, run, token)
     return ExitCode.OK
 

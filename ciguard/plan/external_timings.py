@@ -121,8 +121,8 @@ def _ids(
     unit: str, spelling: ExternalName | None, row: Framework, path_of_class: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the id that the framework gives to a test with these names in JUnit XML."""
-    if spelling is None:  # durations by id
-        yield unit
+    if spelling is None:  # durations by id, in the form of ids that begin with a file
+        yield from [unit] if row.file_of(unit) else []
         return
     names = classname, name = spelling.classname or "", spelling.name or ""
     candidates = [classname, name, f"{classname}.{name}", f"{classname} {name}"]
