@@ -439,7 +439,7 @@ def _write_static(folder: Path, workflow: tuple[str, str], result: PlanResult) -
     path, text = workflow
     filled = fill_matrix(text, matrix(result.plan), path)
     _write(result, None, str(folder / STATIC_FOLDER))
-    local.write(folder / path, filled.encode("utf-8"))
+    local.write(folder / path, filled.encode("utf-8", "surrogateescape"))
 
 
 def _as_drill(

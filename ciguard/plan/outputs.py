@@ -85,16 +85,12 @@ def as_output(matrix: dict[str, Any]) -> str:
 
 
 def read_workflow(content: bytes, where: str) -> str:
-    """Decode a workflow that has marks for a matrix.
+    """Decode a workflow that has marks for a matrix; bytes that are no UTF-8 stay as they are.
 
     Raises:
-        InputError: the content is not UTF-8, or `fill_matrix` finds no marks.
+        InputError: `fill_matrix` finds no marks.
     """
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        what = f"no UTF-8: {error.reason} at byte {error.start}"
-        raise InputError(what, where=where, fix="save it as UTF-8") from error
+    text = content.decode("utf-8", "surrogateescape")
     fill_matrix(text, {"include": []}, where)
     return text
 
