@@ -105,6 +105,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "render.mermaid"),
     "plan.history_inputs": (*SHARED, "plan", "history.stores.LoadedHistory"),
+    "plan.external_timings": (*SHARED, "history", "sources.local"),
     "plan.block_registration": (
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
         "github.events",
@@ -191,7 +192,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
-    | {"plan.block_registration"}
+    | {"plan.block_registration", "plan.external_timings"}
     | {
         "experiment.process",
         "guard.policy",

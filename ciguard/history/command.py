@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -20,9 +21,10 @@ from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
-from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
+from ciguard.github.repository_ref import token_of
 from ciguard.history import age, branch_store, stores
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
@@ -47,7 +49,7 @@ from ciguard.model.shard_names import shard_lookup
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
-from ciguard.sources.inputs import Sources, listed_tests, open_inputs
+from ciguard.sources.inputs import Sources, explaining_client, listed_tests, open_inputs
 from ciguard.sources.repository_files import CheckoutFiles
 from ciguard.text import count_of, one_line, step_outputs
 
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
+    from ciguard.github.events import ActionsRun
     from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
@@ -228,12 +231,37 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
     """Copy the history into DIR, for `ciguard plan --history copy:DIR`.
 
     The plan runs code of the tests, so the token that reads the history stays in this step. A
-    history that cannot be read is no error here: the plan names the reason, and goes on.
+    history that cannot be read is no error here: the plan names the reason, and goes on. In a job
+    without a history, the times in result files of the base's last run are copied.
     """
+    folder = invocation.folder / path
     store = open_store(*_store_arguments(invocation, location))
-    problem = stores.copy_to(invocation.folder / path, store)
-    console.out(f"{store.location}: {problem or 'copied'}")
+    problem = stores.copy_to(folder, store)
+    is_copied = (folder / FILE_NAME).exists()
+    console.out(f"{store.location}: {problem or ('copied' if is_copied else 'no history yet')}")
+    run, token = current_run(invocation.environ), token_of(invocation.environ)
+    if run is not None and token and not is_copied:
+        _copy_base_timings(folder / stores.TIMINGS, run, token)
     return ExitCode.OK
+
+
+def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
+    """Copy the times in the result files of a base run; each artifact becomes a run."""
+    from ciguard.sources.base_results import read_base_results  # noqa: PLC0415  # httpx
+
+    try:
+        with explaining_client(run.api_url, token) as github:
+            source, files = read_base_results(github, run)
+        histories = [
+            history_of(read_unplanned(own)[1], RunMetadata(number, event="pull_request"))
+            for number, (_, own) in enumerate(groupby(files, attrgetter("shard")), 1)
+        ]
+    except CiguardError as error:
+        console.out(f"no times for a plan without a history: {error}")
+        return
+    timings = reduce(merge, histories)
+    stores.write_copy(folder, source, history_codec.encode(timings))
+    console.out(f"{source}: times of {count_of(len(timings.keys), 'test')} copied")
 
 
 @command.command(short_help="Add the runs of files to a branch.")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import shlex
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
@@ -27,8 +27,6 @@ from ciguard.sources import local
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from ciguard.model import Suite
 
 
 class ReadableStore(Protocol):
@@ -122,12 +120,8 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
 }
 COPY: Final = "copy"  # of a folder that `copy_to` wrote, for `plan`
 _ORIGIN: Final = "origin.json"
+TIMINGS: Final = "timings"  # folder of the copy of other times, beside no history
 SERVICE_SCHEMES: Final = ("https", "http")
-# Files with times of tests that repositories keep: of tools that split tests, results of runs.
-TIMING_FILES: Final = (
-    *(".test_durations", "knapsack_*_report.json", "junit.xml"),
-    *("test-results/results.json", "test-results/*.xml", "test-results/*/*.xml"),
-)
 TRIES: Final = 20  # each race has a winner: enough for as many concurrent writers
 WAIT_S: Final = 0.2  # before the second try; doubles with each try, plus jitter
 LONGEST_WAIT_S: Final = 10.0
@@ -183,8 +177,8 @@ class LoadedHistory(NamedTuple):
         history: None if the store is empty, or unusable because of `problem`.
         location: of the original, if a copy was read.
         problem: why there is no history; for an empty store only from `load_or_explain`.
-        is_new: the store is empty, of a history made for this command, too; only from
-            `load_or_explain`.
+        is_new: the store is empty, of a history made for this command, too; not from
+            `load_optional`.
     """
 
     history: History | None
@@ -210,32 +204,6 @@ def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> Lo
     except CiguardError as error:
         return LoadedHistory(None, location, error.what, error.fix)
     return LoadedHistory(loaded.history if loaded.exists else None, location)
-
-
-def committed_timings(folder: Path, suites: Mapping[str, Suite]) -> LoadedHistory:
-    """Read files with times of tests, each as one past run on an unknown machine.
-
-    The files are in a suite's folder or at the top; an unusable one is left out, or is the problem
-    if there is no other. The runs are not of the base.
-    """
-    history, names, unusable = None, list[str](), LoadedHistory(None)
-    for suite, entry in suites.items():
-        roots = {folder / entry.cwd, folder}
-        files = {path for root in roots for name in TIMING_FILES for path in root.glob(name)}
-        for path in sorted(files):
-            # Imported here: the formats of results take 0.05 s, and most plans need none.
-            from ciguard.history.ingest import RunMetadata, history_of_file  # noqa: PLC0415
-
-            names.append(path.relative_to(folder).as_posix())
-            run = RunMetadata(len(names), event="pull_request", suite=suite)
-            try:
-                for variant in entry.variants:
-                    with local.opened(path) as file:
-                        added, _ = history_of_file(file, names[-1], replace(run, variant=variant))
-                    history = merge(history, added) if history else added
-            except CiguardError as error:
-                unusable = LoadedHistory(None, names.pop(), error.what, error.fix)
-    return LoadedHistory(history, ", ".join(dict.fromkeys(names))) if history else unusable
 
 
 def load_or_explain(
@@ -344,18 +312,24 @@ def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
 
 def copy_to(folder: Path, store: ReadableStore) -> str:
     """Copy a history for a step without a token; return why it cannot be used, or ""."""
-    problem = ""
-    (folder / FILE_NAME).unlink(missing_ok=True)
+    content, problem = None, ""
     try:
         stored = store.read()
         decode_stored(stored, store)
-        if stored.content is not None:
-            local.write(folder / FILE_NAME, stored.content)
+        content = stored.content
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-    origin = {"location": store.location, "problem": problem}
-    local.write(folder / _ORIGIN, json.dumps(origin).encode())
+    write_copy(folder, store.location, content, problem)
     return problem
+
+
+def write_copy(folder: Path, location: str, content: bytes | None, problem: str = "") -> None:
+    """Write the copy of a history; without content, of an empty or unusable one."""
+    (folder / FILE_NAME).unlink(missing_ok=True)
+    if content is not None:
+        local.write(folder / FILE_NAME, content)
+    origin = {"location": location, "problem": problem}
+    local.write(folder / _ORIGIN, json.dumps(origin).encode())
 
 
 def read_origin(folder: Path) -> tuple[str, str]:

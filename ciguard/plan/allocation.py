@@ -12,8 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.model import PlanNote, Pool, Shard, ShardCountOption
-from ciguard.model.jobs import FIRST_SHARDS, MAX_FIRST_SHARDS, price_usd, whole_minutes
+from ciguard.model import PlanNote, Pool, Shard, ShardCountOption, Suite
+from ciguard.model.jobs import (
+    FIRST_SHARDS,
+    MAX_FIRST_SHARDS,
+    first_shards_of_each,
+    price_usd,
+    whole_minutes,
+)
 from ciguard.plan.pool_shards import PoolAllocation, allocate_n
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import overrun_probability
@@ -42,7 +48,9 @@ def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
     return allocate_n(work, shard_count, enough_s)
 
 
-def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) -> PoolAllocation:
+def fewest_shards(
+    work: PackingProblem, target_wall_s: float, max_count: int, least: int = 1
+) -> PoolAllocation:
     """Make the smallest number of shards that meets the target and the limit.
 
     If the floor unit, or a group that stays together, exceeds the target alone, the number is the
@@ -52,7 +60,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     Jobs beyond the pool's concurrency wait for others, so that more shards only help the limit.
 
     Args:
-        max_count: largest number of shards.
+        least, max_count: smallest and largest number of shards.
     """
     deadline_s, risk = work.deadline_s, work.risk
     least_s = work.longest_feasible_s
@@ -64,7 +72,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     enough_s = min(aim_s, work.deadline_at_risk_s)
     max_count = min(max_count, work.max_shards)
     cap = max_count if work.concurrency is None else work.concurrency
-    min_count = _min_shard_count(work, aim_s, cap, max_count)
+    min_count = max(min(least, max_count), _min_shard_count(work, aim_s, cap, max_count))
     best: PoolAllocation | None = None
     for count in range(min_count, max_count + 1):
         allocation = allocate_n(work, count, enough_s)
@@ -148,6 +156,11 @@ def apportion(
     return tuple(counts)
 
 
+def first_listing_shards(suites: Mapping[str, Suite]) -> int:
+    """Return the number of shards of each variant without a history, if jobs list its tests."""
+    return first_shards_of_each(sum(len(suite.variants) for suite in suites.values()))
+
+
 def first_shards(work: PackingProblem) -> int:
     """Return the number of shards of a work without timings, by its number of tests."""
     suite = work.suites[work.units[work.positions[0]].suite]
@@ -177,7 +190,13 @@ def allocate(
             what = f"{options.shards} shards of {len(works)} combinations are {wanted} jobs"
             fix = f"GitHub runs at most {MAX_SHARDS} of a matrix: take fewer shards of each"
             raise UsageError(what, where="--shards", fix=fix)
-        return [allocate_exactly(work, options.shards) for work in works]
+        exact = [allocate_exactly(work, options.shards) for work in works]
+        if not options.grows or not has_timings:
+            return exact
+        max_count = MAX_SHARDS // len(works)
+        return [
+            _for_deadline(work, each, max_count) for work, each in zip(works, exact, strict=True)
+        ]
     if options.shards is None and not has_timings:
         counts = apportion(works, max(MAX_FIRST_SHARDS, len(works)), [*map(first_shards, works)])
         return [
@@ -185,7 +204,7 @@ def allocate(
             for work, count in zip(works, counts, strict=True)
         ]
     if options.shards is None:
-        return _allocate_for_target(works, options.target_wall_s)
+        return _allocate_for_target(works, options.target_wall_s, options.min_shards)
     if options.shards < len(works):
         suites = [work.units[work.positions[0]].suite or "tests" for work in works]
         named = ", ".join(
@@ -197,12 +216,22 @@ def allocate(
     return [allocate_exactly(work, count) for work, count in zip(works, counts, strict=True)]
 
 
+def _for_deadline(work: PackingProblem, least: PoolAllocation, max_count: int) -> PoolAllocation:
+    """Return the allocation, or one with as many more shards as the deadline needs."""
+    deadline_s = work.deadline_s
+    if least.meets(deadline_s, work.risk):
+        return least
+    enough = fewest_shards(work, deadline_s, max_count, len(least.shards))
+    facts = {"tests": sum(map(len, work.infeasible)), "deadline_s": deadline_s}
+    return replace(enough, limited_by=PlanNote("deadline_met", facts))
+
+
 def _allocate_for_target(
-    works: Sequence[PackingProblem], target_wall_s: float
+    works: Sequence[PackingProblem], target_wall_s: float, least: int
 ) -> list[PoolAllocation]:
     """Make as many shards as each work needs; if the sum is too large, a part of it."""
     max_count = MAX_SHARDS - len(works) + 1
-    allocations = [fewest_shards(work, target_wall_s, max_count) for work in works]
+    allocations = [fewest_shards(work, target_wall_s, max_count, least) for work in works]
     wanted = [len(allocation.shards) for allocation in allocations]
     if sum(wanted) <= MAX_SHARDS:
         return allocations

@@ -35,13 +35,15 @@ from ciguard.config.suites import (
 )
 from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
-from ciguard.history.stores import committed_timings, load_optional
+from ciguard.history.stores import load_optional
 from ciguard.model import DRILL_KINDS, DrillKind, LegPolicy, PlanNote, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
+from ciguard.plan.allocation import first_listing_shards
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
+from ciguard.plan.external_timings import external_timings, timed_units
 from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import history_notes, past_units, read_past
 from ciguard.plan.inventory import Inventory, file_of, inventory, reject_duplicates
@@ -64,7 +66,7 @@ from ciguard.plan.planner import (
     with_listing_shards,
 )
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
-from ciguard.plan.time_limits import TimeLimits, TimeoutRule, time_limits
+from ciguard.plan.time_limits import TimeoutRule, time_limits
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.listing import list_invocation
@@ -106,7 +108,7 @@ if TYPE_CHECKING:
 @click.option(
     "--take",
     metavar="AXIS",
-    help="Axis of the matrix that was a shard by hand: left out; its values are --shards.",
+    help="Axis of the matrix that was a shard by hand: left out; its length is the least --shards.",
 )
 @click.option(
     "--collect",
@@ -195,7 +197,8 @@ def command(
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
     )
-    if scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"]):
+    grows = scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"])
+    if grows:
         flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(scope.config.plan, flags)
     if scope.given is not None:
@@ -207,8 +210,7 @@ def command(
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     location = history_location or scope.config.history.store
     claims = _claims_address(effective, scope)
-    bounds = time_limits(effective.limit, effective.setup)
-    options = replace(_plan_options(scope, effective, bounds), claims=claims)
+    options = replace(_plan_options(scope, effective), claims=claims, grows=grows)
     origin = Provenance(
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
@@ -243,10 +245,10 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return current_run(environ)
 
 
-def _plan_options(scope: Scope, effective: PlanConfig, bounds: TimeLimits) -> PlanOptions:
+def _plan_options(scope: Scope, effective: PlanConfig) -> PlanOptions:
     policy = scope.config.policy
     return PlanOptions(
-        limit=bounds,
+        limit=time_limits(effective.limit, effective.setup),
         pool_of=pool_of_suites(scope.config, scope.pools),
         per_combination=scope.per_combination,
         shards=effective.shards,
@@ -278,15 +280,23 @@ def _make_plan(
     suites, pools = scope.suites, scope.pools
     loaded = load_optional(location, invocation.folder, invocation.environ)
     origin = replace(origin, notes=history_notes(loaded))
-    if scope.lists_in_legs:
-        scope = replace(scope, listed=past_units(loaded.history, query, suites))
-    if scope.lists_in_legs and not scope.listed:
-        files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
-        draft = empty_plan(options, origin, pools, files)
-        return with_listing_shards(draft, suites, pools, options), None
-    existing, suites = _inventory(invocation, scope)
+    files = _test_files(invocation, scope)
     if loaded.history is None:
-        loaded = committed_timings(invocation.folder, suites)
+        loaded = external_timings(location, invocation.folder, invocation.environ, suites)
+    if scope.lists_in_legs:
+        listed = past_units(loaded.history, query, suites)
+        if loaded.history is not None and loaded.is_new:
+            listed = timed_units(loaded.history, suites, files)
+            options = replace(options, min_shards=first_listing_shards(suites))
+            if not listed:
+                loaded = loaded._replace(history=None, problem="it names none of these tests")
+        if not listed:
+            origin = replace(origin, notes=(*origin.notes, *history_notes(loaded)))
+            all_files = tuple(chain.from_iterable(files.values()))
+            draft = empty_plan(options, origin, pools, all_files)
+            return with_listing_shards(draft, suites, pools, options), None
+        scope = replace(scope, listed=listed)
+    existing, suites = _inventory(invocation, scope, files)
     past = read_past(
         existing,
         loaded,
@@ -372,10 +382,11 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
     return files
 
 
-def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping[str, Suite]]:
+def _inventory(
+    invocation: Invocation, scope: Scope, files_by_suite: dict[str, tuple[str, ...]]
+) -> tuple[Inventory, Mapping[str, Suite]]:
     """Return the existing units, from the given list or the frameworks, and the suites."""
     config, suites, listed = scope.config, scope.suites, scope.listed
-    files_by_suite = _test_files(invocation, scope)
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
         env = {name: scope.pools[pool].env for name, pool in pools.items()}
@@ -583,9 +594,13 @@ def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> Non
         raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
 
 
+def _read(folder: Path, path: str) -> tuple[bytes, str]:
+    """Return the content of a file, and its name in messages."""
+    return (local.read("-"), "stdin") if path == "-" else (local.read(folder / path), path)
+
+
 def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
-    content = local.read(path if path == "-" else folder / path)
-    source = "stdin" if path == "-" else path
+    content, source = _read(folder, path)
     listed = inventory_codec.read(gunzip(io.BytesIO(content)), source)
     reject_duplicates(listed.repeated, source)
     return listed
@@ -599,8 +614,7 @@ def _read_combinations(
     Raises:
         InputError: it is no matrix of GitHub, or it contains the key of ciguard's matrix.
     """
-    where = "stdin" if path == "-" else path
-    content = local.read(path if path == "-" else folder / path)
+    content, where = _read(folder, path)
     text, taken = content.decode("utf-8", "replace"), None
     if take is not None:
         text, taken = take_axis(text, take, where)

@@ -51,7 +51,6 @@ from ciguard.plan.estimates import (
     no_observations,
     split_process_starts,
 )
-from ciguard.plan.inventory import Inventory, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.history.stores import LoadedHistory
+    from ciguard.plan.inventory import Inventory
 
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -172,21 +172,9 @@ def map_keys(history: History, inventory: Inventory) -> KeyMapping:
 
 
 def _match_by_name(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
-    """Return each key's unit, or -1; both sequences are sorted and traversed together."""
-    unit_of_key = np.full(len(keys), -1, np.int64)
-    ranges = dict(group_by_suite_key(units))
-    for suite_key, members in group_by_suite_key(keys):
-        unit_range = ranges.get(suite_key, range(0))
-        names = [units[position].unit for position in unit_range]
-        index, end, matched = 0, len(names), []
-        for key in members:
-            name = keys[key].unit
-            while index < end and names[index] < name:
-                index += 1
-            is_match = index < end and names[index] == name
-            matched.append(unit_range.start + index if is_match else -1)
-        unit_of_key[members.start : members.stop] = matched
-    return unit_of_key
+    """Return each key's unit, or -1."""
+    position_of: dict[tuple[str, ...], int] = dict(zip(units, range(len(units)), strict=True))
+    return np.fromiter((position_of.get(key[:3], -1) for key in keys), np.int64, len(keys))
 
 
 def _shared_rows(
@@ -363,7 +351,7 @@ def read_past(
         estimates = estimate_units(own_rows, len(inventory.units), names, members)
         history_json = {
             "source": loaded.location,
-            "runs": len(history.runs),
+            **({} if loaded.is_new else {"runs": len(history.runs)}),
             "entries": len(history.keys),
             "matched": mapping.matched,
             "units_with_history": int(estimates.has_history.sum()),

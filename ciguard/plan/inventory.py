@@ -16,12 +16,12 @@ from posixpath import dirname, splitext
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, NothingToDo
-from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, UnitKey
+from ciguard.model import Exclusion, InventorySummary, Orphan, UnitKey
 from ciguard.model.plan import excluding_pattern, exclusion_rule
 from ciguard.text import name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.history.query import BaseUnitCount
@@ -183,18 +183,6 @@ def _names(file: str) -> set[str]:
     """Return the file's path, and the possible names of a Java class in it."""
     parts = splitext(file)[0].split("/")
     return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
-
-
-def group_by_suite_key(
-    keys: Sequence[UnitKey] | Sequence[CaseKey],
-) -> Iterator[tuple[tuple[str, str], range]]:
-    """Yield suites and variants of sorted keys, each with its range. O(suites x variants)."""
-    begin = 0
-    while begin < len(keys):
-        suite, variant = keys[begin][:2]
-        end = bisect_left(keys, (suite, variant + "\0"), begin)  # the smallest next variant
-        yield (suite, variant), range(begin, end)
-        begin = end
 
 
 def _by_key(units: Sequence[InventoryUnit]) -> list[int]:

@@ -20,11 +20,11 @@ from ciguard.model import (
     ShardCountOption,
     Suite,
 )
-from ciguard.model.jobs import first_shards_of_each
 from ciguard.plan.allocation import (
     allocate_together_or_apart,
     apportion,
     counts_to_try,
+    first_listing_shards,
     shard_count_option,
     walls_of,
 )
@@ -103,7 +103,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     if wanted is not None and options.per_combination:
         # If legs list, a combination later gets its missing shards without a test.
         wanted = None if options.policy.lists else wanted * len(works)
-    if wanted not in (None, len(shards)):
+    if wanted is not None and len(shards) < wanted:
         facts = {"requested": wanted, "planned": len(shards)}
         draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
     target_wall_s = options.target_wall_s if options.shards is None else None
@@ -267,8 +267,7 @@ def with_listing_shards(
     """
     shards: list[Shard] = []
     empty_shards: list[Shard] = []
-    variants = sum(len(suite.variants) for suite in suites.values())
-    first = first_shards_of_each(variants)
+    first = first_listing_shards(suites)
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             planned = [
@@ -289,7 +288,8 @@ def with_listing_shards(
                 variant,
             )
             shards += planned
-            empty_shards += [empty] * ((options.shards or len(planned) or first) - len(planned))
+            least = max(len(planned) or first, options.min_shards)
+            empty_shards += [empty] * ((options.shards or least) - len(planned))
     count = len(shards) + len(empty_shards)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"

@@ -259,6 +259,8 @@ class PlanOptions:
     Attributes:
         pool_of: by suite, a name of `pools`.
         shards: exact number of shards; None for as many as `target_wall_s` needs.
+        grows: more than `shards` where past times need more for the limit.
+        min_shards: least number of each work where its times choose the number.
         risk: accepted P(any shard exceeds its deadline).
         per_combination: each variant of a suite is a combination of a job's matrix; `shards` and
             `target_wall_s` are for each variant, and no shard contains two variants.
@@ -270,6 +272,8 @@ class PlanOptions:
     limit: TimeLimits
     pool_of: Mapping[str, str]
     shards: int | None = None
+    grows: bool = False
+    min_shards: int = 1
     target_wall_s: float = 600.0
     risk: float = 0.01
     per_combination: bool = False

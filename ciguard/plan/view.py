@@ -241,8 +241,10 @@ def _history(plan: Plan) -> Content:
     known = [unit.has_history for shard in plan.shards for unit in shard.units]
     newest = str(plan.history.get("newest") or "")[:10]
     share = f"{sum(known):,} of {count_of(len(known), 'test')}"
+    if "runs" not in plan.history:
+        return f"none: timings of {share} from ", Code(str(plan.history["source"]))
     return (
-        f"{count_of(int(plan.history.get('runs', 0)), 'run')} at ",
+        f"{count_of(int(plan.history['runs']), 'run')} at ",
         Code(str(plan.history["source"])),
         f"{f', newest {newest}' if newest else ''}; has timings of {share}",
     )

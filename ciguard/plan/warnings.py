@@ -37,7 +37,8 @@ def plan_warnings(
         yield from _over_deadline(plan)
         yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
-    yield from _files_without_tests(plan)
+    if not plan.policy.lists:  # else the jobs list the tests of these files
+        yield from _files_without_tests(plan)
     planned = sorted({unit.suite for shard in plan.shards for unit in shard.units})
     suites = [name or "the suite" for name in planned if plan.suites[name].results]
     if suites and plan.policy.max_tries > 1:

@@ -62,6 +62,7 @@ class RunArtifacts:
         keep: receives each downloaded archive before it is read, if not None.
         stored: returns the copy of an expired archive, or None; None without stored copies.
         max_file_bytes: limit of all files that are read from the archives into memory.
+        max_archive_bytes: size from which an artifact is no artifact of results.
     """
 
     github: GitHub
@@ -71,6 +72,7 @@ class RunArtifacts:
     keep: Callable[[Artifact, IO[bytes]], None] | None = None
     stored: Callable[[Artifact], IO[bytes] | None] | None = None
     max_file_bytes: int = LIMITS.bytes
+    max_archive_bytes: int = MAX_ARCHIVE_BYTES
 
     @cached_property
     def _listed(self) -> tuple[Artifact, ...]:
@@ -153,7 +155,7 @@ class RunArtifacts:
             and not artifact.name.startswith(OURS)
         ]
         # `**/*.xml` also fits builds and the like; of a plan, the shard then has no record.
-        large = [each for each in matching if each.size_in_bytes > MAX_ARCHIVE_BYTES]
+        large = [each for each in matching if each.size_in_bytes > self.max_archive_bytes]
         matching = [artifact for artifact in matching if artifact not in large]
         if not matching:
             return ReadInputs(missing=self._no_artifact(named))

@@ -137,7 +137,7 @@ CTRF_FILE = {"tool": {"name": "any"}, "summary": {"tests": 1}, "tests": [CTRF]}
         ("test-results/results.json", json.dumps({"results": CTRF_FILE}), 1),
     ],
 )
-def test_timings_in_the_repository_count_as_one_past_run(
+def test_timings_in_the_repository_are_used_without_a_history(
     path: str, content: str, timed: int, listed: Path, ciguard: Ciguard
 ) -> None:
     (listed / path).parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def test_timings_in_the_repository_count_as_one_past_run(
     (listed / "matrix.yml").write_text("os: [a, b]", "utf-8")
     words = ("plan", "--inventory", "units.txt", *NONE, "--matrix", "matrix.yml", "-o", "plan.json")
     printed = " ".join(ciguard(*words, cwd=listed).stdout.split())
-    assert f"history 1 run at {path}; has timings of {2 * timed} of 60 tests" in printed
+    assert f"history none: timings of {2 * timed} of 60 tests from {path}" in printed
     assert "- there is no history at none.ciguard yet" in printed
     plan = plan_of((listed / "plan.json").read_text("utf-8"))
     units = [unit for shard in plan["shards"] for unit in shard["units"]]

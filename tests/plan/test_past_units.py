@@ -100,6 +100,52 @@ def test_first_run_divides_the_listed_tests_by_count(ciguard: Ciguard, tmp_path:
     assert sorted(counts) == ["10", "10", "10", "15"], guard
 
 
+PYTHON, RUBY = ("pytest", "tests/test_a.py"), ("rspec", "spec/a_spec.rb")
+GO, MAVEN = ("go", "p/a_test.go"), ("maven", "src/AT.java")
+CASES = (
+    '<testcase classname="{}" name="{}" time="60"/><testcase classname="{}" name="{}" time="9"/>'
+)
+CLASS = CASES.format("tests.test_a.TestB", "test_c[d/e.f]", "gone.test_x", "test_y")
+EXAMPLE = '<testcase classname="spec.a_spec" file="./spec/a_spec.rb" name="b" time="60"/>'
+
+
+@pytest.mark.parametrize(
+    ("suite", "content", "test"),
+    [
+        (PYTHON, '{"tests/test_a.py::test_b": 60}', ("tests/test_a.py::test_b", 60)),
+        (RUBY, '{"spec/a_spec.rb": 60, "gone.rb": 9}', ("spec/a_spec.rb", 60)),
+        (PYTHON, CLASS, ("tests/test_a.py::TestB::test_c[d/e.f]", 60)),
+        (GO, CASES.format("ex.com/p", "TestA", "ex.com/p", "TestA/b"), ("ex.com/p.TestA", 60)),
+        (MAVEN, CASES.format("e.A", "b", "e.A", "c"), ("e.A", 69)),
+        (RUBY, EXAMPLE, ("spec/a_spec.rb", 60)),
+    ],
+)
+def test_first_run_is_planned_by_timings_in_the_repository(
+    ciguard: Ciguard, tmp_path: Path, suite: tuple[str, str], content: str, test: tuple[str, float]
+) -> None:
+    write(tmp_path, 'v: ["1", "2"]', f'[suite.""]\nframework = "{suite[0]}"\n')
+    (tmp_path / suite[1]).parent.mkdir(parents=True)
+    (tmp_path / suite[1]).touch()
+    is_json = content.startswith("{")
+    path = tmp_path / (".test_durations" if is_json else "junit.xml")
+    path.write_text(content if is_json else f"<testsuite>{content}</testsuite>")
+    found = plan(ciguard, tmp_path)
+    planned = {shard["variant"]: shard["units"] for shard in found["shards"] if shard["units"]}
+    assert sorted(planned) == ["1", "2"]
+    for (unit,) in planned.values():
+        assert (unit["unit"], unit["wall_s"]) == test
+    assert len(found["shards"]) == 8, "four of each combination: other tests may exist"
+    assert [note["kind"] for note in found["warnings"]] == ["history_missing"]
+
+
+def test_timings_of_no_test_are_named(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "junit.xml").write_text(f"<testsuite>{CLASS}</testsuite>")
+    found = plan(ciguard, tmp_path)
+    assert [note["kind"] for note in found["warnings"]] == ["history_missing", "history_unusable"]
+    assert len(found["shards"]) == 16
+
+
 def test_combination_has_the_tests_of_its_own_past_or_of_a_sibling(
     ciguard: Ciguard, tmp_path: Path
 ) -> None:
@@ -137,6 +183,13 @@ def test_axis_that_was_a_shard_by_hand_is_taken(ciguard: Ciguard, tmp_path: Path
     assert len(plan(ciguard, tmp_path, "--take", "group", "--shards", "2")["shards"]) == 4
     write(tmp_path, "group: [1, 2, 3]\n")
     assert len(plan(ciguard, tmp_path, "--take", "group")["shards"]) == 3
+    add_run(ciguard, tmp_path, 1, "", **{f"t{number}": 60.0 for number in range(20)})
+    assert len(plan(ciguard, tmp_path, "--take", "group")["shards"]) == 3, "within 45 minutes"
+    grown = plan(ciguard, tmp_path, "--take", "group", "--limit", "5m")
+    assert len(grown["shards"]) > 3
+    assert [note["kind"] for note in grown["shard_count_limited_by"]] == ["deadline_met"]
+    limited = ("--take", "group", "--limit", "5m", "--shards", "3")
+    assert len(plan(ciguard, tmp_path, *limited)["shards"]) == 3, "the number was requested"
 
 
 @pytest.mark.parametrize(
