@@ -51,6 +51,27 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     assert "(cd web && npm ci)" in found.checkout
 
 
+YARN = JEST.replace("{", '{"packageManager": "yarn@1.22.22+sha512.a6", ', 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"package.json": YARN, "a.test.js": ""}, "corepack enable && yarn install"),
+        ({"package.json": YARN, "package-lock.json": "", "a.test.js": ""}, "&& yarn install"),
+        ({"package.json": YARN, "yarn.lock": "", "a.test.js": ""}, "yarn install --immutable"),
+        ({"package.json": JEST, "a.test.js": ""}, "npm install"),
+        ({"a/package.json": JEST, "pnpm-lock.yaml": "", "a/a.test.js": ""}, "--frozen-lockfile"),
+        ({"go.mod": "module m\n\ngo 1.15\n", "a_test.go": ""}, "go-version: stable"),
+        ({"go.mod": "module m\n\ngo 1.22\n", "a_test.go": ""}, "go-version-file: go.mod"),
+        ({"go.mod": "go 1.20\ntoolchain go1.22.1\nmodule m\n", "a_test.go": ""}, "file: go.mod"),
+    ],
+)
+def test_tools_are_those_that_the_project_names(files: dict[str, str], expected: str) -> None:
+    found = suggested(files)[0]
+    assert (found.checkout or found.setup.replace('"', "")).rstrip(")}").endswith(expected)
+
+
 def test_workspace_that_configures_nextest_gets_a_suite() -> None:
     files = {"Cargo.toml": "[workspace]\n", ".config/nextest.toml": "", "a/Cargo.toml": "[package]"}
     found, said = suggested(files)
