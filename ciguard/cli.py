@@ -86,16 +86,19 @@ def _check_distribution() -> None:
 def _path_of_tests(path: str) -> str:
     """Return PATH with the project's `.venv` in the place of ciguard's own environment.
 
-    uvx puts an environment that holds ciguard first on PATH, so that `python -m pytest` would start
-    there. An environment with pytest is that of the tests as well, and stays.
+    uvx puts an environment that holds ciguard alone first on PATH, where the tests cannot run. An
+    environment with the default framework is that of the tests as well, and stays.
     """
-    own = Path(sys.executable).parent
-    if sys.prefix == sys.base_prefix or importlib.util.find_spec("pytest"):
+    own, folders = Path(sys.executable).parent, path.split(os.pathsep)
+    if sys.prefix == sys.base_prefix or str(own) not in folders:
         return path
+    # Imported here: only an environment on PATH asks for the name.
+    from ciguard.run.frameworks.registry import DEFAULT  # noqa: PLC0415
+
     project = str(Path(".venv", own.name).resolve())
-    folders = [project if name == str(own) else name for name in path.split(os.pathsep)]
-    changed = os.pathsep.join(folders)
-    return changed if shutil.which("python", path=changed) else path
+    changed = os.pathsep.join(project if name == str(own) else name for name in folders)
+    is_other = not importlib.util.find_spec(DEFAULT) and shutil.which("python", path=changed)
+    return changed if is_other else path
 
 
 def run(arguments: list[str]) -> int:
