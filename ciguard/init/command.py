@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import sys
+import textwrap
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,8 +18,14 @@ from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import SEPARATE, choose_candidate, find_candidates
 from ciguard.init.checksum import is_generated
-from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
-from ciguard.init.move_in import STARTED_FIX, moved_files, snippet
+from ciguard.init.existing_job import read_existing_job
+from ciguard.init.generated_files import (
+    WORKFLOW_FILE,
+    GeneratedFile,
+    generate,
+    with_used_actions,
+)
+from ciguard.init.move_in import STARTED_FIX, moved_files, read_workflow, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.argument_list import LIST_FIX
@@ -85,7 +93,8 @@ def command(
     [workflow] instead, and pass --static each time. For a workflow that was edited, it shows the
     difference, writes nothing and ends with 3.
     """
-    folder, config = invocation.folder, invocation.config()
+    folder = invocation.folder
+    config = with_used_actions(folder, invocation.config())
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
     changed = with_workflow(config, {name: value for name, value in options.items() if value})
     for name, value in changed.workflow:
@@ -125,6 +134,12 @@ def command(
     return ExitCode.OK
 
 
+def _notify(text: str) -> None:
+    """Print a message in lines that fit a terminal."""
+    fold = partial(textwrap.fill, width=80, subsequent_indent="  ", break_long_words=False)
+    console.err("\n".join(fold(line, break_on_hyphens=False) for line in text.splitlines()))
+
+
 def _generated(
     folder: Path, config: Config, *, static: bool, force: bool
 ) -> Sequence[GeneratedFile]:
@@ -133,7 +148,10 @@ def _generated(
     Raises:
         InputError: a file was edited, and `force` is not set.
     """
-    generated = generate(folder, config, console.err, static=static)
+    is_first = not (folder / WORKFLOW_FILE).exists()
+    found = find_candidates(folder)[1][:1] if is_first else ()
+    jobs = [read_existing_job(read_workflow(folder, item.path), *item.target) for item in found]
+    generated = generate(folder, config, _notify, static=static, job=next(iter(jobs), None))
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
-from ciguard.config.sections import SuiteConfig, WorkflowConfig
+from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
-from ciguard.init.other_tools import first_of, no_suite, other_projects
+from ciguard.init.other_tools import LANGUAGES, first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
     is_dependency_file,
@@ -23,7 +23,6 @@ from ciguard.init.project import (
     suggest_languages,
 )
 from ciguard.init.repository import default_branch, repository_files
-from ciguard.init.toolchains import DEFAULT_PYTHON
 from ciguard.init.workflow_files import (
     StarterSuite,
     Workflow,
@@ -33,15 +32,17 @@ from ciguard.init.workflow_files import (
     time_text,
     with_tables,
 )
-from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.actions_address import actions_address
+from ciguard.workflow.actions_address import actions_address, known_address, used_address
 from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from ciguard.init.existing_job import ExistingJob
 
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
@@ -107,12 +108,14 @@ def generate(
     *,
     static: bool = False,
     suite: StarterSuite | None = None,
+    job: ExistingJob | None = None,
 ) -> list[GeneratedFile]:
     """Generate the configuration, or what it lacks, and the workflow that is made from it.
 
     Args:
         notify: receives messages about the repository.
         suite: the only suite of a new configuration, for an existing job that runs it.
+        job: runs the tests until now.
 
     Raises:
         UsageError: this is not the top folder of a git repository, the configuration is invalid, or
@@ -120,7 +123,9 @@ def generate(
     """
     tracked = repository_files(folder)
     actions = actions_address(config.actions)
-    configuration, setup = _configuration(folder, config, tracked, notify, suite)
+    configuration, setup = _configuration(folder, config, tracked, notify, suite=suite, job=job)
+    if job:
+        notify(job.describe(setup))
     every_s = config.workflow.checkpoint
     steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
@@ -150,7 +155,9 @@ def _configuration(
     config: Config,
     tracked: Sequence[str],
     notify: Callable[[str], None],
+    *,
     suite: StarterSuite | None,
+    job: ExistingJob | None,
 ) -> tuple[GeneratedFile | None, str]:
     """Return the configuration file, if it changes, and the set-up steps."""
     file, workflow = configured_by(folder), config.workflow
@@ -160,17 +167,26 @@ def _configuration(
     has_setup = bool(file) and "setup" in workflow.model_fields_set
     if has_suites and has_setup:
         return None, workflow.setup
+    notify_all = (lambda _: None) if has_suites else notify
     try:
         suggestion = (
             Suggestion("", "", (suite,), {})
             if suite
-            else suggest_suites(folder, tracked, notify if not file else lambda _: None)
+            else suggest_suites(folder, tracked, notify_all, job.python if job else "")
         )
     except InputError:
         if not has_suites:
             raise
         notify(f"{file}: {NO_SETUP}")
         return None, ""
+    frameworks = {known.framework or DEFAULT for known in suggestion.suites}
+    for name, own in config.suite.items() if has_suites and frameworks else ():
+        if own.framework == DEFAULT and DEFAULT not in frameworks:
+            kind = json.dumps(min(frameworks))
+            what = f"suite {name!r} is one of {DEFAULT}, of which no test file was found"
+            fix = f"set framework = {kind} in it, or remove it: ciguard init writes a suite"
+            raise UsageError(what, where=file, fix=fix)
+    suggestion = job.adapt(suggestion) if job else suggestion
     setup = workflow.setup if has_setup else suggestion.setup
     suites = () if has_suites else suggestion.suites
     if not file:
@@ -196,14 +212,17 @@ def _configuration(
 
 
 def suggest_suites(
-    folder: Path, tracked: Sequence[str], notify: Callable[[str], None]
+    folder: Path, tracked: Sequence[str], notify: Callable[[str], None], python: str = ""
 ) -> Suggestion:
     """Suggest suites and set-up for a repository whose configuration has none.
+
+    Args:
+        python: version that is used until now; "" if it is not known.
 
     Raises:
         InputError: no suite was found, so that a workflow could only fail.
     """
-    framework = FRAMEWORKS[SuiteConfig().framework]
+    framework = FRAMEWORKS[DEFAULT]
     patterns = framework.file_patterns
     tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
     if tests:
@@ -213,10 +232,12 @@ def suggest_suites(
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
     if not tests and not language_suggestion.suites:
         notify("no test framework found")
-    suggestion = suggest(tests, texts, framework, DEFAULT_PYTHON, notify)
+    suggestion = suggest(tests, texts, framework, python, notify)
     if not suggestion.is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
-    projects = other_projects(tracked, texts).items()
+    # The packages of a workspace without a framework of their own are tested from its top folder.
+    inner = {tool for path, tool in LANGUAGES.items() if path in project_files}
+    projects = [item for item in other_projects(tracked, texts).items() if item[1] not in inner]
     without_suite = {
         **suggestion.unknown,
         **{path: tool for path, tool in projects if path not in project_files},
@@ -226,6 +247,15 @@ def suggest_suites(
         named = [f"{path} ({tool})" for path, tool in without_suite.items()]
         notify(f"not in the workflow: {first_of(named)}; see docs/how-to/other-frameworks.md")
     return suggestion
+
+
+def with_used_actions(folder: Path, config: Config) -> Config:
+    """Return the configuration with the address that a workflow uses, if no other is known."""
+    if not known_address(config.actions):
+        for path in sorted((folder / WORKFLOW_FILE).parent.glob("*.y*ml")):
+            if address := used_address(text_of(path) or ""):
+                return config.model_copy(update={"actions": address})
+    return config
 
 
 def unused_keys(folder: Path, config: Config) -> str:

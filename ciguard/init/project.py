@@ -14,6 +14,7 @@ from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES, RECIPES, ProjectFolder, Recipe
 from ciguard.init.other_tools import PYTHON_TOOLS, is_bun_project, python_tool
 from ciguard.init.toolchains import (
+    DEFAULT_PYTHON,
     PROJECT_FILE,
     SUPPORTED,
     TOOLCHAINS,
@@ -122,7 +123,7 @@ def suggest(
     Args:
         texts: content of dependency files by their path in the repository.
         framework: of the test files.
-        python: version for a project without one.
+        python: version that the tests had until now; "" if it is not known.
         notify: receives the reason for a version.
 
     Raises:
@@ -234,9 +235,9 @@ def _suite_names(folders: Iterable[str]) -> dict[str, str]:
 
 
 def _choose_python(
-    texts: Mapping[str, str], folder: str, default: str, notify: Callable[[str], None]
+    texts: Mapping[str, str], folder: str, python: str, notify: Callable[[str], None]
 ) -> str:
-    if version := pinned(texts.get(VERSION_FILE, "")):
+    if version := pinned(texts.get(VERSION_FILE, "")) or python:
         return version
     poetry = project_table(texts, "tool", "poetry", "dependencies")
     project = project_table(texts, "project")
@@ -249,8 +250,8 @@ def _choose_python(
         notify(f"tests run with Python {version}: the {rule} that {where} allows ({specifiers})")
     elif specifiers:
         what = f"ciguard knows none that fits {specifiers!r} of {where}"
-        notify(f"tests run with Python {default}: {what}")
-    return version or default
+        notify(f"tests run with Python {DEFAULT_PYTHON}: {what}")
+    return version or DEFAULT_PYTHON
 
 
 def suggest_languages(

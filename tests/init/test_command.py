@@ -246,6 +246,19 @@ def test_configuration_with_some_keys_is_completed(
     assert ("uv sync" in (repository / WORKFLOW).read_text("utf-8")) is ("setup = ''" not in text)
 
 
+def test_suite_of_pytest_without_a_test_file_is_refused(repository: Path, call: Init) -> None:
+    (repository / "tests/test_one.py").unlink()
+    (repository / "go.mod").write_text("module a\n", "utf-8")
+    (repository / "a_test.go").touch()
+    file = repository / "ciguard.toml"
+    file.write_text('[suite.NAME]\ntimeout = "10m"\n', "utf-8")
+    said = call(repository, "--yes", expect=2).stderr
+    assert "suite 'NAME' is one of pytest, of which no test file was found" in said
+    assert 'fix: set framework = "go" in it' in said
+    file.write_text('[suite.NAME]\nframework = "go"\n', "utf-8")
+    call(repository, "--yes")
+
+
 def test_configuration_that_cannot_be_completed_is_an_error(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("workflow.forks = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)

@@ -131,7 +131,7 @@ def test_suite_ignores_projects_with_tests_below_its_folder() -> None:
 def test_top_without_a_project_is_no_suite_beside_others() -> None:
     told: list[str] = []
     tests = ["scripts/test_a.py", "api/test_b.py"]
-    found = suggest(tests, {"api/setup.py": ""}, FRAMEWORK, "3.12", told.append)
+    found = suggest(tests, {"api/setup.py": ""}, FRAMEWORK, "", told.append)
     assert [one.cwd for one in found.suites] == ["api"]
     assert told == ["test files outside of every project: not in the workflow"]
 
@@ -175,5 +175,5 @@ LOWEST = "lowest version with security fixes that pyproject.toml allows"
 )
 def test_version_comes_from_the_project(texts: dict[str, str], step: str, reason: str) -> None:
     told: list[str] = []
-    assert step in suggest(["test_a.py"], texts, FRAMEWORK, "3.12", told.append).setup
+    assert step in suggest(["test_a.py"], texts, FRAMEWORK, "", told.append).setup
     assert told == ([reason] if reason else [])
