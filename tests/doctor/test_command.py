@@ -387,3 +387,39 @@ def test_unreachable_server_is_an_error(folder: Path, ciguard: Ciguard) -> None:
     assert found["level"] == "error"
     assert "no answer" in found["what"]
     assert "GITHUB_API_URL" in found["fix"]
+
+
+COMMENT = """
+on: push
+jobs:
+  ciguard:
+    steps: [{uses: octo-org/ciguard@0123abc}]
+"""
+BY_JOBS = "listed by the jobs that run them, not by the one that plans"
+
+
+@pytest.mark.parametrize(
+    ("workflow", "expected"),
+    [
+        ("", {"configuration": "none, so the defaults hold", "actions": "the repository of"}),
+        (COMMENT, {"configuration": "none: the job that comments needs none"}),
+        (AGGREGATION, {"configuration": "none, so the defaults hold", "tests": BY_JOBS}),
+        (
+            AGGREGATION.replace("plan@0123abc}", "plan@0123abc, with: {collect: here}}"),
+            {"configuration": "none, so the defaults hold", "tests": "pytest lists 1 unit"},
+        ),
+    ],
+)
+def test_only_what_the_workflows_need_is_checked(
+    folder: Path, ciguard: Ciguard, workflow: str, expected: dict[str, str]
+) -> None:
+    (folder / "ciguard.toml").unlink()
+    (folder / ".github/workflows").mkdir(parents=True)
+    (folder / ".github/workflows/tests.yml").write_text(workflow, "utf-8")
+    if not workflow:
+        (folder / "test_one.py").unlink()
+    words = ("doctor", "--offline", "--format", "json")
+    done = ciguard(*words, cwd=folder, expect=0 if workflow else 3, **NO_ADDRESS)
+    found = {name: one["what"] for name, one in checks(done.stdout).items()}
+    assert found.keys() & {"tests", "configuration", "actions"} == expected.keys()
+    assert all(found[name].startswith(text) for name, text in expected.items())
