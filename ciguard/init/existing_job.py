@@ -68,7 +68,7 @@ class ExistingJob:
 
     def adapt(self, suggestion: Suggestion) -> Suggestion:
         """Take over the versions of languages and the submodules."""
-        setup, checkout = suggestion.setup, suggestion.checkout
+        setup = suggestion.setup
         for name, version in self.versions.items():
             entry = f"{name}: {quoted(version)}"
             setup = re.sub(rf"\b{name}(-file)?: [^,}}\n]+", entry, setup)
@@ -76,8 +76,7 @@ class ExistingJob:
         if values & {"True", "true", "recursive"}:
             command = f"git submodule update --init{' --recursive' * ('recursive' in values)}"
             setup = f"- run: {command}\n{setup}"
-            checkout = " && ".join(filter(None, (command, checkout)))
-        return replace(suggestion, setup=setup, checkout=checkout)
+        return replace(suggestion, setup=setup)
 
     def describe(self, setup: str) -> str:
         """Name the test step, which still runs, and each line that the set-up does not have."""

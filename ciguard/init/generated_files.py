@@ -161,7 +161,7 @@ def _configuration(
 ) -> tuple[GeneratedFile | None, str]:
     """Return the configuration file, if it changes, and the set-up steps."""
     file, workflow = configured_by(folder), config.workflow
-    if file and workflow.confirm_suspects and not config.experiment.setup:
+    if workflow.confirm_suspects and not config.experiment.setup:
         raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
     has_suites = bool(file) and "suite" in config.model_fields_set
     has_setup = bool(file) and "setup" in workflow.model_fields_set
@@ -170,7 +170,7 @@ def _configuration(
     notify_all = (lambda _: None) if has_suites else notify
     try:
         suggestion = (
-            Suggestion("", "", (suite,), {})
+            Suggestion("", (suite,), {})
             if suite
             else suggest_suites(folder, tracked, notify_all, job.python if job else "")
         )
@@ -193,8 +193,7 @@ def _configuration(
         options = workflow.model_dump(exclude_unset=True, exclude={"setup"})
         if workflow.checkpoint is not None:
             options["checkpoint"] = time_text(workflow.checkpoint)
-        checkout = suggestion.checkout if workflow.confirm_suspects else None
-        tables = configuration_tables(setup, suites, options, checkout)
+        tables = configuration_tables(setup, suites, options)
         start = HEADER if suite else HEADER + REMADE
         start += f"\nactions = {quoted(config.actions)}\n" if config.actions else ""
         return GeneratedFile(FILE, None, with_tables(start, tables, FILE)), setup

@@ -115,7 +115,7 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with: {{{version}}}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
-    return Environment(tools, commands, commands, (*run, *command), call.args, call.env)
+    return Environment(tools, commands, (*run, *command), call.args, call.env)
 
 
 def _package_manager(folder: ProjectFolder) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def go(folder: ProjectFolder) -> Environment:
     file = quoted(f"{folder.start}go.mod")
     version = f"go-version-file: {file}" if is_toolchain else "go-version: stable"
     tools = (f"- uses: {ACTIONS['setup_go']}\n  with: {{{version}}}",)
-    return Environment(tools, (), (), ())
+    return Environment(tools, (), ())
 
 
 def bundler(folder: ProjectFolder, *command: str) -> Environment:
@@ -151,7 +151,7 @@ def bundler(folder: ProjectFolder, *command: str) -> Environment:
     version = "" if has_version else '\n  with: {ruby-version: "3.4"}'
     tools = (f"- uses: {ACTIONS['setup_ruby']}{version}",)
     install = ("bundle install",)
-    return Environment(tools, install, install, ("bundle", "exec", *command))
+    return Environment(tools, install, ("bundle", "exec", *command))
 
 
 def minitest(folder: ProjectFolder) -> Environment:
@@ -166,26 +166,26 @@ def maven(_: ProjectFolder) -> Environment:
     java = 'distribution: temurin, java-version: "21", cache: maven'
     tools = (f"- uses: {ACTIONS['setup_java']}\n  with: {{{java}}}",)
     compile_ = ("mvn --batch-mode --quiet test-compile",)
-    return Environment(tools, compile_, compile_, ())
+    return Environment(tools, compile_, ())
 
 
 def composer(_: ProjectFolder) -> Environment:
     """Set up PHP, without the coverage driver, which slows it down, and the packages."""
     tools = (f"- uses: {ACTIONS['setup_php']}\n  with: {{coverage: none}}",)
     install = ("composer install --no-interaction --prefer-dist",)
-    return Environment(tools, install, install, ())
+    return Environment(tools, install, ())
 
 
 def cmake(_: ProjectFolder) -> Environment:
     """Build in the folder `build` with the tools of a hosted runner."""
     commands = ("cmake -S . -B build", "cmake --build build --parallel")
-    return Environment((), commands, commands, ("ctest", "--test-dir", "build"))
+    return Environment((), commands, ("ctest", "--test-dir", "build"))
 
 
 def nextest(_: ProjectFolder) -> Environment:
     """Set up nextest; Rust is that of the hosted runner or of rust-toolchain.toml."""
     install = f"- uses: {ACTIONS['install_action']}\n  with: {{tool: cargo-nextest}}"
-    return Environment((install,), (), (), ())
+    return Environment((install,), (), ())
 
 
 def _key(name: str) -> re.Pattern[str]:

@@ -22,7 +22,6 @@ from ciguard.init.toolchains import (
     VERSION_FILE,
     Environment,
     PythonProject,
-    checkout_command,
     is_requirement_file,
     lowest_allowed,
     pinned,
@@ -58,13 +57,11 @@ class Suggestion:
 
     Attributes:
         setup: YAML steps; "" for none.
-        checkout: shell command that prepares a fresh checkout.
         suites: ordered by the path of their folders; empty if no project's tests can run.
         unknown: folders whose tests need a tool without a set-up here, with the tool's name.
     """
 
     setup: str
-    checkout: str
     suites: tuple[StarterSuite, ...]
     unknown: Mapping[str, str]
 
@@ -161,7 +158,7 @@ def suggest(
         )
         for folder, home in homes.items()
     )
-    return Suggestion(steps_of(environments), checkout_command(environments), suites, unknown)
+    return Suggestion(steps_of(environments.items()), suites, unknown)
 
 
 def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -271,7 +268,7 @@ def suggest_languages(
         notify: receives the frameworks with the number of test files.
     """
     suites: list[StarterSuite] = []
-    environments: dict[str, Environment] = {}
+    environments: list[tuple[str, Environment]] = []
     frameworks_used: dict[tuple[str, str], str] = {}  # by project file and kind
     homes: set[tuple[str, str]] = set()
     all_files = frozenset(files)
@@ -298,13 +295,11 @@ def suggest_languages(
             frameworks_used[path, kind] = recipe.framework
             homes.add((recipe.framework, project.path))
             environment = recipe.environment(project)
-            environments[project.path] = _merge(environments.get(project.path), environment)
+            environments.append((project.path, environment))
             suites.append(_suite(recipe, project, environment))
             where = "" if project.path == TOP else f" below {project.path}"
             notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
-    suggestion = Suggestion(
-        steps_of(environments), checkout_command(environments), _with_unique_names(suites), {}
-    )
+    suggestion = Suggestion(steps_of(environments), _with_unique_names(suites), {})
     return suggestion, frozenset(path for path, _ in frameworks_used)
 
 
@@ -312,18 +307,6 @@ def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) ->
     return any(
         name == framework and (home == TOP or f"{path}/".startswith(f"{home}/"))
         for name, home in homes
-    )
-
-
-def _merge(first: Environment | None, second: Environment) -> Environment:
-    """Merge the environments of two frameworks of a folder, without repeated steps."""
-    if first is None:
-        return second
-    return Environment(
-        tools=tuple(dict.fromkeys((*first.tools, *second.tools))),
-        install=tuple(dict.fromkeys((*first.install, *second.install))),
-        fresh_install=tuple(dict.fromkeys((*first.fresh_install, *second.fresh_install))),
-        command=(),
     )
 
 
@@ -353,7 +336,6 @@ def join_suggestions(first: Suggestion, second: Suggestion) -> Suggestion:
     """Join two suggestions to one configuration, in this order."""
     return Suggestion(
         setup="\n".join(filter(None, (first.setup, second.setup))),
-        checkout=" && ".join(filter(None, (first.checkout, second.checkout))),
         suites=(*first.suites, *second.suites),
         unknown={**first.unknown, **second.unknown},
     )

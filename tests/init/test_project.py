@@ -119,7 +119,7 @@ def test_workspace_is_set_up_once_at_its_root() -> None:
     found = suggest(["test_a.py", "libs/a/test_b.py"], texts, FRAMEWORK, "3.12")
     assert suites(found) == [("", ".", UV), ("a", "libs/a", UV)]
     assert found.setup.count("uv sync") == 1
-    assert "--all-packages" in found.checkout
+    assert "--all-packages" in found.setup
 
 
 def test_suite_ignores_projects_with_tests_below_its_folder() -> None:

@@ -13,7 +13,6 @@ from ciguard.init.toolchains import (
     SUPPORTED,
     UNSUPPORTED,
     PythonProject,
-    checkout_command,
     is_requirement_file,
     lowest_allowed,
     pinned,
@@ -34,13 +33,9 @@ dev = ["ruff"]
 """
 EXTRAS = "[options.extras_require]\ndocs =\n  sphinx\nqa =\n  pytest>=8\n  hypothesis\n"
 
-VERSION = st.builds(
-    ".".join, st.tuples(st.just("3"), st.integers(7, 17).map(str), st.sampled_from(["0", "4"]))
-)
 CLAUSE = st.one_of(
-    st.builds("{}{}".format, st.sampled_from([">=", "<=", ">", "<", "~=", "!="]), VERSION),
     st.builds("{}3.{}.*".format, st.sampled_from(["==", "!="]), st.integers(7, 17)),
-    st.builds("{}3.{}".format, st.sampled_from([">=", "<", "~="]), st.integers(7, 17)),
+    st.builds("{}3.{}".format, st.sampled_from([">=", "<=", ">", "<", "~="]), st.integers(7, 17)),
 )
 
 
@@ -70,7 +65,7 @@ def place(texts: dict[str, str], folder: str = ".", *, is_alone: bool = True) ->
     ],
 )
 def test_pip_installs_what_is_declared(texts: dict[str, str], installed: str) -> None:
-    python, install = yaml.safe_load(steps_of({".": pip(place(texts))}))
+    python, install = yaml.safe_load(steps_of([(".", pip(place(texts)))]))
     assert python["with"] == {"python-version": "3.13"}
     assert install == {"run": f"python -m pip install {installed}"}
 
@@ -142,16 +137,12 @@ def test_each_environment_is_made_in_its_own_folder_with_tools_set_up_once() -> 
     texts = {"uv.lock": PYTEST, ".python-version": "3.13"}
     made = {name: uv(place(texts, name, is_alone=False)) for name in ("a", "b c")}
     made["old"] = pip(place({".python-version": "3.13"}, "old", is_alone=False))
-    steps = yaml.safe_load(steps_of(made))
+    steps = yaml.safe_load(steps_of(made.items()))
     assert [step.get("working-directory") for step in steps] == [
         *(None, "a", "b c"),
         *(None, "old", "old"),
     ]
     assert steps[3]["with"] == {"python-version-file": "old/.python-version"}
-    assert checkout_command(made) == (
-        "(cd a && uv sync --locked) && (cd 'b c' && uv sync --locked) && "
-        "(cd old && python3 -m venv .venv && .venv/bin/python -m pip install pytest -q)"
-    )
 
 
 @given(st.lists(CLAUSE, min_size=1, max_size=3).map(", ".join))
@@ -169,7 +160,7 @@ def test_lowest_version_is_the_first_that_packaging_allows(specifiers: str) -> N
         ("^3.8 || ^4", "3.11"),
         (">=3.9,<3.11", "3.10"),
         ("*", "3.11"),
-        ("^2.7", ""),
+        (">=2.7, !=3.0.*", "3.11"),
         ("", ""),
         ("snakes", ""),
         pytest.param(">=" + 5000 * "9", "", id="more digits than int() reads"),
