@@ -283,19 +283,6 @@ jobs:
 """
 
 
-def test_workflow_with_the_actions_needs_no_generated_one(folder: Path, ciguard: Ciguard) -> None:
-    (folder / ".github/workflows").mkdir(parents=True)
-    (folder / ".github/workflows/tests.yaml").write_text(AGGREGATION, "utf-8")
-    done = ciguard("doctor", "--offline", "--format", "json", cwd=folder)
-    found = json.loads(done.stdout)["checks"]
-    (workflow,) = [one for one in found if one["name"] == "workflow"]
-    assert (workflow["level"], workflow["what"].partition(" ")[0]) == (
-        "ok",
-        ".github/workflows/tests.yaml",
-    )
-    assert "actions" not in {one["name"] for one in found}
-
-
 def test_aggregation_job_without_the_planning_job_is_a_warning(
     folder: Path, ciguard: Ciguard
 ) -> None:

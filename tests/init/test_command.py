@@ -383,13 +383,6 @@ def test_init_outside_the_top_folder_is_an_error(
     assert not list(tmp_path.rglob("ciguard.toml"))
 
 
-def test_setup_that_is_no_list_of_steps_is_a_usage_error(repository: Path, call: Init) -> None:
-    (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
-    answer = call(repository, "--yes", expect=2)
-    assert "ciguard init: workflow.setup: expected a list" in answer.stderr
-    assert "fix:" in answer.stderr
-
-
 def test_forks_option_adds_a_second_workflow(repository: Path, call: Init) -> None:
     forks = repository / ".github/workflows/ciguard-forks.yml"
     call(repository, "--yes")

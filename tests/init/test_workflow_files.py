@@ -261,15 +261,6 @@ def test_permissions_of_each_job_are_minimal() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["confirm", "static with confirm"])
-def test_confirm_job_has_no_write_permission(name: str) -> None:
-    confirm, confirmed = (jobs(CASES[name])[one] for one in ("confirm", "confirmed"))
-    assert confirm["permissions"] == {"actions": "read", "contents": "read"}
-    assert [name for name, _ in ours(confirm)] == ["confirm", "confirm"]
-    assert [name for name, _ in ours(confirmed)] == ["report"]
-    assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
-
-
 def test_forks_workflow_runs_no_code_of_the_fork() -> None:
     (job,) = jobs(CASES["forks"]).values()
     assert yaml.safe_load(CASES["forks"])["permissions"] == {}
