@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
@@ -179,12 +180,11 @@ def _configuration(
             raise
         notify(f"{file}: {NO_SETUP}")
         return None, ""
-    frameworks = {known.framework or DEFAULT for known in suggestion.suites}
-    for name, own in config.suite.items() if has_suites and frameworks else ():
-        if own.framework == DEFAULT and DEFAULT not in frameworks:
-            kind = json.dumps(min(frameworks))
+    frameworks = [known.framework for known in suggestion.suites]
+    for name, own in config.suite.items() if has_suites and all(frameworks) else ():
+        if own.framework == DEFAULT and frameworks:
             what = f"suite {name!r} is one of {DEFAULT}, of which no test file was found"
-            fix = f"set framework = {kind} in it, or remove it: ciguard init writes a suite"
+            fix = f"take it out: ciguard init writes a suite of {frameworks[0]}"
             raise UsageError(what, where=file, fix=fix)
     suggestion = job.adapt(suggestion) if job else suggestion
     setup = workflow.setup if has_setup else suggestion.setup
@@ -197,9 +197,10 @@ def _configuration(
         start = HEADER if suite else HEADER + REMADE
         start += f"\nactions = {quoted(config.actions)}\n" if config.actions else ""
         return GeneratedFile(FILE, None, with_tables(start, tables, FILE)), setup
-    for known in suggestion.suites if has_suites else ():
-        if known.command and not any(own.command for own in config.suite.values()):
-            notify(f"{file}: its suite may need command = {json.dumps(known.command)}")
+    for known, key in product(suggestion.suites if has_suites else (), ("command", "args")):
+        value = getattr(known, key)
+        if value and not any(getattr(own, key) for own in config.suite.values()):
+            notify(f"{file}: its suite may need {key} = {json.dumps(value)}")
     prefix = "" if file == FILE else "tool.ciguard."
     tables = {
         f"{prefix}{table}": lines

@@ -254,9 +254,9 @@ def test_suite_of_pytest_without_a_test_file_is_refused(repository: Path, call: 
     file.write_text('[suite.NAME]\ntimeout = "10m"\n', "utf-8")
     said = call(repository, "--yes", expect=2).stderr
     assert "suite 'NAME' is one of pytest, of which no test file was found" in said
-    assert 'fix: set framework = "go" in it' in said
+    assert "fix: take it out: ciguard init writes a suite of go" in said
     file.write_text('[suite.NAME]\nframework = "go"\n', "utf-8")
-    call(repository, "--yes")
+    assert 'its suite may need args = ["./..."]' in call(repository, "--yes").stderr
 
 
 def test_configuration_that_cannot_be_completed_is_an_error(repository: Path, call: Init) -> None:
