@@ -56,7 +56,7 @@ class ExistingJob:
         versions: dict[str, str] = {}
         for name in (self.name, *needs_of(self.value)):
             for _, step in steps_of(jobs_of(self.workflow).get(name)):
-                for key, value in (get(step, "with") or {}).items():
+                for key, value in _inputs(step).items():
                     text = _VARIABLE.sub(lambda match: str(get(env, match[1])), str(value))
                     if key.endswith("-version") and _VERSION.fullmatch(text):
                         versions.setdefault(key, text)
@@ -71,8 +71,8 @@ class ExistingJob:
         setup = suggestion.setup
         for name, version in self.versions.items():
             entry = f"{name}: {quoted(version)}"
-            setup = re.sub(rf"\b{name}(-file)?: [^,}}\n]+", entry, setup)
-        values = {str(get(get(step, "with"), "submodules")) for _, step in steps_of(self.value)}
+            setup = re.sub(rf"\b{re.escape(name)}(-file)?: [^,}}\n]+", entry, setup)
+        values = {str(_inputs(step).get("submodules")) for _, step in steps_of(self.value)}
         if values & {"True", "true", "recursive"}:
             command = f"git submodule update --init{' --recursive' * ('recursive' in values)}"
             setup = f"- run: {command}\n{setup}"
@@ -107,13 +107,13 @@ class ExistingJob:
 
 
 def _missing_of_step(path: _Path, step: Any, setup: str) -> Iterator[tuple[_Path, str]]:
-    action, commands = str(step.get("uses", "")).partition("@")[0], split_commands(_script(step))
+    action, script = str(step.get("uses", "")).partition("@")[0], str(step.get("run", ""))
     if action and action != "actions/checkout" and action not in setup:
         yield path, action
         return
-    if not (action or all(" ".join(words[:2]) in setup for words in commands)):
+    if not all(f" {' '.join(words[:2])}" in setup for words in split_commands(script)):
         yield (*path, "run"), _script(step)
-    for key, value in (get(step, "with") or {}).items():
+    for key, value in _inputs(step).items():
         is_known = f"{key}:" in setup or f"--python {value}" in setup or "matrix." in str(value)
         if not (is_known or _INPUT.search(key)):
             yield (*path, "with", key), f"{action} {key}: {value}"
@@ -123,5 +123,11 @@ def read_existing_job(text: str, path: str, name: str, step: str) -> ExistingJob
     return ExistingJob(path, name, int(step), SourceText(text), load(text, path))
 
 
+def _inputs(step: Any) -> dict[str, Any]:
+    inputs = step.get("with")
+    return {str(key): inputs[key] for key in inputs} if isinstance(inputs, dict) else {}
+
+
 def _script(step: Any) -> str:
-    return "; ".join(str(step.get("run", "")).strip().splitlines())
+    lines = str(step.get("run", "")).splitlines()
+    return "; ".join(line for line in lines if line.strip() and line.lstrip()[0] != "#")
