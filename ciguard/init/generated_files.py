@@ -17,13 +17,14 @@ from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.other_tools import LANGUAGES, first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
+    files_of,
     is_dependency_file,
     join_suggestions,
-    matches,
     suggest,
     suggest_languages,
 )
 from ciguard.init.repository import default_branch, repository_files
+from ciguard.init.toolchains import TOP
 from ciguard.init.workflow_files import (
     StarterSuite,
     Workflow,
@@ -223,8 +224,7 @@ def suggest_suites(
         InputError: no suite was found, so that a workflow could only fail.
     """
     framework = FRAMEWORKS[DEFAULT]
-    patterns = framework.file_patterns
-    tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
+    tests = files_of(framework, tracked)
     if tests:
         notify(f"{framework.name}: {count_of(len(tests), 'test file')}")
     contents = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
@@ -233,7 +233,9 @@ def suggest_suites(
     if not tests and not language_suggestion.suites:
         notify("no test framework found")
     suggestion = suggest(tests, texts, framework, python, notify)
-    if not suggestion.is_useful and not (language_suggestion.suites and not tests):
+    # Without the tests of the top folder, a workflow would be no proof of the suite.
+    is_useful = bool(suggestion.suites) and TOP not in suggestion.unknown
+    if not is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
     # The packages of a workspace without a framework of their own are tested from its top folder.
     inner = {tool for path, tool in LANGUAGES.items() if path in project_files}

@@ -21,7 +21,7 @@ from ciguard.init.generated_files import (
     unused_keys,
 )
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
-from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
+from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.run.frameworks.command import COMMAND
@@ -122,8 +122,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
     if configured != COMMAND.name:
-        globs = FRAMEWORKS[framework or configured].file_patterns
-        test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
+        test_files = files_of(FRAMEWORKS[framework or configured], tracked)
         job, messages = without_filter_axis(job, path, test_files)
     divided = split_argument_list(job, path)
     if divided is not job:
@@ -301,8 +300,7 @@ def job_framework(
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
         fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
-    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
-    if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
+    if "suite" not in config.model_fields_set and not files_of(FRAMEWORKS[DEFAULT], tracked):
         what = f"no test file of {DEFAULT} was found"
         raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
     return ""

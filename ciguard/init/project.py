@@ -65,28 +65,11 @@ class Suggestion:
     suites: tuple[StarterSuite, ...]
     unknown: Mapping[str, str]
 
-    @property
-    def is_useful(self) -> bool:
-        """Return whether there are suites, with the tests of the top folder among them."""
-        return bool(self.suites) and TOP not in self.unknown
 
-
-def detect_framework(
-    files: Iterable[str], patterns: Mapping[str, Sequence[str]]
-) -> tuple[str, int]:
-    """Return the framework with the most test files, and their number; ("", 0) for none.
-
-    Args:
-        files: paths relative to the repository, with "/".
-        patterns: patterns of test files by framework; a pattern without "/" fits in any folder.
-    """
-    names = tuple(files)
-    counts = {
-        framework: sum(any(matches(name, pattern) for pattern in globs) for name in names)
-        for framework, globs in patterns.items()
-    }
-    best = max(counts, key=lambda framework: counts[framework], default="")
-    return (best, counts[best]) if best and counts[best] else ("", 0)
+def files_of(framework: Framework, files: Iterable[str]) -> list[str]:
+    """Return the test files of a framework; a pattern without "/" fits in any folder."""
+    globs = framework.file_patterns
+    return [path for path in files if any(matches(path, glob) for glob in globs)]
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -96,11 +79,8 @@ def matches(path: str, pattern: str) -> bool:
 def is_dependency_file(path: str) -> bool:
     """Return whether a file's text shows dependencies."""
     folder, name = _split(path)
-    return name in DEPENDENCY_FILES or any(is_requirement_file(end) for end in _ends(folder, name))
-
-
-def _ends(folder: str, name: str) -> tuple[str, ...]:
-    return (name, f"{folder.rsplit('/', 1)[-1]}/{name}")
+    below = f"{folder.rpartition('/')[2]}/{name}"
+    return name in DEPENDENCY_FILES or is_requirement_file(name) or is_requirement_file(below)
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -269,12 +249,11 @@ def suggest_languages(
     """
     suites: list[StarterSuite] = []
     environments: list[tuple[str, Environment]] = []
-    frameworks_used: dict[tuple[str, str], str] = {}  # by project file and kind
+    used: set[tuple[str, str]] = set()  # project file and kind
     homes: set[tuple[str, str]] = set()
     all_files = frozenset(files)
     paths = sorted(texts, key=lambda path: (path.count("/"), path))
     for recipe in (recipe for recipe in RECIPES if recipe.framework in frameworks):
-        patterns = frameworks[recipe.framework].file_patterns
         for path in paths:
             folder, _, name = path.rpartition("/")
             project = ProjectFolder(folder or TOP, all_files, texts[path])
@@ -284,15 +263,13 @@ def suggest_languages(
                 continue
             if name == "package.json" and is_bun_project(folder, all_files):
                 continue
-            if (path, kind) in frameworks_used or _is_inside(project.path, recipe.framework, homes):
+            if (path, kind) in used or _is_inside(project.path, recipe.framework, homes):
                 continue
-            inside = [path for path in project.files if path.startswith(project.start)]
-            tests = {path for path in inside if any(matches(path, glob) for glob in patterns)}
-            count = len(tests)
-            is_shown = project.has(recipe.shown_by) if recipe.shown_by else count
-            if not is_shown:
+            inside = {path for path in project.files if path.startswith(project.start)}
+            count = len(files_of(frameworks[recipe.framework], inside))
+            if not (project.has(recipe.shown_by) if recipe.shown_by else count):
                 continue
-            frameworks_used[path, kind] = recipe.framework
+            used.add((path, kind))
             homes.add((recipe.framework, project.path))
             environment = recipe.environment(project)
             environments.append((project.path, environment))
@@ -300,7 +277,7 @@ def suggest_languages(
             where = "" if project.path == TOP else f" below {project.path}"
             notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
     suggestion = Suggestion(steps_of(environments), _with_unique_names(suites), {})
-    return suggestion, frozenset(path for path, _ in frameworks_used)
+    return suggestion, frozenset(path for path, _ in used)
 
 
 def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) -> bool:

@@ -84,8 +84,6 @@ def test_complete_project_passes_all_checks(
         "GitHub": "ok",
         "token": "ok",
         "drill": "ok",
-        "memory": "ok",
-        "measuring": "ok",
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
     assert [one for one in server.request_log() if not one.startswith("GET ")] == []

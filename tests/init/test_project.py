@@ -4,28 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.init.project import Suggestion, detect_framework, matches, suggest
+from ciguard.init.project import Suggestion, matches, suggest
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 FRAMEWORK = FRAMEWORKS["pytest"]
-PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "command": ()}
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        (["check_a.py", "deep/down/check_b.py", "setup.py"], ("unitary", 2)),
-        (["check_a.py", "x.spin", "specs/a.txt"], ("spinner", 2)),
-        (["README.md"], ("", 0)),
-        ([], ("", 0)),
-    ],
-)
-def test_framework_with_most_files_is_detected(files: list[str], expected: tuple[str, int]) -> None:
-    assert detect_framework(files, PATTERNS) == expected
-
-
-def test_no_framework_is_detected_without_patterns() -> None:
-    assert detect_framework(["a"], {}) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +122,6 @@ def test_project_below_a_top_that_cannot_be_set_up_is_not_enough() -> None:
     texts = {"pixi.lock": "", "vendored/setup.py": ""}
     found = suggest(["test_a.py", "vendored/test_b.py"], texts, FRAMEWORK, "3.12")
     assert found.unknown == {".": "pixi"}
-    assert not found.is_useful
 
 
 LOWEST = "lowest version with security fixes that pyproject.toml allows"
