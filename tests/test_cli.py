@@ -15,33 +15,22 @@ SCRIPT = "import sys; from ciguard.cli import _path_of_tests; print(_path_of_tes
 
 
 @pytest.mark.parametrize(
-    ("has_pytest", "has_project", "expected"),
-    [
-        (False, True, "{project}:/nothing"),
-        (True, True, "{own}:/nothing"),
-        (False, False, "{own}:/nothing"),
-    ],
+    ("there", "first"), [({".venv"}, ".venv"), ({".venv", "pytest"}, "own"), (set(), "own")]
 )
 def test_tests_run_with_the_python_of_the_project(
-    tmp_path: Path, *, has_pytest: bool, has_project: bool, expected: str
+    tmp_path: Path, there: set[str], first: str
 ) -> None:
     own, project, site = tmp_path / "own/bin", tmp_path / ".venv/bin", tmp_path / "site"
     venv.create(own.parent, symlinks=True)
     site.mkdir()
-    modules = {"ciguard": cli, "click": sys.modules["click"]}
-    for name, module in modules.items():
-        site.joinpath(name).symlink_to(Path(str(module.__file__)).parent)
-    if has_pytest:
+    for module in (cli, sys.modules["click"]):
+        folder = Path(str(module.__file__)).parent
+        site.joinpath(folder.name).symlink_to(folder)
+    if "pytest" in there:
         site.joinpath("pytest.py").touch()
-    if has_project:
+    if ".venv" in there:
         project.mkdir(parents=True)
         project.joinpath("python").symlink_to(sys.executable)
-    answer = subprocess.run(
-        [own / "python", "-c", SCRIPT, f"{own}:/nothing"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert answer.stdout.strip() == expected.format(own=own, project=project)
+    command, environ = [own / "python", "-c", SCRIPT, f"{own}:/x"], {"PYTHONPATH": str(site)}
+    answer = subprocess.check_output(command, cwd=tmp_path, env=environ, text=True)
+    assert answer.strip() == f"{tmp_path / first / 'bin'}:/x"

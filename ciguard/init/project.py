@@ -16,7 +16,6 @@ from ciguard.init.other_tools import PYTHON_TOOLS, is_bun_project, python_tool
 from ciguard.init.toolchains import (
     DEFAULT_PYTHON,
     PROJECT_FILE,
-    SUPPORTED,
     TOOLCHAINS,
     TOP,
     VERSION_FILE,
@@ -219,16 +218,11 @@ def _choose_python(
     poetry = project_table(texts, "tool", "poetry", "dependencies")
     project = project_table(texts, "project")
     specifiers = str(project.get("requires-python") or poetry.get("python", ""))
-    version = lowest_allowed(specifiers)
-    where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
-    if version:
-        is_supported = int(version.removeprefix("3.")) in SUPPORTED
-        rule = "lowest version with security fixes" if is_supported else "newest version"
-        notify(f"tests run with Python {version}: the {rule} that {where} allows ({specifiers})")
-    elif specifiers:
-        what = f"ciguard knows none that fits {specifiers!r} of {where}"
-        notify(f"tests run with Python {DEFAULT_PYTHON}: {what}")
-    return version or DEFAULT_PYTHON
+    version = lowest_allowed(specifiers) or DEFAULT_PYTHON
+    if specifiers:
+        where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
+        notify(f"tests run with Python {version}: {where} requires {specifiers}")
+    return version
 
 
 def suggest_languages(

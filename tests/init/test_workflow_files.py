@@ -245,22 +245,6 @@ def test_only_jobs_that_speak_to_a_service_get_an_oidc_token() -> None:
     assert "history" not in jobs(CASES["static service"])
 
 
-def test_permissions_of_each_job_are_minimal() -> None:
-    assert yaml.safe_load(CASES["plain"])["permissions"] == {}
-    assert {name: job["permissions"] for name, job in jobs(CASES["plain"]).items()} == {
-        "plan": {"contents": "read"},
-        "tests": {"actions": "read", "contents": "read"},
-        "report": {
-            "actions": "read",
-            "checks": "read",
-            "contents": "read",
-            "issues": "write",
-            "pull-requests": "write",
-        },
-        "history": {"actions": "read", "contents": "write"},
-    }
-
-
 def test_forks_workflow_runs_no_code_of_the_fork() -> None:
     (job,) = jobs(CASES["forks"]).values()
     assert yaml.safe_load(CASES["forks"])["permissions"] == {}
