@@ -159,7 +159,7 @@ def poetry(project: PythonProject) -> Environment:
     groups = _test_groups(optional, project.framework.name)
     words += [f"--with {','.join(groups)}"] if groups else []
     # Poetry 1 uses the Python with which it was installed itself.
-    install = ("poetry env use python", " ".join(words))
+    install = (f"poetry env use python && {' '.join(words)}",)
     tools = (_setup_python(project), f"- run: pipx install {package}")
     command = ("poetry", "run", *project.framework.default_command)
     return Environment(tools, install, command)
