@@ -31,6 +31,6 @@ def test_tests_run_with_the_python_of_the_project(
     if ".venv" in there:
         project.mkdir(parents=True)
         project.joinpath("python").symlink_to(sys.executable)
-    command, environ = [own / "python", "-c", SCRIPT, f"{own}:/x"], {"PYTHONPATH": str(site)}
+    command, environ = [f"{own}/python", "-c", SCRIPT, f"{own}:/x"], {"PYTHONPATH": str(site)}
     answer = subprocess.check_output(command, cwd=tmp_path, env=environ, text=True)
     assert answer.strip() == f"{tmp_path / first / 'bin'}:/x"
