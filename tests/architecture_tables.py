@@ -75,6 +75,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         ),
         *("run.frameworks", "init.project", "init.repository"),
         *("init.checksum", "init.workflow_files", "init.other_tools", "init.toolchains"),
+        "init.existing_job",
     ),
     "render.templates": ("text",),
     "document": ("text",),
@@ -92,7 +93,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "workflow.actions_address": ("errors", "github.repository_ref"),
     "config": ("codec", "errors", "logs", "model", "run.frameworks", "text", "workflow.matrix"),
     "config.declared_memory": (),
-    "cli": ("__version__", "errors", "console", "config.invocation"),
+    "cli": ("__version__", "errors", "console", "config.invocation", "run.frameworks"),
     "git": ("errors",),
     "guard.policy": (
         *("codec", "config", "console", "errors", "sources", "github", "model"),
@@ -135,6 +136,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "init.candidates": ("console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
+    "init.existing_job": ("init", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
     "init.go_suite": ("errors", "init", "run.frameworks", "workflow"),
     "init.move_in": (

@@ -37,12 +37,13 @@ from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     generate,
     unused_keys,
+    with_used_actions,
 )
 from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
-from ciguard.plan.collection import FIX, collect_units
+from ciguard.plan.collection import FIX, collect_units, matching_files
 from ciguard.render.plaintext import as_text
-from ciguard.run.frameworks.registry import framework
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
 from ciguard.sources.artifacts import PLAN
@@ -50,8 +51,9 @@ from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.actions_address import SET_ACTIONS, known_address
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
 from ciguard.workflow.conditions import runs_on_push
-from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.yaml_values import jobs_of
+from ciguard.workflow.movable_job import comment_jobs
+from ciguard.workflow.rewrite import is_moved, plan_step
+from ciguard.workflow.yaml_values import get, jobs_of
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -96,31 +98,38 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
 def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]:
     yield from _checked("git", lambda: _git(invocation))
     try:
-        config = invocation.config()
+        config = with_used_actions(invocation.folder, invocation.config())
     except UsageError as mistake:
         # All other checks depend on the configuration.
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
-    file = configured_by(invocation.folder)
-    yield (
-        ok("configuration", file)
-        if file
-        else warning("configuration", "none, so the defaults hold", command="ciguard init")
-    )
-    yield from _checked("tests", lambda: _tests(invocation, config))
+    workflows = {
+        path.relative_to(invocation.folder).as_posix(): _workflow_value(path)
+        for path in _workflow_files(invocation.folder)
+    }
+    adopted = {file: workflow for file, workflow in workflows.items() if is_moved(workflow)}
+    commenting = [file for file, workflow in workflows.items() if comment_jobs(workflow)]
+    file, address = configured_by(invocation.folder), known_address(config.actions)
+    is_comment = bool(commenting) and not (file or adopted)
+    if file:
+        yield ok("configuration", file)
+    elif is_comment:
+        yield ok("configuration", "none: the job that comments needs none")
+    else:
+        command = "ciguard init" if address else ""
+        yield warning("configuration", "none, so the defaults hold", "ciguard init", command)
+    if not is_comment:
+        yield from _checked("tests", lambda: _tests(invocation, config, adopted))
     # Without an origin, no workflow runs: problems of workflows are warnings.
     origin = remote_url(invocation.folder, invocation.environ)
     worst = error if origin else warning
-    adopted = {
-        path.relative_to(invocation.folder).as_posix(): workflow
-        for path in _workflow_files(invocation.folder)
-        if is_moved(workflow := _workflow_value(path))
-    }
-    yield from (ok("workflow", f"{file} uses ciguard's actions") for file in adopted)
+    yield from (
+        ok("workflow", f"{file} uses ciguard's actions") for file in (*adopted, *commenting)
+    )
     if adopted and (unused := unused_keys(invocation.folder, config)):
         yield warning("configuration", unused, f"take it out of {FILE}")
-    if not adopted or (invocation.folder / WORKFLOW_FILE).exists():
-        if address := known_address(config.actions):
+    if not (adopted or commenting) or (invocation.folder / WORKFLOW_FILE).exists():
+        if address:
             yield ok("actions", f"workflows use {address}")
             yield from _checked("workflow", lambda: _workflow(invocation, config))
         else:
@@ -171,8 +180,16 @@ def _git(invocation: Invocation) -> Iterator[Check]:
     yield warning("git", what, first + fix, "" if is_repository else "git init")
 
 
-def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
+def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -> Iterator[Check]:
     """List the units of each suite and variant by its framework, as `plan` does."""
+    inputs = [(plan_step(workflow) or {}).get("with") for workflow in adopted.values()]
+    if inputs and all(get(given, "collect") in (None, "history") for given in inputs):
+        yield ok("tests", "listed by the jobs that run them, not by the one that plans")
+        return
+    is_default = "suite" not in config.model_fields_set
+    patterns = FRAMEWORKS[DEFAULT].file_patterns
+    if is_default and not matching_files(patterns, invocation.folder, ""):
+        return
     for name, suite in suites_of(config).items():
         for variant in suite.variants:
             words = " ".join(filter(None, ("tests", name, variant)))
@@ -371,15 +388,9 @@ def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iter
 
 def _machine() -> Iterator[Check]:
     """Check whether a job on a machine like this can measure memory and limit it."""
-    memory = CURRENT.headroom(None).memory_bytes()
-    cpus = count_of(CURRENT.cpus() or 0, "cpu")
-    if memory is None:
+    if CURRENT.headroom(None).memory_bytes() is None:
         fix = "set memory of its pool in ciguard.toml"
-        yield warning("memory", f"{cpus}, memory not known: no job here can be guarded", fix)
-    else:
-        yield ok("memory", f"{cpus}, {size(memory)} on this machine")
+        yield warning("memory", "memory not known: no job here can be guarded", fix)
     if CURRENT.LIMITATIONS:
         what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")
-    else:
-        yield ok("measuring", f"a shard on {CURRENT.NAME} measures and guards memory")

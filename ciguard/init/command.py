@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import sys
+import textwrap
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -21,8 +23,14 @@ from ciguard.init.candidates import (
     find_comment_jobs,
 )
 from ciguard.init.checksum import is_generated
-from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
-from ciguard.init.move_in import moved_files, snippet
+from ciguard.init.existing_job import read_existing_job
+from ciguard.init.generated_files import (
+    WORKFLOW_FILE,
+    GeneratedFile,
+    generate,
+    with_used_actions,
+)
+from ciguard.init.move_in import moved_files, read_workflow, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable
@@ -80,7 +88,8 @@ def command(
     [workflow] instead. For a workflow that was edited, it shows the difference, writes nothing and
     ends with 3.
     """
-    folder, config = invocation.folder, invocation.config()
+    folder = invocation.folder
+    config = with_used_actions(folder, invocation.config())
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
     changed = with_workflow(config, {name: value for name, value in options.items() if value})
     for name, value in changed.workflow:
@@ -120,15 +129,24 @@ def command(
     return ExitCode.OK
 
 
+def _notify(text: str) -> None:
+    """Print a message in lines that fit a terminal."""
+    fold = partial(textwrap.fill, width=80, subsequent_indent="  ", break_long_words=False)
+    console.err("\n".join(fold(line, break_on_hyphens=False) for line in text.splitlines()))
+
+
 def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[GeneratedFile]:
     """Return the changed files of a separate workflow.
 
     Raises:
         InputError: a file was edited, and `force` is not set.
     """
-    for job in find_comment_jobs(folder):
-        console.err(f"{job}: delete it: the job report of {WORKFLOW_FILE} has the same check")
-    generated = generate(folder, config, console.err)
+    for name in find_comment_jobs(folder):
+        _notify(f"{name}: delete it: the job report of {WORKFLOW_FILE} has the same check")
+    is_first = not (folder / WORKFLOW_FILE).exists()
+    found = find_candidates(folder)[1][:1] if is_first else ()
+    jobs = [read_existing_job(read_workflow(folder, item.path), *item.target) for item in found]
+    generated = generate(folder, config, _notify, job=next(iter(jobs), None))
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
-from ciguard.config.sections import SuiteConfig, WorkflowConfig
+from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.init.checksum import is_unedited, rest_of
-from ciguard.init.other_tools import first_of, no_suite, other_projects
+from ciguard.init.other_tools import LANGUAGES, first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
+    files_of,
     is_dependency_file,
     join_suggestions,
-    matches,
     suggest,
     suggest_languages,
 )
 from ciguard.init.repository import default_branch, repository_files
-from ciguard.init.toolchains import DEFAULT_PYTHON
+from ciguard.init.toolchains import TOP
 from ciguard.init.workflow_files import (
     StarterSuite,
     Workflow,
@@ -33,15 +34,17 @@ from ciguard.init.workflow_files import (
     time_text,
     with_tables,
 )
-from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.actions_address import actions_address
+from ciguard.workflow.actions_address import actions_address, known_address, used_address
 from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from ciguard.init.existing_job import ExistingJob
 
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
@@ -106,12 +109,14 @@ def generate(
     notify: Callable[[str], None] = lambda _: None,
     *,
     suite: StarterSuite | None = None,
+    job: ExistingJob | None = None,
 ) -> list[GeneratedFile]:
     """Generate the configuration, or what it lacks, and the workflow that is made from it.
 
     Args:
         notify: receives messages about the repository.
         suite: the only suite of a new configuration, for an existing job that runs it.
+        job: runs the tests until now.
 
     Raises:
         UsageError: this is not the top folder of a git repository, the configuration is invalid, or
@@ -119,7 +124,9 @@ def generate(
     """
     tracked = repository_files(folder)
     actions = actions_address(config.actions)
-    configuration, setup = _configuration(folder, config, tracked, notify, suite)
+    configuration, setup = _configuration(folder, config, tracked, notify, suite=suite, job=job)
+    if job:
+        notify(job.describe(setup))
     every_s = config.workflow.checkpoint
     steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
@@ -148,41 +155,51 @@ def _configuration(
     config: Config,
     tracked: Sequence[str],
     notify: Callable[[str], None],
+    *,
     suite: StarterSuite | None,
+    job: ExistingJob | None,
 ) -> tuple[GeneratedFile | None, str]:
     """Return the configuration file, if it changes, and the set-up steps."""
     file, workflow = configured_by(folder), config.workflow
-    if file and workflow.confirm_suspects and not config.experiment.setup:
+    if workflow.confirm_suspects and not config.experiment.setup:
         raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
     has_suites = bool(file) and "suite" in config.model_fields_set
     has_setup = bool(file) and "setup" in workflow.model_fields_set
     if has_suites and has_setup:
         return None, workflow.setup
+    notify_all = (lambda _: None) if has_suites else notify
     try:
         suggestion = (
-            Suggestion("", "", (suite,), {})
+            Suggestion("", (suite,), {})
             if suite
-            else suggest_suites(folder, tracked, notify if not file else lambda _: None)
+            else suggest_suites(folder, tracked, notify_all, job.python if job else "")
         )
     except InputError:
         if not has_suites:
             raise
         notify(f"{file}: {NO_SETUP}")
         return None, ""
+    frameworks = [known.framework for known in suggestion.suites]
+    for name, own in config.suite.items() if has_suites and all(frameworks) else ():
+        if own.framework == DEFAULT and frameworks:
+            what = f"suite {name!r} is one of {DEFAULT}, of which no test file was found"
+            fix = f"take it out: ciguard init writes a suite of {frameworks[0]}"
+            raise UsageError(what, where=file, fix=fix)
+    suggestion = job.adapt(suggestion) if job else suggestion
     setup = workflow.setup if has_setup else suggestion.setup
     suites = () if has_suites else suggestion.suites
     if not file:
         options = workflow.model_dump(exclude_unset=True, exclude={"setup"})
         if workflow.checkpoint is not None:
             options["checkpoint"] = time_text(workflow.checkpoint)
-        checkout = suggestion.checkout if workflow.confirm_suspects else None
-        tables = configuration_tables(setup, suites, options, checkout)
+        tables = configuration_tables(setup, suites, options)
         start = HEADER if suite else HEADER + REMADE
         start += f"\nactions = {quoted(config.actions)}\n" if config.actions else ""
         return GeneratedFile(FILE, None, with_tables(start, tables, FILE)), setup
-    for known in suggestion.suites if has_suites else ():
-        if known.command and not any(own.command for own in config.suite.values()):
-            notify(f"{file}: its suite may need command = {json.dumps(known.command)}")
+    for known, key in product(suggestion.suites if has_suites else (), ("command", "args")):
+        value = getattr(known, key)
+        if value and not any(getattr(own, key) for own in config.suite.values()):
+            notify(f"{file}: its suite may need {key} = {json.dumps(value)}")
     prefix = "" if file == FILE else "tool.ciguard."
     tables = {
         f"{prefix}{table}": lines
@@ -194,16 +211,18 @@ def _configuration(
 
 
 def suggest_suites(
-    folder: Path, tracked: Sequence[str], notify: Callable[[str], None]
+    folder: Path, tracked: Sequence[str], notify: Callable[[str], None], python: str = ""
 ) -> Suggestion:
     """Suggest suites and set-up for a repository whose configuration has none.
+
+    Args:
+        python: version that is used until now; "" if it is not known.
 
     Raises:
         InputError: no suite was found, so that a workflow could only fail.
     """
-    framework = FRAMEWORKS[SuiteConfig().framework]
-    patterns = framework.file_patterns
-    tests = [path for path in tracked if any(matches(path, pattern) for pattern in patterns)]
+    framework = FRAMEWORKS[DEFAULT]
+    tests = files_of(framework, tracked)
     if tests:
         notify(f"{framework.name}: {count_of(len(tests), 'test file')}")
     contents = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
@@ -211,10 +230,14 @@ def suggest_suites(
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
     if not tests and not language_suggestion.suites:
         notify("no test framework found")
-    suggestion = suggest(tests, texts, framework, DEFAULT_PYTHON, notify)
-    if not suggestion.is_useful and not (language_suggestion.suites and not tests):
+    suggestion = suggest(tests, texts, framework, python, notify)
+    # Without the tests of the top folder, a workflow would be no proof of the suite.
+    is_useful = bool(suggestion.suites) and TOP not in suggestion.unknown
+    if not is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
-    projects = other_projects(tracked, texts).items()
+    # The packages of a workspace without a framework of their own are tested from its top folder.
+    inner = {tool for path, tool in LANGUAGES.items() if path in project_files}
+    projects = [item for item in other_projects(tracked, texts).items() if item[1] not in inner]
     without_suite = {
         **suggestion.unknown,
         **{path: tool for path, tool in projects if path not in project_files},
@@ -224,6 +247,15 @@ def suggest_suites(
         named = [f"{path} ({tool})" for path, tool in without_suite.items()]
         notify(f"not in the workflow: {first_of(named)}; see docs/how-to/other-frameworks.md")
     return suggestion
+
+
+def with_used_actions(folder: Path, config: Config) -> Config:
+    """Return the configuration with the address that a workflow uses, if no other is known."""
+    if not known_address(config.actions):
+        for path in sorted((folder / WORKFLOW_FILE).parent.glob("*.y*ml")):
+            if address := used_address(text_of(path) or ""):
+                return config.model_copy(update={"actions": address})
+    return config
 
 
 def unused_keys(folder: Path, config: Config) -> str:

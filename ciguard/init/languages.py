@@ -12,6 +12,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
@@ -82,15 +83,17 @@ class Recipe:
     shown_by: str = ""
 
 
-# Lock file -> command. Corepack installs the version in packageManager.
-_COREPACK: Final = "npm install --global corepack && corepack enable"
-_NODE_INSTALLS: Final = {
-    "pnpm-lock.yaml": f"{_COREPACK} && pnpm install --frozen-lockfile",
-    "yarn.lock": f"{_COREPACK} && yarn install --immutable",
-    "package-lock.json": "npm ci",
-    "npm-shrinkwrap.json": "npm ci",
+_COREPACK: Final = "npm install --global corepack && corepack enable && "
+# Package manager -> (lock files, command that installs what they lock). Corepack installs the
+# version in packageManager.
+_NODE_INSTALLS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "pnpm": (("pnpm-lock.yaml",), "pnpm install --frozen-lockfile"),
+    "yarn": (("yarn.lock",), "yarn install --immutable"),
+    "npm": (("package-lock.json", "npm-shrinkwrap.json"), "npm ci"),
 }
-_NODE_RUN: Final = {"pnpm-lock.yaml": ("pnpm", "exec"), "yarn.lock": ("yarn", "run")}
+_NAMED_MANAGER: Final = re.compile(r'"packageManager"\s*:\s*"(npm|pnpm|yarn)@')
+_NODE_RUN: Final = {"pnpm": ("pnpm", "exec"), "yarn": ("yarn", "run")}
+FIRST_TOOLCHAIN: Final = 21  # Go 1.21 refuses to build a module that needs a newer version
 # Without `--no`, npx would download a missing program. Without `--`, npx takes the program's name
 # as the value of `--no`, and the program's options as its own (npm 7 to 11).
 _NO_INSTALL: Final = ("npx", "--no", "--")
@@ -107,20 +110,39 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
     version = (
         f"node-version-file: {quoted(folder.start + files[0])}" if files else "node-version: lts/*"
     )
-    installs = (command for file, command in _NODE_INSTALLS.items() if folder.has(file))
-    install = next(installs, "npm install")
-    run = next((words for file, words in _NODE_RUN.items() if folder.has(file)), _NO_INSTALL)
+    manager, install = _package_manager(folder)
+    run = _NODE_RUN.get(manager, _NO_INSTALL)
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with: {{{version}}}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
-    return Environment(tools, commands, commands, (*run, *command), call.args, call.env)
+    return Environment(tools, commands, (*run, *command), call.args, call.env)
+
+
+def _package_manager(folder: ProjectFolder) -> tuple[str, str]:
+    """Return the package manager that packageManager or a lock file names, and its command.
+
+    A folder without a lock file may be part of the workspace of the top folder.
+    """
+    named = _NAMED_MANAGER.search(folder.text)
+    managers = [named[1]] if named else [*_NODE_INSTALLS]
+    for start, manager in product((folder.start, ""), managers):
+        locks, install = _NODE_INSTALLS[manager]
+        if any(f"{start}{name}" in folder.files for name in locks):
+            break
+    else:
+        manager = managers[-1]
+        install = f"{manager} install"
+    return manager, install if manager == "npm" else _COREPACK + install
 
 
 def go(folder: ProjectFolder) -> Environment:
-    """Set up Go in the version of go.mod."""
-    version = f"go-version-file: {quoted(f'{folder.start}go.mod')}"
+    """Set up Go in the version of go.mod, which before Go 1.21 only names that of the language."""
+    named = re.findall(r"^(?:toolchain +go|go +)1\.(\d+)", folder.text, re.M)
+    is_toolchain = any(int(minor) >= FIRST_TOOLCHAIN for minor in named)
+    file = quoted(f"{folder.start}go.mod")
+    version = f"go-version-file: {file}" if is_toolchain else "go-version: stable"
     tools = (f"- uses: {ACTIONS['setup_go']}\n  with: {{{version}}}",)
-    return Environment(tools, (), (), ())
+    return Environment(tools, (), ())
 
 
 def bundler(folder: ProjectFolder, *command: str) -> Environment:
@@ -129,7 +151,7 @@ def bundler(folder: ProjectFolder, *command: str) -> Environment:
     version = "" if has_version else '\n  with: {ruby-version: "3.4"}'
     tools = (f"- uses: {ACTIONS['setup_ruby']}{version}",)
     install = ("bundle install",)
-    return Environment(tools, install, install, ("bundle", "exec", *command))
+    return Environment(tools, install, ("bundle", "exec", *command))
 
 
 def minitest(folder: ProjectFolder) -> Environment:
@@ -144,26 +166,26 @@ def maven(_: ProjectFolder) -> Environment:
     java = 'distribution: temurin, java-version: "21", cache: maven'
     tools = (f"- uses: {ACTIONS['setup_java']}\n  with: {{{java}}}",)
     compile_ = ("mvn --batch-mode --quiet test-compile",)
-    return Environment(tools, compile_, compile_, ())
+    return Environment(tools, compile_, ())
 
 
 def composer(_: ProjectFolder) -> Environment:
     """Set up PHP, without the coverage driver, which slows it down, and the packages."""
     tools = (f"- uses: {ACTIONS['setup_php']}\n  with: {{coverage: none}}",)
     install = ("composer install --no-interaction --prefer-dist",)
-    return Environment(tools, install, install, ())
+    return Environment(tools, install, ())
 
 
 def cmake(_: ProjectFolder) -> Environment:
     """Build in the folder `build` with the tools of a hosted runner."""
     commands = ("cmake -S . -B build", "cmake --build build --parallel")
-    return Environment((), commands, commands, ("ctest", "--test-dir", "build"))
+    return Environment((), commands, ("ctest", "--test-dir", "build"))
 
 
 def nextest(_: ProjectFolder) -> Environment:
     """Set up nextest; Rust is that of the hosted runner or of rust-toolchain.toml."""
     install = f"- uses: {ACTIONS['install_action']}\n  with: {{tool: cargo-nextest}}"
-    return Environment((install,), (), (), ())
+    return Environment((install,), (), ())
 
 
 def _key(name: str) -> re.Pattern[str]:

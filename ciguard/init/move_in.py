@@ -24,7 +24,7 @@ from ciguard.init.generated_files import (
 )
 from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
-from ciguard.init.project import detect_framework, is_dependency_file, matches, suggest_languages
+from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
@@ -150,8 +150,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
     if configured != COMMAND.name:
-        globs = FRAMEWORKS[framework or configured].file_patterns
-        test_files = [name for name in tracked if any(matches(name, glob) for glob in globs)]
+        test_files = files_of(FRAMEWORKS[framework or configured], tracked)
         with collected(obstacles):
             job, messages = without_filter_axis(job, path, test_files)
     with collected(obstacles):
@@ -360,8 +359,7 @@ def job_framework(
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
         fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
-    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
-    if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
+    if "suite" not in config.model_fields_set and not files_of(FRAMEWORKS[DEFAULT], tracked):
         suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"

@@ -14,14 +14,13 @@ from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES, RECIPES, ProjectFolder, Recipe
 from ciguard.init.other_tools import PYTHON_TOOLS, is_bun_project, python_tool
 from ciguard.init.toolchains import (
+    DEFAULT_PYTHON,
     PROJECT_FILE,
-    SUPPORTED,
     TOOLCHAINS,
     TOP,
     VERSION_FILE,
     Environment,
     PythonProject,
-    checkout_command,
     is_requirement_file,
     lowest_allowed,
     pinned,
@@ -57,38 +56,19 @@ class Suggestion:
 
     Attributes:
         setup: YAML steps; "" for none.
-        checkout: shell command that prepares a fresh checkout.
         suites: ordered by the path of their folders; empty if no project's tests can run.
         unknown: folders whose tests need a tool without a set-up here, with the tool's name.
     """
 
     setup: str
-    checkout: str
     suites: tuple[StarterSuite, ...]
     unknown: Mapping[str, str]
 
-    @property
-    def is_useful(self) -> bool:
-        """Return whether there are suites, with the tests of the top folder among them."""
-        return bool(self.suites) and TOP not in self.unknown
 
-
-def detect_framework(
-    files: Iterable[str], patterns: Mapping[str, Sequence[str]]
-) -> tuple[str, int]:
-    """Return the framework with the most test files, and their number; ("", 0) for none.
-
-    Args:
-        files: paths relative to the repository, with "/".
-        patterns: patterns of test files by framework; a pattern without "/" fits in any folder.
-    """
-    names = tuple(files)
-    counts = {
-        framework: sum(any(matches(name, pattern) for pattern in globs) for name in names)
-        for framework, globs in patterns.items()
-    }
-    best = max(counts, key=lambda framework: counts[framework], default="")
-    return (best, counts[best]) if best and counts[best] else ("", 0)
+def files_of(framework: Framework, files: Iterable[str]) -> list[str]:
+    """Return the test files of a framework; a pattern without "/" fits in any folder."""
+    globs = framework.file_patterns
+    return [path for path in files if any(matches(path, glob) for glob in globs)]
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -98,11 +78,8 @@ def matches(path: str, pattern: str) -> bool:
 def is_dependency_file(path: str) -> bool:
     """Return whether a file's text shows dependencies."""
     folder, name = _split(path)
-    return name in DEPENDENCY_FILES or any(is_requirement_file(end) for end in _ends(folder, name))
-
-
-def _ends(folder: str, name: str) -> tuple[str, ...]:
-    return (name, f"{folder.rsplit('/', 1)[-1]}/{name}")
+    below = f"{folder.rpartition('/')[2]}/{name}"
+    return name in DEPENDENCY_FILES or is_requirement_file(name) or is_requirement_file(below)
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -122,7 +99,7 @@ def suggest(
     Args:
         texts: content of dependency files by their path in the repository.
         framework: of the test files.
-        python: version for a project without one.
+        python: version that the tests had until now; "" if it is not known.
         notify: receives the reason for a version.
 
     Raises:
@@ -160,7 +137,7 @@ def suggest(
         )
         for folder, home in homes.items()
     )
-    return Suggestion(steps_of(environments), checkout_command(environments), suites, unknown)
+    return Suggestion(steps_of(environments.items()), suites, unknown)
 
 
 def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -234,23 +211,18 @@ def _suite_names(folders: Iterable[str]) -> dict[str, str]:
 
 
 def _choose_python(
-    texts: Mapping[str, str], folder: str, default: str, notify: Callable[[str], None]
+    texts: Mapping[str, str], folder: str, python: str, notify: Callable[[str], None]
 ) -> str:
-    if version := pinned(texts.get(VERSION_FILE, "")):
+    if version := pinned(texts.get(VERSION_FILE, "")) or python:
         return version
     poetry = project_table(texts, "tool", "poetry", "dependencies")
     project = project_table(texts, "project")
     specifiers = str(project.get("requires-python") or poetry.get("python", ""))
-    version = lowest_allowed(specifiers)
-    where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
-    if version:
-        is_supported = int(version.removeprefix("3.")) in SUPPORTED
-        rule = "lowest version with security fixes" if is_supported else "newest version"
-        notify(f"tests run with Python {version}: the {rule} that {where} allows ({specifiers})")
-    elif specifiers:
-        what = f"ciguard knows none that fits {specifiers!r} of {where}"
-        notify(f"tests run with Python {default}: {what}")
-    return version or default
+    version = lowest_allowed(specifiers) or DEFAULT_PYTHON
+    if specifiers:
+        where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
+        notify(f"tests run with Python {version}: {where} requires {specifiers}")
+    return version
 
 
 def suggest_languages(
@@ -270,13 +242,12 @@ def suggest_languages(
         notify: receives the frameworks with the number of test files.
     """
     suites: list[StarterSuite] = []
-    environments: dict[str, Environment] = {}
-    frameworks_used: dict[tuple[str, str], str] = {}  # by project file and kind
+    environments: list[tuple[str, Environment]] = []
+    used: set[tuple[str, str]] = set()  # project file and kind
     homes: set[tuple[str, str]] = set()
     all_files = frozenset(files)
     paths = sorted(texts, key=lambda path: (path.count("/"), path))
     for recipe in (recipe for recipe in RECIPES if recipe.framework in frameworks):
-        patterns = frameworks[recipe.framework].file_patterns
         for path in paths:
             folder, _, name = path.rpartition("/")
             project = ProjectFolder(folder or TOP, all_files, texts[path])
@@ -286,43 +257,27 @@ def suggest_languages(
                 continue
             if name == "package.json" and is_bun_project(folder, all_files):
                 continue
-            if (path, kind) in frameworks_used or _is_inside(project.path, recipe.framework, homes):
+            if (path, kind) in used or _is_inside(project.path, recipe.framework, homes):
                 continue
-            inside = [path for path in project.files if path.startswith(project.start)]
-            tests = {path for path in inside if any(matches(path, glob) for glob in patterns)}
-            count = len(tests)
-            is_shown = project.has(recipe.shown_by) if recipe.shown_by else count
-            if not is_shown:
+            inside = {path for path in project.files if path.startswith(project.start)}
+            count = len(files_of(frameworks[recipe.framework], inside))
+            if not (project.has(recipe.shown_by) if recipe.shown_by else count):
                 continue
-            frameworks_used[path, kind] = recipe.framework
+            used.add((path, kind))
             homes.add((recipe.framework, project.path))
             environment = recipe.environment(project)
-            environments[project.path] = _merge(environments.get(project.path), environment)
+            environments.append((project.path, environment))
             suites.append(_suite(recipe, project, environment))
             where = "" if project.path == TOP else f" below {project.path}"
             notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
-    suggestion = Suggestion(
-        steps_of(environments), checkout_command(environments), _with_unique_names(suites), {}
-    )
-    return suggestion, frozenset(path for path, _ in frameworks_used)
+    suggestion = Suggestion(steps_of(environments), _with_unique_names(suites), {})
+    return suggestion, frozenset(path for path, _ in used)
 
 
 def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) -> bool:
     return any(
         name == framework and (home == TOP or f"{path}/".startswith(f"{home}/"))
         for name, home in homes
-    )
-
-
-def _merge(first: Environment | None, second: Environment) -> Environment:
-    """Merge the environments of two frameworks of a folder, without repeated steps."""
-    if first is None:
-        return second
-    return Environment(
-        tools=tuple(dict.fromkeys((*first.tools, *second.tools))),
-        install=tuple(dict.fromkeys((*first.install, *second.install))),
-        fresh_install=tuple(dict.fromkeys((*first.fresh_install, *second.fresh_install))),
-        command=(),
     )
 
 
@@ -352,7 +307,6 @@ def join_suggestions(first: Suggestion, second: Suggestion) -> Suggestion:
     """Join two suggestions to one configuration, in this order."""
     return Suggestion(
         setup="\n".join(filter(None, (first.setup, second.setup))),
-        checkout=" && ".join(filter(None, (first.checkout, second.checkout))),
         suites=(*first.suites, *second.suites),
         unknown={**first.unknown, **second.unknown},
     )

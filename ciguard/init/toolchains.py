@@ -11,7 +11,6 @@ import configparser
 import contextlib
 import operator
 import re
-import shlex
 import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ from ciguard.errors import InputError
 from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ciguard.run.frameworks.base import Framework
 
@@ -38,17 +37,13 @@ SUPPORTED: Final = (11, 12, 13, 14, 15)
 UNSUPPORTED: Final = (10, 9, 8)
 COREPACK_NOTE: Final = " # zizmor: ignore[adhoc-packages] Node.js 25 comes without corepack"
 DEFAULT_PYTHON: Final = "3.12"  # of a project that names none
-LAST_PATCH: Final = 99  # a set-up action installs the newest patch of a minor version
 
-_CLAUSE: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?(\d{1,9}(?:\.\d{1,9})*)(\.\*)?")
+_BOUND: Final = re.compile(r"(>=|<=|~=|==|!=|<|>|\^|~)\s*v?[23](?!\d)(?:\.(\d{1,3}))?")
 _PLAIN: Final = re.compile(r"3\.\d+(\.\d+)?")
-_Version = tuple[int, ...]
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
+_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    **dict.fromkeys((">=", ">", "~=", "^"), operator.ge),
+    **dict.fromkeys(("==", "~"), operator.eq),
+    **dict.fromkeys(("<", "<="), operator.lt),
     "!=": operator.ne,
 }
 
@@ -60,15 +55,12 @@ class Environment:
     Attributes:
         tools: steps (YAML) that put a tool on PATH; environments may share them.
         install: shell commands, run in the folder.
-        fresh_install: the same for a fresh checkout of a suspect, outside of which they write
-            nothing.
         command: of a suite; () for the framework's default.
         args, env: of a suite, from the test script of the project.
     """
 
     tools: tuple[str, ...]
     install: tuple[str, ...]
-    fresh_install: tuple[str, ...]
     command: tuple[str, ...]
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +137,7 @@ def uv(project: PythonProject) -> Environment:
     command = " ".join(words)
     tools = (f"- uses: {ACTIONS['setup_uv']}",)
     run = ("uv", "run", "--no-sync", *project.framework.default_command)
-    return Environment(tools, (command,), (command,), run)
+    return Environment(tools, (command,), run)
 
 
 def poetry(project: PythonProject) -> Environment:
@@ -167,10 +159,10 @@ def poetry(project: PythonProject) -> Environment:
     groups = _test_groups(optional, project.framework.name)
     words += [f"--with {','.join(groups)}"] if groups else []
     # Poetry 1 uses the Python with which it was installed itself.
-    install = ("poetry env use python", " ".join(words))
+    install = (f"poetry env use python && {' '.join(words)}",)
     tools = (_setup_python(project), f"- run: pipx install {package}")
     command = ("poetry", "run", *project.framework.default_command)
-    return Environment(tools, install, install, command)
+    return Environment(tools, install, command)
 
 
 def pip(project: PythonProject) -> Environment:
@@ -180,12 +172,11 @@ def pip(project: PythonProject) -> Environment:
     newer = ("install 'pip>=25.1'",) if "--group" in arguments else ()
     installs = (*newer, f"install {arguments}")
     python = ".venv/bin/python"
-    fresh = ("python3 -m venv .venv", *(f"{python} -m pip {words} -q" for words in installs))
     tools = (_setup_python(project),)
     if project.is_alone:
-        return Environment(tools, tuple(f"python -m pip {words}" for words in installs), fresh, ())
+        return Environment(tools, tuple(f"python -m pip {words}" for words in installs), ())
     install = ("python -m venv .venv", *(f"{python} -m pip {words}" for words in installs))
-    return Environment(tools, install, fresh, (python, *project.framework.default_command[1:]))
+    return Environment(tools, install, (python, *project.framework.default_command[1:]))
 
 
 # Name -> (recognises a project, makes its environment). The first match counts.
@@ -273,11 +264,11 @@ def _setup_python(project: PythonProject) -> str:
     return f"- uses: {ACTIONS['setup_python']}\n  with: {{{entry}}}"
 
 
-def steps_of(environments: Mapping[str, Environment]) -> str:
-    """Return YAML steps that make environments, by folder; each tool is set up once."""
+def steps_of(environments: Iterable[tuple[str, Environment]]) -> str:
+    """Return YAML steps that make environments of folders; each tool is set up once."""
     steps: list[str] = []
     current: dict[str, str] = {}
-    for folder, environment in environments.items():
+    for folder, environment in environments:
         for step in environment.tools:
             name = step.partition("@")[0]
             if current.get(name) != step:
@@ -286,21 +277,15 @@ def steps_of(environments: Mapping[str, Environment]) -> str:
         folder_key = "" if folder == "." else f"\n  working-directory: {quoted(folder)}"
         for command in environment.install:
             note = COREPACK_NOTE if "--global corepack" in command else ""
-            steps.append(f"- run: {command}{note}{folder_key}")
+            step = f"- run: {command}{note}{folder_key}"
+            steps += [] if step in steps else [step]
     return "\n".join(steps)
-
-
-def checkout_command(environments: Mapping[str, Environment]) -> str:
-    """Return one shell command that prepares a fresh checkout."""
-    commands = []
-    for folder, environment in environments.items():
-        joined = " && ".join(environment.fresh_install)
-        commands.append(joined if folder == "." else f"(cd {shlex.quote(folder)} && {joined})")
-    return " && ".join(commands)
 
 
 def lowest_allowed(specifiers: str) -> str:
     """Return the lowest supported version that a requires-python allows, such as "3.13".
+
+    Only bounds of minor versions count.
 
     Args:
         specifiers: PEP 440 specifiers, or Poetry's constraint with `^`, `~` and `||`.
@@ -310,23 +295,11 @@ def lowest_allowed(specifiers: str) -> str:
         or if the text is no specifier.
     """
     for minor in (*SUPPORTED, *UNSUPPORTED):
-        version = (3, minor, LAST_PATCH)
         for alternative in specifiers.split("||"):
-            clauses = [text.strip() for text in alternative.split(",") if text.strip()]
-            if clauses and all(_is_allowed(version, clause) for clause in clauses):
+            bounds = _BOUND.findall(alternative.strip().replace("*", ">=3"))
+            if bounds and all(_COMPARISONS[sign](minor, int(bound or 0)) for sign, bound in bounds):
                 return f"3.{minor}"
     return ""
-
-
-def _is_allowed(version: _Version, clause: str) -> bool:
-    match = _CLAUSE.fullmatch(clause)
-    if match is None:
-        return clause == "*"
-    sign, bound = match[1], tuple(map(int, match[2].split(".")))
-    if sign in _COMPARISONS:
-        return _COMPARISONS[sign](version[: len(bound)] if match[3] else version, bound)
-    fixed_parts = {"~=": len(bound) - 1, "^": 1, "~": min(2, len(bound))}[sign]
-    return version >= bound and version[:fixed_parts] == bound[:fixed_parts]
 
 
 def pinned(python_version_file: str) -> str:

@@ -114,19 +114,14 @@ def configuration_tables(
     setup: str,
     suites: Sequence[StarterSuite],
     options: Mapping[str, str | bool] = NO_OPTIONS,
-    checkout: str | None = None,
 ) -> dict[str, list[str]]:
     """Return lines of ciguard.toml by the name of their table; tables without lines are left out.
 
     Args:
         options: keys of [workflow] besides the set-up.
-        checkout: command that prepares a fresh checkout for suspects; None for no confirmation.
     """
     steps = [f"setup = '''\n{setup}\n'''"] if setup else []
     tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
-    if checkout is not None:
-        about = "# Makes a fresh checkout ready for its tests, and touches nothing outside of it."
-        tables["experiment"] = [about, f"setup = {quoted(checkout)}"]
     for suite in suites:
         values = {name: value for name, value in asdict(suite).items() if name != "name" and value}
         lines = [f"{name} = {_value(value)}" for name, value in values.items()]

@@ -364,10 +364,11 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
 
 def is_moved(workflow: Any) -> bool:
     """Return whether the workflow has a job `ciguard` that uses an action called plan."""
-    return _plan_step(workflow) is not None
+    return plan_step(workflow) is not None
 
 
-def _plan_step(workflow: Any) -> dict[str, Any] | None:
+def plan_step(workflow: Any) -> dict[str, Any] | None:
+    """Return the step that plans in a workflow that was moved; None in another workflow."""
     for _, step in steps_of(jobs_of(workflow).get(PLAN_JOB)):
         uses = str(step.get("uses", ""))
         if "/plan@" in uses or uses == "$/actions/plan":
@@ -380,7 +381,7 @@ def repin(text: str, where: str, actions: str) -> str:
 
     The comment of a line stays if the address has no comment and the commit is the same.
     """
-    plan = _plan_step(load(text, where))
+    plan = plan_step(load(text, where))
     if plan is None:
         return text
     repository = str(plan["uses"]).partition("/plan")[0]

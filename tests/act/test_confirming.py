@@ -21,9 +21,15 @@ def test_holds():
 def test_small():
     assert bytearray(1_000_000)
 """
-POLICY = """
+CONFIGURATION = """
+[workflow]
+confirm_suspects = true
+
 [experiment]
 setup = "true"
+
+[plan]
+shards = 1
 
 [policy]
 fail_on = ["memory"]
@@ -32,13 +38,12 @@ HISTORY = "branch:ciguard-history"
 
 
 def set_up_repository(github: GitHub) -> None:
-    """A small suite, the workflow of `ciguard init --confirm-suspects`, and three past runs."""
-    github.commit("a shop", {"tests/test_stock.py": TESTS.format(mb=1)})
-    answer = github.ciguard("init", "--yes", "--confirm-suspects")
+    """A small suite, a workflow that confirms suspects, and three past runs."""
+    files = {"tests/test_stock.py": TESTS.format(mb=1), "ciguard.toml": CONFIGURATION}
+    github.commit("a shop", files)
+    answer = github.ciguard("init", "--yes")
     assert answer.returncode == 0, answer.stderr
-    config = (github.checkout / "ciguard.toml").read_text("utf-8")
-    own = config.partition("[experiment]")[0] + POLICY + "\n[plan]\nshards = 1\n"
-    github.commit("ciguard", {"ciguard.toml": own})
+    github.commit("ciguard", {})
     github.git("push", "--quiet", "origin", "main")
     place = github.folder / "past"
     for run in range(11, 14):

@@ -29,10 +29,8 @@ from ciguard.codec import plan_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from act.fake_machine import GitHub, Run
-    from conftest import Ciguard
 
 LAYOUTS = ROOT / "tests/layouts"
 PYTHONS = ("3.12", "3.13")
@@ -464,23 +462,3 @@ def history_of(github: GitHub, run_id: int) -> int:
     tests = [(one["variant"], one["unit"]) for one in rows if one["run_id"] == run_id]
     assert len(set(tests)) == len(tests)
     return len(tests)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("name", "framework", "setup"),
-    [
-        ("node", "jest", "pnpm install --frozen-lockfile"),
-        ("go", "go", "go-version-file: go.mod"),
-    ],
-)
-def test_layout_of_another_language_gets_its_suite_and_set_up(
-    name: str, framework: str, setup: str, tmp_path: Path, ciguard: Ciguard
-) -> None:
-    shutil.copytree(LAYOUTS / name, tmp_path, dirs_exist_ok=True)
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env=clean_environment())
-    if name == "node":
-        (tmp_path / "shop.test.js").write_text("")
-    ciguard("init", "--yes", cwd=tmp_path)
-    assert f'framework = "{framework}"' in (tmp_path / "ciguard.toml").read_text()
-    assert setup in (tmp_path / ".github" / "workflows" / "ciguard.yml").read_text()

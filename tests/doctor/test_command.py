@@ -84,8 +84,6 @@ def test_complete_project_passes_all_checks(
         "GitHub": "ok",
         "token": "ok",
         "drill": "ok",
-        "memory": "ok",
-        "measuring": "ok",
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
     assert [one for one in server.request_log() if not one.startswith("GET ")] == []
@@ -280,19 +278,6 @@ jobs:
 """
 
 
-def test_workflow_with_the_actions_needs_no_generated_one(folder: Path, ciguard: Ciguard) -> None:
-    (folder / ".github/workflows").mkdir(parents=True)
-    (folder / ".github/workflows/tests.yaml").write_text(AGGREGATION, "utf-8")
-    done = ciguard("doctor", "--offline", "--format", "json", cwd=folder)
-    found = json.loads(done.stdout)["checks"]
-    (workflow,) = [one for one in found if one["name"] == "workflow"]
-    assert (workflow["level"], workflow["what"].partition(" ")[0]) == (
-        "ok",
-        ".github/workflows/tests.yaml",
-    )
-    assert "actions" not in {one["name"] for one in found}
-
-
 def test_aggregation_job_without_the_planning_job_is_a_warning(
     folder: Path, ciguard: Ciguard
 ) -> None:
@@ -384,3 +369,39 @@ def test_unreachable_server_is_an_error(folder: Path, ciguard: Ciguard) -> None:
     assert found["level"] == "error"
     assert "no answer" in found["what"]
     assert "GITHUB_API_URL" in found["fix"]
+
+
+COMMENT = """
+on: push
+jobs:
+  ciguard:
+    steps: [{uses: octo-org/ciguard@0123abc}]
+"""
+BY_JOBS = "listed by the jobs that run them, not by the one that plans"
+
+
+@pytest.mark.parametrize(
+    ("workflow", "expected"),
+    [
+        ("", {"configuration": "none, so the defaults hold", "actions": "the repository of"}),
+        (COMMENT, {"configuration": "none: the job that comments needs none"}),
+        (AGGREGATION, {"configuration": "none, so the defaults hold", "tests": BY_JOBS}),
+        (
+            AGGREGATION.replace("plan@0123abc}", "plan@0123abc, with: {collect: here}}"),
+            {"configuration": "none, so the defaults hold", "tests": "pytest lists 1 unit"},
+        ),
+    ],
+)
+def test_only_what_the_workflows_need_is_checked(
+    folder: Path, ciguard: Ciguard, workflow: str, expected: dict[str, str]
+) -> None:
+    (folder / "ciguard.toml").unlink()
+    (folder / ".github/workflows").mkdir(parents=True)
+    (folder / ".github/workflows/tests.yml").write_text(workflow, "utf-8")
+    if not workflow:
+        (folder / "test_one.py").unlink()
+    words = ("doctor", "--offline", "--format", "json")
+    done = ciguard(*words, cwd=folder, expect=0 if workflow else 3, **NO_ADDRESS)
+    found = {name: one["what"] for name, one in checks(done.stdout).items()}
+    assert found.keys() & {"tests", "configuration", "actions"} == expected.keys()
+    assert all(found[name].startswith(text) for name, text in expected.items())

@@ -17,7 +17,6 @@ from ciguard.init.checksum import is_generated, is_unedited, rest_of, with_check
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Ciguard
     from init.conftest import Init
 
 WORKFLOW = ".github/workflows/ciguard.yml"
@@ -107,16 +106,6 @@ def files(repository: Path) -> dict[str, bytes]:
     return {path.relative_to(repository).as_posix(): path.read_bytes() for path in found}
 
 
-def test_running_init_twice_gives_the_same_files(repository: Path, call: Init) -> None:
-    configure(repository, "[workflow]\nforks = true\nsetup = ''\n[suite.unit]\n")
-    call(repository, "--yes")
-    before = files(repository)
-    assert {WORKFLOW, FORKS} <= set(before)
-    for options in (("--yes",), ("--force",)):
-        assert "are up to date" in call(repository, *options).stdout
-        assert files(repository) == before
-
-
 @pytest.mark.parametrize("options", [(), ("--yes",)])
 def test_edited_workflow_is_not_overwritten(
     repository: Path, call: Init, options: tuple[str, ...]
@@ -150,20 +139,6 @@ def test_foreign_workflow_is_not_overwritten(repository: Path, call: Init) -> No
     assert (repository / "ciguard.toml").exists()
 
 
-def test_edited_workflows_are_named_together(repository: Path, call: Init) -> None:
-    call(repository, "--yes", "--forks")
-    for path in (WORKFLOW, FORKS):
-        replace(repository / path, "permissions: {}\n", "permissions: read-all\n")
-    before = files(repository)
-    answer = call(repository, "--yes", expect=3)
-    assert "2 problems" in answer.stderr
-    for path in (WORKFLOW, FORKS):
-        assert f"- {path}: edited after ciguard init wrote it" in answer.stderr
-        assert f"would change {path}:" in answer.stdout
-    assert files(repository) == before
-    assert call(repository, "--force").stdout == f"{WORKFLOW}: changed\n{FORKS}: changed\n"
-
-
 @pytest.mark.parametrize("final", [b"\r\n", b""])
 def test_checkout_with_autocrlf_is_up_to_date(repository: Path, call: Init, final: bytes) -> None:
     call(repository, "--yes")
@@ -175,17 +150,6 @@ def test_checkout_with_autocrlf_is_up_to_date(repository: Path, call: Init, fina
     assert "+      - run: make x" in shown
     assert "-name: tests" not in shown, "line ends are no difference"
     assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
-
-
-def test_first_line_of_another_version_is_up_to_date(
-    repository: Path, ciguard: Ciguard, call: Init
-) -> None:
-    call(repository, "--yes")
-    path = repository / WORKFLOW
-    path.write_text(re.sub(r"init \S+,", "init 0.0.9,", path.read_text("utf-8"), count=1), "utf-8")
-    assert "are up to date" in call(repository).stdout
-    found = ciguard("doctor", "--offline", cwd=repository).stdout
-    assert f"ok       workflow       {WORKFLOW} is what the configuration" in found
 
 
 def test_edit_that_init_would_make_too_is_none(repository: Path, call: Init) -> None:

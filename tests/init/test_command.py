@@ -229,6 +229,19 @@ def test_configuration_with_some_keys_is_completed(
     assert ("uv sync" in (repository / WORKFLOW).read_text("utf-8")) is ("setup = ''" not in text)
 
 
+def test_suite_of_pytest_without_a_test_file_is_refused(repository: Path, call: Init) -> None:
+    (repository / "tests/test_one.py").unlink()
+    (repository / "go.mod").write_text("module a\n", "utf-8")
+    (repository / "a_test.go").touch()
+    file = repository / "ciguard.toml"
+    file.write_text('[suite.NAME]\ntimeout = "10m"\n', "utf-8")
+    said = call(repository, "--yes", expect=2).stderr
+    assert "suite 'NAME' is one of pytest, of which no test file was found" in said
+    assert "fix: take it out: ciguard init writes a suite of go" in said
+    file.write_text('[suite.NAME]\nframework = "go"\n', "utf-8")
+    assert 'its suite may need args = ["./..."]' in call(repository, "--yes").stderr
+
+
 def test_configuration_that_cannot_be_completed_is_an_error(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("workflow.forks = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
@@ -353,13 +366,6 @@ def test_init_outside_the_top_folder_is_an_error(
     assert not list(tmp_path.rglob("ciguard.toml"))
 
 
-def test_setup_that_is_no_list_of_steps_is_a_usage_error(repository: Path, call: Init) -> None:
-    (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
-    answer = call(repository, "--yes", expect=2)
-    assert "ciguard init: workflow.setup: expected a list" in answer.stderr
-    assert "fix:" in answer.stderr
-
-
 def test_forks_option_adds_a_second_workflow(repository: Path, call: Init) -> None:
     forks = repository / ".github/workflows/ciguard-forks.yml"
     call(repository, "--yes")
@@ -374,20 +380,12 @@ def test_forks_option_adds_a_second_workflow(repository: Path, call: Init) -> No
     assert "are up to date" in call(repository).stdout
 
 
-def test_confirm_suspects_option_adds_a_job(repository: Path, call: Init) -> None:
-    workflow = repository / ".github/workflows/ciguard.yml"
-    call(repository, "--yes", "--confirm-suspects")
-    assert "confirmed" in yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
-    config = load(repository, {})
-    assert config.workflow.confirm_suspects
-    assert config.experiment.setup.startswith("python3 -m venv .venv")
-    assert "are up to date" in call(repository).stdout
-
-
 def test_confirm_suspects_requires_a_setup_command(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
     assert "ciguard init: workflow.confirm_suspects: suspects are run in fresh" in answer.stderr
     (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
     answer = call(repository, "--yes", "--confirm-suspects")
+    workflow = (repository / ".github/workflows/ciguard.yml").read_text("utf-8")
+    assert "confirmed" in yaml.safe_load(workflow)["jobs"]
     assert "set workflow.confirm_suspects = true in ciguard.toml as well" in answer.stderr

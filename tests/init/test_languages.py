@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 
 import pytest
@@ -48,7 +49,27 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     assert [step.get("working-directory") for step in steps if "run" in step] == ["admin", "web"]
     assert sum("setup-node" in step.get("uses", "") for step in steps) == 1
     assert "go: 1 test file" in said
-    assert "(cd web && npm ci)" in found.checkout
+
+
+YARN = JEST.replace("{", '{"packageManager": "yarn@1.22.22+sha512.a6", ', 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"package.json": YARN, "a.test.js": ""}, "corepack enable && yarn install"),
+        ({"package.json": YARN, "package-lock.json": "", "a.test.js": ""}, "&& yarn install"),
+        ({"package.json": YARN, "yarn.lock": "", "a.test.js": ""}, "yarn install --immutable"),
+        ({"package.json": JEST, "a.test.js": ""}, "npm install"),
+        ({"a/package.json": JEST, "pnpm-lock.yaml": "", "a/a.test.js": ""}, "--frozen-lockfile"),
+        ({"go.mod": "module m\n\ngo 1.15\n", "a_test.go": ""}, "go-version: stable"),
+        ({"go.mod": "module m\n\ngo 1.22\n", "a_test.go": ""}, "go-version-file: go.mod"),
+        ({"go.mod": "go 1.20\ntoolchain go1.22.1\nmodule m\n", "a_test.go": ""}, "file: go.mod"),
+    ],
+)
+def test_tools_are_those_that_the_project_names(files: dict[str, str], expected: str) -> None:
+    setup = suggested(files)[0].setup.replace('"', "")
+    assert re.search(rf"(?m){re.escape(expected)}(\}}| # zizmor.*)?$", setup)
 
 
 def test_workspace_that_configures_nextest_gets_a_suite() -> None:
@@ -134,10 +155,9 @@ def test_ruby_project_gets_one_suite(
 
 def test_suites_of_python_come_first() -> None:
     found, _ = suggested({"package.json": JEST, "a.test.js": ""})
-    python = Suggestion("- run: one", "one", (), {"x": "tox"})
+    python = Suggestion("- run: one", (), {"x": "tox"})
     both = join_suggestions(python, found)
     assert both.setup.startswith("- run: one\n- uses: actions/setup-node@")
-    assert both.checkout == "one && npm install"
     assert both.unknown == {"x": "tox"}
 
 
@@ -164,7 +184,7 @@ def test_gem_names_rspec_in_its_gemspec() -> None:
 def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
     for path in (".", "web app"):
         found = recipe.environment(ProjectFolder(path, frozenset(), ""))
-        steps = yaml.safe_load(steps_of({path: found}))
+        steps = yaml.safe_load(steps_of([(path, found)]))
         assert all("uses" in step or "run" in step for step in steps)
 
 

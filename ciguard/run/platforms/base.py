@@ -204,7 +204,6 @@ if TYPE_CHECKING:
     class Platform(Protocol):
         """One operating system: a module with these constants and functions."""
 
-        NAME: str
         LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on this system
         EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # received signals that end a leg
 

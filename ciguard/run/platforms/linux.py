@@ -19,10 +19,9 @@ from ciguard.run.process.spawn import SupervisedProcess, adopt_orphans
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import PeakTracker, TestedProcess, Tree
 
-__all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "adopt_orphans", "cpus", "headroom"]
+__all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
 
-NAME: Final = "linux"
 LIMITATIONS: Final[Tuple[str, ...]] = ()
 
 

@@ -22,10 +22,9 @@ from ciguard.run.process.spawn import SupervisedProcess
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import TestedProcess, Tree
 
-__all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "PsTree", "adopt_orphans", "cpus"]
+__all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "PsTree", "adopt_orphans", "cpus"]
 __all__ += ["headroom", "instruments", "start", "tree", "wait", "wakeup"]
 
-NAME: Final = "macos"
 LIMITATIONS: Final[Tuple[str, ...]] = (
     "the guard rail (needs Linux or Windows): nothing is stopped before memory runs out",
     "memory samples more than once a second (need Linux or Windows)",

@@ -59,7 +59,6 @@ import _winapi  # subprocess and multiprocessing wait with it, too
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import Tree
 
-NAME: Final = "windows"
 LIMITATIONS: Final[Tuple[str, ...]] = ()
 EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
     signal.SIGINT: ExitCode.INTERRUPTED,

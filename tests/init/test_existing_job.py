@@ -1,0 +1,88 @@
+"""A separate workflow beside a test job: what it takes over, and each line that is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from init.move_in_samples import CI, commit
+from init.test_short_workflows import JEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from init.conftest import Init
+
+JOB = """\
+on: push
+env: {NODE: 18.x}
+jobs:
+  install:
+    steps:
+      - uses: actions/setup-node@v4
+        with: {node-version: "${{ env.NODE }}"}
+  test:
+    needs: install
+    services: {db: {image: postgres}}
+    strategy: {matrix: {os: [a, b]}}
+    steps:
+      - uses: actions/checkout@v4
+        with: {persist-credentials: false, fetch-depth: 0, submodules: recursive}
+      - uses: actions/setup-python@v6
+        with: {python-version: 3.13, cache: pip, architecture: x64}
+      - uses: actions/setup-go@v6
+        with:
+          go-version: ${{ matrix.go }}
+      - run: |
+          python -m pip install -r requirements-dev.txt
+          npm ci
+      - run: sudo apt-get install -y libxml2-dev postgresql-client libxslt1-dev
+        env: {DEBIAN_FRONTEND: noninteractive}
+      - run: pytest -q tests
+      - uses: actions/upload-artifact@v4
+  ciguard:
+    steps: [{uses: octo-org/ciguard@0123abc}]
+"""
+ANSWER = """\
+job test still runs the same tests, until you delete it:
+  ci.yml:25: pytest -q tests
+not in the new workflow; add to ciguard.toml what the tests need:
+  ci.yml:2: env: NODE
+  ci.yml:9: needs: install
+  ci.yml:10: services: db
+  ci.yml:11: matrix: os
+  ci.yml:14: actions/checkout fetch-depth: 0
+  ci.yml:16: actions/setup-python architecture: x64
+  ci.yml:17: actions/setup-go
+  ci.yml:23: sudo apt-get install -y libxml2-dev postgresql-client ...
+  ci.yml:24: env: DEBIAN_FRONTEND
+  ci.yml:26: actions/upload-artifact
+job ciguard comments too, and its check has the same name: delete it
+"""
+PIP = {"requirements-dev.txt": "pytest\n"}
+UV = {"uv.lock": 'name = "pytest"\n', "pyproject.toml": "[project]\nname = 'a'\n"}
+NODE = {**JEST, "package-lock.json": "", ".nvmrc": "22"}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (PIP, ['with: {python-version: "3.13"}']),
+        (UV, ["--python 3.13"]),
+        ({**PIP, **NODE}, ['python-version: "3.13"', 'with: {node-version: "18.x"}']),
+    ],
+)
+def test_new_workflow_takes_versions_and_submodules_and_names_the_rest(
+    repository: Path, call: Init, files: dict[str, str], expected: list[str]
+) -> None:
+    for name, text in files.items():
+        (repository / name).write_text(text, "utf-8")
+    (repository / CI).write_text(JOB, "utf-8")
+    commit(repository)
+    said = call(repository, "--new", "--yes").stderr
+    text = (repository / "ciguard.toml").read_text("utf-8")
+    assert all(one in text for one in ["- run: git submodule update --init --recursive", *expected])
+    if len(expected) > 1:
+        assert said.endswith(ANSWER)
+    assert max(map(len, said.splitlines())) <= 80
+    assert "still runs" not in call(repository, "--new", "--yes").stderr

@@ -1,5 +1,0 @@
-package shop
-
-import "testing"
-
-func TestTotal(t *testing.T) {}
