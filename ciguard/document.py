@@ -157,12 +157,10 @@ class Chart:
     Attributes:
         kind: the macro of `templates/charts.html.j2` that draws `data`.
         data: geometry for that macro.
-        mermaid: the chart as a Mermaid block of Markdown, without foreign text; "" for none.
     """
 
     kind: str
     data: object = None
-    mermaid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,5 +286,5 @@ def _is_empty(block: Block, shape: Format) -> bool:
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):
-        return {"text": None, "markdown": block.mermaid or None, "html": block.data}[shape] is None
+        return shape != "html" or block.data is None
     return False

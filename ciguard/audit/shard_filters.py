@@ -312,9 +312,7 @@ def _command_words(framework: str, script: str) -> Iterator[list[str]]:
 def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (framework, words) of the commands that run tests; "" for one without known filters."""
     for words in split_commands(expand_lists(script)):
-        if any(word.startswith("--gtest_filter") for word in words):
-            yield "gtest", words
-        elif (command := test_command(words)) is not None:
+        if (command := test_command(words)) is not None:
             yield command.framework if command.framework in LANGUAGES else "", words
 
 

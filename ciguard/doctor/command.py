@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ciguard import console
-from ciguard.config.file import FILE, FILES, Config, configured_by
+from ciguard.config.file import FILES, Config, configured_by
 from ciguard.config.suites import suites_of
 from ciguard.doctor.checks import (
     Check,
@@ -36,7 +36,6 @@ from ciguard.init.generated_files import (
     LOST_FIX,
     WORKFLOW_FILE,
     generate,
-    unused_keys,
     with_used_actions,
 )
 from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
@@ -126,8 +125,6 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     yield from (
         ok("workflow", f"{file} uses ciguard's actions") for file in (*adopted, *commenting)
     )
-    if adopted and (unused := unused_keys(invocation.folder, config)):
-        yield warning("configuration", unused, f"take it out of {FILE}")
     if not (adopted or commenting) or (invocation.folder / WORKFLOW_FILE).exists():
         if address:
             yield ok("actions", f"workflows use {address}")

@@ -1,4 +1,4 @@
-"""The test job beside which `init` writes a workflow: what is taken over, and the rest. Pure."""
+"""The test job beside which `init` writes a workflow: what is taken over of it. Pure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.init.toolchains import pinned
 from ciguard.workflow.job_templates import quoted
-from ciguard.workflow.movable_job import comment_jobs, shorten
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.test_commands import split_commands
 from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ciguard.init.project import Suggestion
 
-    _Path = tuple[str | int, ...]
-
-STILL_RUNS: Final = "job {} still runs the same tests, until you delete it:"
-MISSING: Final = "not in the new workflow; add to ciguard.toml what the tests need:"
-SAME_CHECK: Final = "job {} comments too, and its check has the same name: delete it"
 _VERSION: Final = re.compile(r"[\w.*/^~<>= -]+")
 _VARIABLE: Final = re.compile(r"\$\{\{ *env\.(\w+) *\}\}")
-_KEYS: Final = ("needs", "container", "services", "env", "defaults")  # of the job
-# Inputs that are taken over, or that do not matter to the tests.
-_INPUT: Final = re.compile(r"cache|^(persist-credentials|submodules)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,45 +66,15 @@ class ExistingJob:
             setup = f"- run: {command}\n{setup}"
         return replace(suggestion, setup=setup)
 
-    def describe(self, setup: str) -> str:
-        """Name the test step, which still runs, and each line that the set-up does not have."""
-        number, file = self.source.line_number, self.path.rpartition("/")[2]
-        test = number("jobs", self.name, "steps", self.step, "run")
-        rows = sorted((number(*path), text) for path, text in self._missing(setup))
-        rows = [(test, _script(dict(steps_of(self.value))[self.step])), *rows]
-        shown, *missing = [f"  {file}:{line}: {shorten(text)}" for line, text in rows]
-        lines = [STILL_RUNS.format(self.name), shown, *([MISSING, *missing] if missing else [])]
-        lines += [SAME_CHECK.format(name) for name in comment_jobs(self.workflow)]
-        return "\n".join(lines)
-
-    def _missing(self, setup: str) -> Iterator[tuple[_Path, str]]:
-        """Yield (path in the workflow, text) of what the set-up does not have."""
-        job, here = self.value, ("jobs", self.name)
-        entries: list[tuple[_Path, Any]] = [(("env",), get(self.workflow, "env"))]
-        entries += [((*here, key), job.get(key)) for key in _KEYS]
-        entries += [((*here, "strategy", "matrix"), get(job.get("strategy"), "matrix"))]
-        for number, step in steps_of(job):
-            path: _Path = (*here, "steps", number)
-            entries.append(((*path, "env"), step.get("env")))
-            if number != self.step:
-                yield from _missing_of_step(path, step, setup)
-        for path, value in entries:
-            if value:
-                listed = ", ".join(map(str, value)) if isinstance(value, (dict, list)) else value
-                yield path, f"{path[-1]}: {listed}"
-
-
-def _missing_of_step(path: _Path, step: Any, setup: str) -> Iterator[tuple[_Path, str]]:
-    action, script = str(step.get("uses", "")).partition("@")[0], str(step.get("run", ""))
-    if action and action != "actions/checkout" and action not in setup:
-        yield path, action
-        return
-    if not all(f" {' '.join(words[:2])}" in setup for words in split_commands(script)):
-        yield (*path, "run"), _script(step)
-    for key, value in _inputs(step).items():
-        is_known = f"{key}:" in setup or f"--python {value}" in setup or "matrix." in str(value)
-        if not (is_known or _INPUT.search(key)):
-            yield (*path, "with", key), f"{action} {key}: {value}"
+    def describe(self) -> str:
+        """Say that the job still runs the same tests, and where its other steps stand."""
+        line = self.source.line_number
+        here = f"{self.path}:{line('jobs', self.name, 'steps', self.step, 'run')}"
+        return (
+            f"job {self.name} still runs the same tests ({here}) until you delete it: its versions "
+            f"of languages and submodules are taken over, no other step, env, service or matrix "
+            f"(from line {line('jobs', self.name)}); add what the tests need to workflow.setup"
+        )
 
 
 def read_existing_job(text: str, path: str, name: str, step: str) -> ExistingJob:
@@ -126,8 +84,3 @@ def read_existing_job(text: str, path: str, name: str, step: str) -> ExistingJob
 def _inputs(step: Any) -> dict[str, Any]:
     inputs = step.get("with")
     return {str(key): inputs[key] for key in inputs} if isinstance(inputs, dict) else {}
-
-
-def _script(step: Any) -> str:
-    lines = str(step.get("run", "")).splitlines()
-    return "; ".join(line for line in lines if line.strip() and line.lstrip()[0] != "#")

@@ -11,7 +11,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
-from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.init.checksum import is_unedited, rest_of
 from ciguard.init.other_tools import LANGUAGES, first_of, no_suite, other_projects
@@ -126,7 +125,7 @@ def generate(
     actions = actions_address(config.actions)
     configuration, setup = _configuration(folder, config, tracked, notify, suite=suite, job=job)
     if job:
-        notify(job.describe(setup))
+        notify(job.describe())
     every_s = config.workflow.checkpoint
     steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
@@ -256,15 +255,6 @@ def with_used_actions(folder: Path, config: Config) -> Config:
             if address := used_address(text_of(path) or ""):
                 return config.model_copy(update={"actions": address})
     return config
-
-
-def unused_keys(folder: Path, config: Config) -> str:
-    """Return a message on keys of [workflow] without effect if no workflow is generated; or ""."""
-    fields = WorkflowConfig.model_fields
-    keys = [name for name, value in config.workflow if value != fields[name].default]
-    if not keys or (folder / WORKFLOW_FILE).exists():
-        return ""
-    return f"{FILE}: workflow.{', workflow.'.join(keys)}: no effect on a workflow of your own"
 
 
 def text_of(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,8 @@ from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    _Call = tuple[tuple[str, ...], Mapping[str, str]]  # arguments after the program, variables
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 # Wrappers that measure coverage are dropped: a shard covers only a part of the code.
@@ -115,7 +117,7 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with: {{{version}}}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
-    return Environment(tools, commands, (*run, *command), call.args, call.env)
+    return Environment(tools, commands, (*run, *command), *call)
 
 
 def _package_manager(folder: ProjectFolder) -> tuple[str, str]:
@@ -237,16 +239,8 @@ RECIPES: Final = (
 PROJECT_FILES: Final = tuple(dict.fromkeys(recipe.project_file for recipe in RECIPES))
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptCall:
-    """The call of a framework in a script: arguments after the program, variables before it."""
-
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-def framework_call(text: str, program: Sequence[str]) -> ScriptCall:
-    """Return the call of a program in a test script; an empty call if no script has one.
+def framework_call(text: str, program: Sequence[str]) -> _Call:
+    """Return (arguments, variables) of a program in a test script; none if no script calls it.
 
     Args:
         text: of package.json.
@@ -269,7 +263,7 @@ def framework_call(text: str, program: Sequence[str]) -> ScriptCall:
         what = f"its arguments of {program[0]} cannot be read from {unread}"
         fix = f"configure a suite in ciguard.toml: framework = {json.dumps(program[0])}, and args"
         raise InputError(what, where="package.json", fix=f"{fix}; then run ciguard init again")
-    return ScriptCall()
+    return (), {}
 
 
 def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
@@ -283,7 +277,7 @@ def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
         yield name, str(scripts[name])
 
 
-def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
+def _call(part: str, program: Sequence[str]) -> _Call | None:
     """Return the call of a program in a command; None if the command does not call it.
 
     Raises:
@@ -312,7 +306,7 @@ def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
     args = words[at + 1 :]
     if subcommand and args[:1] == subcommand:
         args = args[1:]
-    return ScriptCall(tuple(word for word in args if not ENDLESS[name].match(word)), env)
+    return tuple(word for word in args if not ENDLESS[name].match(word)), env
 
 
 def _calls(word: str, name: str) -> bool:

@@ -20,7 +20,6 @@ from ciguard.init.generated_files import (
     GeneratedFile,
     generate,
     text_of,
-    unused_keys,
 )
 from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
@@ -51,7 +50,7 @@ from ciguard.workflow.movable_job import (
 )
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import drill_edits, is_moved, move_job, repin
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
+from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
 if TYPE_CHECKING:
@@ -121,11 +120,9 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     text, tasks = read_workflow(folder, path), read_tasks(read)
     workflow = load(text, path)
     if is_moved(workflow):
-        other = [at for at in find_test_steps(workflow, tasks) if job_name in ("", at.job)]
-        if other and (job_name or step):
-            where = f"{path}: jobs.{other[0].job}.steps[{other[0].number}]"
-            what = "another step of this workflow has ciguard's shards, which only one can have"
-            raise NotMovable(what, where=where, fix=SECOND_FIX)
+        if job_name or step:
+            other = [at for at in find_test_steps(workflow, tasks) if job_name in ("", at.job)]
+            _reject_second(path, other)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
@@ -187,8 +184,15 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
             elif item.path != WORKFLOW_FILE:
                 files.append(item)
     messages += remarks(job, moved, default_branch(folder), guess_of(folder))
-    messages += filter(None, [unused_keys(folder, config)])
     return Move(tuple(files), found, tuple(messages))
+
+
+def _reject_second(path: str, others: Sequence[FoundStep]) -> None:
+    """Refuse to move another test step of a moved workflow."""
+    for found in others:
+        where = f"{path}: jobs.{found.job}.steps[{found.number}]"
+        what = "another step of this workflow has ciguard's shards, which only one can have"
+        raise NotMovable(what, where=where, fix=SECOND_FIX)
 
 
 def read_workflow(folder: Path, path: str) -> str:

@@ -7,8 +7,6 @@ Commands and options are those of uv 0.13, Poetry 2.5, pip 25.1.
 
 from __future__ import annotations
 
-import configparser
-import contextlib
 import operator
 import re
 import tomllib
@@ -195,7 +193,9 @@ def pip_arguments(texts: Mapping[str, str], framework: str) -> list[str]:
     At most one extra and one group. The framework may repeat a requirement of an extra; beside
     files with hashes, pip refuses it.
     """
-    extra = next(iter(_test_groups(_pip_extras(texts), framework)), "")
+    extra = next(
+        iter(_test_groups(project_table(texts, "project", "optional-dependencies"), framework)), ""
+    )
     group = next(iter(_test_groups(project_table(texts, "dependency-groups"), framework)), "")
     arguments: list[str] = []
     if "project" in project_table(texts) or "setup.py" in texts:
@@ -214,21 +214,13 @@ def declares_tests(texts: Mapping[str, str], framework: str) -> bool:
     groups = project_table(texts, "dependency-groups")
     files = [name for name in texts if is_requirement_file(name)]
     return (
-        bool(_test_groups(_pip_extras(texts), framework) or _test_groups(groups, framework))
+        bool(
+            _test_groups(project_table(texts, "project", "optional-dependencies"), framework)
+            or _test_groups(groups, framework)
+        )
         or any(_names(texts[name], framework) for name in files)
         or any(word in re.split(r"[/._-]", name) for name in files for word in TEST_GROUPS)
     )
-
-
-def _pip_extras(texts: Mapping[str, str]) -> Mapping[str, Any]:
-    if "optional-dependencies" in project_table(texts, "project"):
-        return project_table(texts, "project", "optional-dependencies")
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    with contextlib.suppress(configparser.Error):  # setuptools will report it
-        parser.read_string(texts.get("setup.cfg", ""))
-    section = "options.extras_require"
-    entries = parser.items(section) if section in parser else ()
-    return {name: text.splitlines() for name, text in entries}
 
 
 def _test_groups(declared: Mapping[str, Any], framework: str) -> list[str]:

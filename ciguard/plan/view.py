@@ -29,7 +29,6 @@ from ciguard.document import (
     join,
 )
 from ciguard.model import UnitKey
-from ciguard.render.mermaid import bar_chart
 from ciguard.text import (
     ID_WIDTH,
     MAX_NAMED,
@@ -163,7 +162,7 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
     measured = plan.has_timings
     warnings = tuple(Item(note_text(note)) for note in plan.warnings)
     geometry = shard_chart(plan, is_measured=measured) if drawn else None
-    chart = Chart("shards", geometry, _mermaid(plan) if measured else "")
+    chart = Chart("shards", geometry)
     many = len(plan.shards) >= FOLDED_FROM
     return (
         Headline(_headline(plan, measured=measured)),
@@ -339,16 +338,6 @@ def _bar(predicted: Prediction, scale_s: float) -> str:
         for value_s in (predicted.wall_s, predicted.wall_p95_s)
     )
     return "#" * wall + "." * (end - wall)
-
-
-def _mermaid(plan: Plan) -> str:
-    return bar_chart(
-        "Predicted wall by shard",
-        "lower bound",
-        [shard.key for shard in plan.shards],
-        [shard.predicted.wall_s for shard in plan.shards],
-        [plan.lower_bound_s] * len(plan.shards),
-    )
 
 
 def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:

@@ -166,7 +166,7 @@ class _Markdown:
         if isinstance(block, Bullets):
             return self.bullets(block)
         if isinstance(block, Chart):
-            return block.mermaid
+            return ""  # the table has its numbers
         if isinstance(block, Listing):
             return _fenced(block)
         return self.table(block)

@@ -22,7 +22,6 @@ from ciguard.history.age import sentence
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
-from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
 from ciguard.report.answer import (
     MAX_ROWS,
@@ -250,26 +249,15 @@ def _plan(data: ReportData) -> str:
 
 
 def _charts(data: ReportData) -> tuple[Section, ...]:
-    """Return the chart of wall times; on a page also that of memory over time."""
+    """Return the charts of a page: wall times, memory over time."""
     legs = data.verdict.legs
-    walls = Chart("walls", charts.wall_chart(legs), _mermaid(data))
+    walls = Chart("walls", charts.wall_chart(legs))
     curves, omitted = charts.memory_chart(data.plan, legs, data.records)
     memory = Chart("curves", (curves, omitted) if any(leg.peak_bytes for leg in legs) else None)
     return (
         Section("wall_chart", (walls,), drop=16),
         Section("memory_chart", (memory,), "Memory over time", formats=("html",)),
     )
-
-
-def _mermaid(data: ReportData) -> str:
-    """Draw the wall times of shards; with the predictions if there is one for each bar."""
-    legs = data.verdict.legs
-    if sum(leg.wall_s is not None for leg in legs) < 2:  # noqa: PLR2004  # one bar shows nothing
-        return ""
-    shards, walls_s = [leg.shard for leg in legs], [leg.wall_s or 0.0 for leg in legs]
-    predicted_s = [leg.predicted_wall_s for leg in legs if leg.predicted_wall_s is not None]
-    line_s = predicted_s if len(predicted_s) == len(legs) else []
-    return bar_chart("Wall time by shard", "predicted", shards, walls_s, line_s)
 
 
 def _sources(data: ReportData) -> list[Span]:

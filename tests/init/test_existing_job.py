@@ -1,4 +1,4 @@
-"""A separate workflow beside a test job: what it takes over, and each line that is named."""
+"""A separate workflow beside a test job: what it takes over of it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,10 @@ jobs:
     steps: [{uses: octo-org/ciguard@0123abc}]
 """
 ANSWER = """\
-job test still runs the same tests, until you delete it:
-  ci.yml:25: pytest -q tests
-not in the new workflow; add to ciguard.toml what the tests need:
-  ci.yml:2: env: NODE
-  ci.yml:9: needs: install
-  ci.yml:10: services: db
-  ci.yml:11: matrix: os
-  ci.yml:14: actions/checkout fetch-depth: 0
-  ci.yml:16: actions/setup-python architecture: x64
-  ci.yml:17: actions/setup-go
-  ci.yml:23: sudo apt-get install -y libxml2-dev postgresql-client ...
-  ci.yml:24: env: DEBIAN_FRONTEND
-  ci.yml:26: actions/upload-artifact
-job ciguard comments too, and its check has the same name: delete it
+job test still runs the same tests (.github/workflows/ci.yml:25) until you
+  delete it: its versions of languages and submodules are taken over, no other
+  step, env, service or matrix (from line 8); add what the tests need to
+  workflow.setup
 """
 PIP = {"requirements-dev.txt": "pytest\n"}
 UV = {"uv.lock": 'name = "pytest"\n', "pyproject.toml": "[project]\nname = 'a'\n"}

@@ -99,17 +99,6 @@ def test_plan_uses_the_suite_that_is_configured(
     assert f'suite: "{name}"' in (repository / CI).read_text("utf-8")
 
 
-def test_keys_without_effect_are_reported(repository: Path, call: Init, ciguard: Ciguard) -> None:
-    unused = '[workflow]\nsetup = "- run: make"\nforks = true\n'
-    (repository / "ciguard.toml").write_text(f"{ACTIONS}{unused}", "utf-8")
-    what = "ciguard.toml: workflow.setup, workflow.forks: no effect on a workflow of your own"
-    assert what in call(repository, "--into", CI, "--yes").stderr
-    for is_used in (False, True):
-        printed = " ".join(ciguard("doctor", "--offline", cwd=repository).stdout.split())
-        assert (what in printed) is not is_used
-        (repository / OWN).write_bytes(WORKFLOW)
-
-
 @pytest.mark.parametrize(
     "address", ["octo-org/ciguard", "https://x.example/a/b@c", "a/b@c\n- run: x"]
 )

@@ -60,8 +60,6 @@ def place(texts: dict[str, str], folder: str = ".", *, is_alone: bool = True) ->
         ({"setup.py": "setup(tests_require=['pytest'])"}, "-e . pytest"),
         ({"pyproject.toml": "[project]\n[tool.pytest.options]\nx = 1"}, "-e . pytest"),
         ({"setup.py": "setup()", "setup.cfg": "[tool:pytest]\nx = 1"}, "-e . pytest"),
-        ({"setup.py": "setup()", "setup.cfg": EXTRAS}, "-e '.[qa]' pytest"),
-        ({"setup.py": "setup()", "setup.cfg": "no section"}, "-e . pytest"),
     ],
 )
 def test_pip_installs_what_is_declared(texts: dict[str, str], installed: str) -> None:

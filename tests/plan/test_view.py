@@ -15,7 +15,6 @@ from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.view import WORDS, document, note_text
 from ciguard.render.markdown import as_markdown
-from ciguard.render.mermaid import MAX_BARS
 from ciguard.render.plaintext import as_text
 from ciguard.text import price
 
@@ -35,10 +34,6 @@ def terminal(plan: Plan, split: Sequence[str] = ()) -> str:
 
 def markdown(plan: Plan, split: Sequence[str] = ()) -> str:
     return as_markdown(document(plan, split), full_text_location="the plan file")
-
-
-def mermaid_of(plan: Plan) -> str:
-    return markdown(plan).partition("```mermaid")[2].partition("```")[0]
 
 
 def usual() -> PlanResult:
@@ -159,34 +154,6 @@ def test_hostile_keys_are_escaped() -> None:
     assert html.count("<pre>") == 1
     assert not any(tag in html for tag in ("<em>", "<b>"))
     assert max(map(len, terminal(plan, ()).splitlines())) <= 80
-    labels = labels_of(mermaid_of(plan))
-    assert len(set(labels)) == len(labels) == 8
-    assert all(re.fullmatch(r"[A-Za-z0-9 ._-]+", label) for label in labels)
-
-
-def labels_of(chart: str) -> list[str]:
-    (axis,) = (line for line in chart.splitlines() if "x-axis" in line)
-    return re.findall(r'"([^"]*)"', axis)
-
-
-def numbers_of(chart: str, word: str) -> list[float]:
-    (line,) = (line for line in chart.splitlines() if line.startswith(f"    {word} ["))
-    return [float(number) for number in line.split("[")[1].rstrip("]").split(", ")]
-
-
-@pytest.mark.parametrize("count", [1, 2, 50, 51, 110, 256])
-def test_the_chart_has_every_shard_in_at_most_fifty_bars(count: int) -> None:
-    walls_s = {f"test_{n}.py::t": 100.0 + n for n in range(count)}
-    plan = planned(walls_s, shards=count, group="none").plan
-    chart = mermaid_of(plan)
-    labels, bars = labels_of(chart), numbers_of(chart, "bar")
-    assert len(labels) == len(bars) == len(numbers_of(chart, "line")) <= MAX_BARS
-    assert len(set(labels)) == len(labels)
-    assert labels[0].startswith(plan.shards[0].key)
-    assert labels[-1].endswith(plan.shards[-1].key)
-    unit_s = 60.0 if '"minutes"' in chart else 1.0
-    assert max(bars) == pytest.approx((99.0 + count) / unit_s, abs=0.01)
-    assert numbers_of(chart, "line")[0] == pytest.approx(plan.lower_bound_s / unit_s, abs=0.01)
 
 
 def bars_of(text: str) -> list[str]:
@@ -209,7 +176,6 @@ def test_without_history_there_are_no_times_bars_or_prices() -> None:
         (limit,) = [line for line in text.splitlines() if "deadline" in line]
         assert not re.search(r"\d (s|min|h|USD)\b", text.replace(limit, ""))
         assert "#" not in re.sub("(?m)^#+ ", "", text)
-        assert "mermaid" not in text
 
 
 @pytest.mark.parametrize(

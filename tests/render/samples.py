@@ -6,7 +6,6 @@ from ciguard.document import (
     Block,
     Bullets,
     Cell,
-    Chart,
     Code,
     Column,
     Details,
@@ -46,6 +45,5 @@ def sample(foreign: str = "tests/test_a.py::test_b") -> tuple[Block, ...]:
             (Bullets((Item(foreign, (Item(Link(foreign, foreign)),)), Item("second"))),),
         ),
         Bullets((Item(Code(f"ciguard run --only '{foreign}'", 400)),), "command"),
-        Chart("walls", mermaid="```mermaid\nxychart-beta\n```"),
         Paragraph(foreign, is_note=True),
     )

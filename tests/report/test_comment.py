@@ -211,20 +211,6 @@ def test_worst_of_3000_changes_come_first_and_the_rest_is_counted() -> None:
     assert "...and 2,944 more failures in the report." in text
 
 
-def test_chart_has_an_empty_bar_for_a_shard_without_a_record() -> None:
-    world = World()
-    del world.legs["02"]
-    text = comment(world.plan, world.prove())
-    assert 'x-axis ["01", "02", "03"]' in text
-    assert "    bar [3.10, 0.00, 3.10]\n    line [3.00, 2.00, 3.00]\n" in text
-    blind = replace(
-        world.prove(), legs=tuple(replace(leg, predicted_wall_s=None) for leg in world.prove().legs)
-    )
-    text = comment(world.plan, blind)
-    assert "    bar [3.10, 0.00, 3.10]\n```" in text
-    assert "predicted" not in text.partition("```mermaid")[2].partition("```")[0]
-
-
 STACK = """\
 stopped: over its limit of 3 s
 Current thread 0x00007f41 (most recent call first):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ciguard.audit.filters import go_test, gtest, jest, pytest_selection, vstest
+from ciguard.audit.filters import jest, pytest_selection, vstest
 from ciguard.audit.filters.expression import Expression, Selection, Term, select
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ class FilterLanguage(Protocol):
 LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
     "dotnet test": vstest,
     "pytest": pytest_selection,
-    "go test": go_test,
     "jest": jest,
-    "gtest": gtest,
 }
 
 
