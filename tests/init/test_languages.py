@@ -19,6 +19,11 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 JEST = '{"devDependencies": {"jest": "30"}}'
 
 MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
+Call = tuple[tuple[str, ...], dict[str, str]]
+
+
+def called(args: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Call:
+    return args, env or {}
 
 
 def suggested(files: dict[str, str]) -> tuple[Suggestion, list[str]]:
@@ -191,47 +196,47 @@ def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     ("script", "program", "expected"),
     [
-        ("jest", ("jest",)()),
-        ("jest --color=true --watch", ("jest",)(("--color=true",))),
+        ("jest", ("jest",), called()),
+        ("jest --color=true --watch", ("jest",), called(("--color=true",))),
         (
             "NODE_OPTIONS=--experimental-vm-modules npx jest -c 'a b.json'",
             ("jest",),
-            (("-c", "a b.json"), MODULES),
+            called(("-c", "a b.json"), MODULES),
         ),
         (
             "cross-env TZ=UTC node --experimental-vm-modules node_modules/jest/bin/jest.js --ci",
             ("jest",),
-            (("--ci",), {"TZ": "UTC", **MODULES}),
+            called(("--ci",), {"TZ": "UTC", **MODULES}),
         ),
-        ("pnpm lint && vitest run --typecheck", ("vitest", "run")(("--typecheck",))),
-        ("vitest --dir test", ("vitest", "run")(("--dir", "test"))),
-        ("playwright test -c e2e", ("playwright", "test")(("-c", "e2e"))),
+        ("pnpm lint && vitest run --typecheck", ("vitest", "run"), called(("--typecheck",))),
+        ("vitest --dir test", ("vitest", "run"), called(("--dir", "test"))),
+        ("playwright test -c e2e", ("playwright", "test"), called(("-c", "e2e"))),
         # The same words mean other things to other programs.
-        ("jest -w 2 -i", ("jest",)(("-w", "2", "-i"))),
+        ("jest -w 2 -i", ("jest",), called(("-w", "2", "-i"))),
         (
             "mocha -w -g slow -i --ui tdd",
             ("mocha",),
-            (("-g", "slow", "-i", "--ui", "tdd"), {}),
+            called(("-g", "slow", "-i", "--ui", "tdd")),
         ),
-        ("vitest -w --ui", ("vitest", "run")()),
+        ("vitest -w --ui", ("vitest", "run"), called()),
         (
             "c8 mocha --enable-source-maps ./test/*.cjs --require ./test/before.cjs",
             ("mocha",),
-            (("--enable-source-maps", "./test/*.cjs", "--require", "./test/before.cjs"), {}),
+            called(("--enable-source-maps", "./test/*.cjs", "--require", "./test/before.cjs")),
         ),
         (
             "nyc --reporter text cross-env TZ=UTC node --expose-gc node_modules/.bin/_mocha -b",
             ("mocha",),
-            (("-b",), {"TZ": "UTC", "NODE_OPTIONS": "--expose-gc"}),
+            called(("-b",), {"TZ": "UTC", "NODE_OPTIONS": "--expose-gc"}),
         ),
-        ("c8 npm run unit", ("mocha",)()),
-        ("node test.js", ("jest",)()),
-        ("eslint .", ("jest",)()),
-        ("node", ("jest",)()),
+        ("c8 npm run unit", ("mocha",), called()),
+        ("node test.js", ("jest",), called()),
+        ("eslint .", ("jest",), called()),
+        ("node", ("jest",), called()),
     ],
 )
 def test_call_of_the_test_script_is_kept(
-    script: str, program: tuple[str, ...], expected: tuple[tuple[str, ...], dict[str, str]]
+    script: str, program: tuple[str, ...], expected: Call
 ) -> None:
     assert framework_call(json.dumps({"scripts": {"test": script}}), program) == expected
 
@@ -260,4 +265,4 @@ DEEP = pytest.param("[" * 100_000, id="deep")
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": null}', DEEP])
 def test_file_without_scripts_adds_nothing(text: str) -> None:
-    assert framework_call(text, ("jest",)) == ((), {})
+    assert framework_call(text, ("jest",)) == called()

@@ -151,8 +151,7 @@ def test_hostile_keys_are_escaped() -> None:
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert html.count("<h3>") == 1
     assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 3
-    assert html.count("<pre>") == 1
-    assert not any(tag in html for tag in ("<em>", "<b>"))
+    assert not any(tag in html for tag in ("<pre>", "<em>", "<b>"))
     assert max(map(len, terminal(plan, ()).splitlines())) <= 80
 
 

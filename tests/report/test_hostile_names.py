@@ -103,7 +103,7 @@ def test_hostile_names_preserve_table_columns() -> None:
     for table in re.findall(r"<table>.*?</table>", rendered, flags=re.DOTALL):
         widths = {row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, flags=re.DOTALL)}
         assert len(widths - {0}) == 1
-    assert comment().count("```") == 2, "one chart, and no name opens or ends a fence"
+    assert "```" not in comment(), "no name opens or ends a fence"
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
