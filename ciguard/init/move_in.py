@@ -174,17 +174,20 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     files = [GeneratedFile(path, text, moved)]
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=started)
-        for item in generated:
-            table = "policy" if item.path == FILE else "tool.ciguard.policy"
-            if job.retries and item.path in FILES:
-                content = with_tables(
-                    item.content, {table: [f"retries = {job.retries}"]}, item.path
-                )
-                files.append(replace(item, content=content))
-            elif item.path != WORKFLOW_FILE:
-                files.append(item)
+        files += [
+            _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
+        ]
     messages += remarks(job, moved, default_branch(folder), guess_of(folder))
     return Move(tuple(files), found, tuple(messages))
+
+
+def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
+    """Return a configuration file with the retries of a test step."""
+    if not retries or item.path not in FILES:
+        return item
+    table = "policy" if item.path == FILE else "tool.ciguard.policy"
+    content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
+    return replace(item, content=content)
 
 
 def _reject_second(path: str, others: Sequence[FoundStep]) -> None:

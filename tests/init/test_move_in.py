@@ -456,7 +456,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
-        assert f"{CI}: job {job}: delete it: the job report of {OWN} has" in answer.stderr
+        assert f"{CI}: job {job}: delete it: the job report of" in answer.stderr
 
 
 def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
