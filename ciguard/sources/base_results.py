@@ -1,6 +1,6 @@
 """Result files of the newest run of the base that has some, for a plan without a history.
 
-A run costs two calls of GitHub's API, and one for each of its artifacts that may have results.
+A run costs three calls of GitHub's API, and one for each of its artifacts that may have results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import may_be_of_results
 from ciguard.errors import InputError
-from ciguard.github.run_client import completed_runs
+from ciguard.github.run_client import branch_test, completed_runs
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, tuple[Resul
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     pushed = [each for each in listed if each.event == "push" and each.conclusion != "cancelled"]
     pushed.sort(key=lambda each: (each.workflow != run.workflow, -each.id))
-    for past in pushed[:MAX_RUNS]:
+    is_on_branch = branch_test(github, run.repository, branch)
+    for past in (each for each in pushed[:MAX_RUNS] if is_on_branch(each.head_sha)):
         artifacts = RunArtifacts(github, run.repository, past.id, max_archive_bytes=MAX_BYTES)
         files = newest_attempts(artifacts.result_files(PATTERNS).results)
         # A history of result files does not distinguish the attempts of a job.

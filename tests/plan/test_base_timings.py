@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from act.events import pull_request_event
-from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
 from report.test_run import environ, server
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["environ", "server"]
 
 DOCS = {"path": ".github/workflows/docs.yml"}
+OF_TAG = {"head_sha": "c" * 40}  # whose name is that of the base
 OF_FORK = {"event": "pull_request", "head_repository": {"full_name": "other/shop"}}
 
 
@@ -53,6 +54,7 @@ def fetch(ciguard: Ciguard, folder: Path, environ: dict[str, str]) -> str:
         ({81: {}, 82: {"conclusion": "failure"}}, 82),
         ({81: {}, 82: {"conclusion": "cancelled"}, 83: OF_FORK, 84: DOCS}, 81),
         ({81: DOCS, 82: DOCS}, 82),
+        ({81: {}, 82: OF_TAG}, 81),
     ],
 )
 def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
@@ -63,6 +65,7 @@ def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
     runs: dict[int, dict[str, Any]],
     used: int,
 ) -> None:
+    server.merge_bases[f"{TIP}...{OF_TAG['head_sha']}"] = "0" * 40
     for run, facts in runs.items():
         add_run(server, run, **facts)
         add_job(server, "test", run=run)
