@@ -95,8 +95,10 @@ def _path_of_tests(path: str) -> str:
     # Imported here: only an environment on PATH asks for the name.
     from ciguard.run.frameworks.registry import DEFAULT  # noqa: PLC0415
 
-    project = str(Path(".venv", own.name).resolve())
-    changed = os.pathsep.join(project if name == str(own) else name for name in folders)
+    project = Path(".venv", own.name).resolve()
+    replaced = [str(project)] if shutil.which("python", path=str(project)) else []
+    others = [folder for name in folders for folder in (replaced if name == str(own) else [name])]
+    changed = os.pathsep.join(others)
     is_other = not importlib.util.find_spec(DEFAULT) and shutil.which("python", path=changed)
     return changed if is_other else path
 
@@ -133,7 +135,9 @@ def main() -> None:
     # A command keeps all that it reads: searching for cycles in millions of values costs up to a
     # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
     gc.disable()
-    os.environ["PATH"] = _path_of_tests(os.environ.get("PATH", ""))
+    # No other command may start a program of the checkout, as a `git` or `gh` in its `.venv`.
+    if sys.argv[1:2] in (["plan"], ["run"]):
+        os.environ["PATH"] = _path_of_tests(os.environ.get("PATH", ""))
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

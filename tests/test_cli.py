@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
@@ -15,7 +16,8 @@ SCRIPT = "import sys; from ciguard.cli import _path_of_tests; print(_path_of_tes
 
 
 @pytest.mark.parametrize(
-    ("there", "first"), [({".venv"}, ".venv"), ({".venv", "pytest"}, "own"), (set(), "own")]
+    ("there", "first"),
+    [({".venv"}, ".venv/bin:"), ({".venv", "pytest"}, "own/bin:"), (set(), ""), ({"git"}, "")],
 )
 def test_tests_run_with_the_python_of_the_project(
     tmp_path: Path, there: set[str], first: str
@@ -28,9 +30,23 @@ def test_tests_run_with_the_python_of_the_project(
         site.joinpath(folder.name).symlink_to(folder)
     if "pytest" in there:
         site.joinpath("pytest.py").touch()
+    project.mkdir(parents=True)
     if ".venv" in there:
-        project.mkdir(parents=True)
         project.joinpath("python").symlink_to(sys.executable)
-    command, environ = [f"{own}/python", "-c", SCRIPT, f"{own}:/x"], {"PYTHONPATH": str(site)}
+    others = str(Path(sys.executable).parent)
+    command, environ = [f"{own}/python", "-c", SCRIPT, f"{own}:{others}"], {"PYTHONPATH": str(site)}
     answer = subprocess.check_output(command, cwd=tmp_path, env=environ, text=True)
-    assert answer.strip() == f"{tmp_path / first / 'bin'}:/x"
+    assert answer.strip() == (f"{tmp_path}/" if first else "") + first + others
+
+
+def test_audit_starts_no_program_of_the_checkout(tmp_path: Path) -> None:
+    own, project = tmp_path / "own/bin", tmp_path / ".venv/bin"
+    venv.create(own.parent, symlinks=True, system_site_packages=True)
+    project.mkdir(parents=True)
+    project.joinpath("git").write_text("#!/bin/sh\ntouch called\n")
+    project.joinpath("git").chmod(0o755)
+    project.joinpath("python").symlink_to(sys.executable)
+    environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": f"{own}:{os.environ['PATH']}"}
+    command = [f"{own}/python", "-m", "ciguard", "audit"]
+    subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert not (tmp_path / "called").exists()
