@@ -104,7 +104,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("history.stores", "history.file", "history.query", "config", "text"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
-    "plan": (*SHARED, "render.mermaid"),
+    "plan": SHARED,
     "plan.history_inputs": (*SHARED, "plan", "history.stores.LoadedHistory"),
     "plan.external_timings": (*SHARED, "history", "sources.local"),
     "plan.block_registration": (

@@ -47,6 +47,11 @@ def test_audit_starts_no_program_of_the_checkout(tmp_path: Path) -> None:
     project.joinpath("git").chmod(0o755)
     project.joinpath("python").symlink_to(sys.executable)
     environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": f"{own}:{os.environ['PATH']}"}
-    command = [f"{own}/python", "-m", "ciguard", "audit"]
-    subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=False)
+    # As in the environment of uvx: without pytest.
+    hide = (
+        "import importlib.util as u, sys; u.find_spec = lambda name: None; sys.argv[0] = 'ciguard'"
+    )
+    command = [f"{own}/python", "-c", f"{hide}; from ciguard.cli import main; main()", "audit"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert b"ciguard" in done.stdout + done.stderr
     assert not (tmp_path / "called").exists()

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
 
-# Measured by records, not part of the configuration.
-
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
     """Check the inventory of the plan, whose units are `planned`."""

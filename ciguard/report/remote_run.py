@@ -1,8 +1,7 @@
 """The judgement of a run from outside of its jobs, only by GitHub's API, as the service needs it.
 
 Configuration, policy and quarantine come from the contents API, for a pull request from its base.
-Plan and records are artifacts of the run; a static plan is a file of its tree. The report is the
-same as that of `ciguard report`.
+Plan and records are artifacts of the run. The report is the same as that of `ciguard report`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
 
 OWN_WORD: Final = b"ciguard"  # a workflow whose file has this word is judged
-STATIC_PLAN: Final = ".ciguard/plan.json"  # path that `ciguard plan --static` writes
-MAX_PLAN_BYTES: Final = 1 << 26  # 210 bytes a test
 
 
 @dataclass(frozen=True, slots=True)
