@@ -129,7 +129,7 @@ def _passed(verdict: Verdict) -> str:
     if verdict.plan.is_of_results and skipped < sum(verdict.counts.values()):
         expected = verdict.expected
         if expected is not None:
-            shards = f"{len(verdict.legs):,} of {count_of(expected, 'expected shard')}"
+            shards = f"{expected:,} of {count_of(expected, 'expected shard')}"
         rest = f", {skipped:,} skipped" if skipped else ""
         if verdict.plan.id == OF_LIST:
             return f"results of all {tests} of the list in {shards}{rest}"

@@ -59,14 +59,15 @@ def check_unplanned(
     """Check the shards with results of a run without a plan.
 
     Args:
-        expected: number of these shards; None: any.
+        expected: number of these shards; None: all that left a file, also one without a test.
         missing: why no result file was found, if the reason is known.
         last: the newest run of the base; None if there is none.
     """
-    shards = {shard.key for shard in plan.shards}
+    shards = {shard.key for shard in plan.shards if shard.units}
+    expected = len(plan.shards) if expected is None else expected
     if not shards:
         yield Finding("empty_results", facts={"reason": missing or None})
-    elif expected is not None and expected != len(shards):
+    elif expected != len(shards):
         yield Finding("expected_shards", facts={"count": len(shards), "expected": expected})
     legs = last.legs if last is not None else ()
     absent = sorted({leg.shard for leg in legs if leg.plan_id in (OF_RESULTS, OF_LIST)} - shards)

@@ -225,6 +225,15 @@ def test_without_a_complete_run_of_the_base_the_comment_says_so(
     assert NO_PAST in call("--needs", GREEN).stdout
 
 
+def test_file_without_a_test_is_no_result(call: Call, server: FakeGitHub) -> None:
+    """As pytest writes one after a wrong path, whose exit code a script can swallow."""
+    upload(server, 70)
+    add_artifact(server, "results-empty", {"junit.xml": junit({})}, 70)
+    lost = call("--needs", GREEN, expect=13).stdout
+    assert "INCOMPLETE: 2 of 3 expected shards have results" in lost
+    assert "PASSED: results of 4 tests in 2 of 2" in call("--needs", GREEN, "--expect", "2").stdout
+
+
 def test_run_of_a_tag_that_is_named_as_the_base_is_no_baseline(
     call: Call, server: FakeGitHub
 ) -> None:
