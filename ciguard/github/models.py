@@ -271,6 +271,7 @@ class Comparison(GitHubJson):
 
     status: str
     merge_base_commit: Commit
+    behind_by: int = 0  # commits of the first that the second has not
     commits: tuple[Commit, ...] = ()
 
 

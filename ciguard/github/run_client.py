@@ -161,8 +161,12 @@ def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> froz
     )
 
 
-def branch_test(github: GitHub, repository: str, branch: str) -> Callable[[str | None], bool]:
-    """Return a test of whether a commit is on a branch: one call now, and one for each commit.
+def branch_distance(
+    github: GitHub, repository: str, branch: str
+) -> Callable[[str | None], int | None]:
+    """Return how many commits a commit is behind the tip of a branch; None if it is not on it.
+
+    Costs one call now, and one for each commit.
 
     The `head_branch` of a run proves nothing: for a run of a tag, it is the name of the tag.
 
@@ -173,17 +177,18 @@ def branch_test(github: GitHub, repository: str, branch: str) -> Callable[[str |
     tip = github.item(Branch, f"/repos/{repository}/branches/{quote(branch, safe='')}").commit.sha
 
     @cache
-    def is_on_branch(sha: str | None) -> bool:
+    def distance(sha: str | None) -> int | None:
         try:
             # In this direction, a commit of the branch has no commits and files to list.
             path = f"/repos/{repository}/compare/{tip}...{quote(sha or '-', safe='')}"
-            return github.item(Comparison, path).status in {"behind", "identical"}
+            found = github.item(Comparison, path)
         except GitHubError as error:
             if error.status != HTTPStatus.NOT_FOUND:  # deleted, or without a common ancestor
                 raise
-            return False
+            return None
+        return found.behind_by if found.status in {"behind", "identical"} else None
 
-    return is_on_branch
+    return distance
 
 
 def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.compare.baseline_selection import EVENTS
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.run_client import branch_test, completed_runs
+from ciguard.github.run_client import branch_distance, completed_runs
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.stores import LoadedHistory
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ciguard.sources.inputs import Sources
 
 MAX_RUNS: Final = 5
+MAX_ASKED: Final = 10  # of whose commits GitHub is asked
 MAX_LISTED: Final = 30
 ENDED: Final = ("success", "failure")  # a cancelled run may lack results
 
@@ -93,7 +95,10 @@ def _histories(
 
 
 def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
-    """Yield earlier runs of the base, the newest first: those of the first event with a run."""
+    """Yield earlier runs of the base, of the first event with a run: the newest commit first.
+
+    A tag with the name of the base starts an old commit again: its run is new, its commit is not.
+    """
     workflow, branch = run.subject_workflow, run.base_branch or ""
     subject, _ = run.subject_run or (0, 0)
     listed = completed_runs(
@@ -103,9 +108,12 @@ def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     of_base = [past for past in earlier if past.event in EVENTS]
     of_base.sort(key=lambda past: (EVENTS.index(past.event), -past.id))
-    is_on_branch = branch_test(github, run.repository, branch)
-    event = ""
+    distance = branch_distance(github, run.repository, branch)
+    near: list[tuple[int, int, WorkflowRun]] = []
     for past in of_base:
-        if event in ("", past.event) and is_on_branch(past.head_sha):
-            event = past.event
-            yield past
+        if near and (past.event != near[0][2].event or len(near) == MAX_ASKED):
+            break
+        behind = distance(past.head_sha)
+        if behind is not None:
+            near.append((behind, -past.id, past))
+    yield from (past for _, _, past in sorted(near, key=itemgetter(0, 1)))

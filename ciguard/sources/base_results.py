@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import may_be_of_results
 from ciguard.errors import InputError
-from ciguard.github.run_client import branch_test, completed_runs
+from ciguard.github.run_client import branch_distance, completed_runs
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PATTERNS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
 MAX_LISTED: Final = 100  # runs, in one call
 MAX_RUNS: Final = 10  # that are searched for results
+MAX_FILE_BYTES: Final = 1 << 26  # unpacked
 MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and the plan waits for them
 
 
@@ -39,9 +40,13 @@ def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, tuple[Resul
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     pushed = [each for each in listed if each.event == "push" and each.conclusion != "cancelled"]
     pushed.sort(key=lambda each: (each.workflow != run.workflow, -each.id))
-    is_on_branch = branch_test(github, run.repository, branch)
-    for past in (each for each in pushed[:MAX_RUNS] if is_on_branch(each.head_sha)):
-        artifacts = RunArtifacts(github, run.repository, past.id, max_archive_bytes=MAX_BYTES)
+    distance = branch_distance(github, run.repository, branch)
+    for past in (each for each in pushed[:MAX_RUNS] if distance(each.head_sha) is not None):
+        artifacts = RunArtifacts(
+            *(github, run.repository, past.id),
+            max_archive_bytes=MAX_BYTES,
+            max_file_bytes=MAX_FILE_BYTES,
+        )
         files = newest_attempts(artifacts.result_files(PATTERNS).results)
         # A history of result files does not distinguish the attempts of a job.
         results = tuple(replace(file, attempt=None) for file in files if may_be_of_results(file))

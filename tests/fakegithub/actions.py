@@ -338,7 +338,7 @@ def compare(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
         "merge_base_commit": commit_json(github, parted),
         "status": {base: "ahead", head: "behind"}.get(parted, "diverged"),
         "ahead_by": int(parted != head),
-        "behind_by": int(parted != base),
+        "behind_by": github.behind_by.get(basehead, int(parted != base)),
         "total_commits": 1,
         "commits": [commit_json(github, sha) for sha in github.commits_of.get(basehead, [])],
         "files": [],

@@ -142,7 +142,7 @@ class FakeGitHub:
         commits_of: by `base...head`, what is between.
         artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
         issues, checks: as JSON, by number; noted: a check's annotations, in the order they came.
-        merge_bases: by `base...head`; pulls_of: numbers, or all of it, by commit;
+        merge_bases, behind_by: by `base...head`; pulls_of: numbers, or all of it, by commit;
             files: by path and commit.
         required_by_rules, required_by_protection: names of the checks that each branch requires.
         on_change: called after each change of the comments.
@@ -171,6 +171,7 @@ class FakeGitHub:
         self.checks: dict[int, dict[str, Json]] = {}
         self.noted: dict[int, list[Json]] = {}
         self.merge_bases: dict[str, str] = {}
+        self.behind_by: dict[str, int] = {}
         self.pulls_of: dict[str, list[int | dict[str, Json]]] = {}
         self.files: dict[tuple[str, str], bytes] = {}
         self.is_private = True

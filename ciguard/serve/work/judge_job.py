@@ -20,7 +20,7 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Artifact, WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
-from ciguard.github.run_client import actions_run, branch_test, pull_of_run
+from ciguard.github.run_client import actions_run, branch_distance, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
@@ -134,9 +134,9 @@ class _Judging:
         pull = pull_of_run(self.github, name, self.finished)
         run = actions_run(repository_ref, self.finished, pull, self.repository.default_branch)
         if run.is_base_branch and run.branch:
-            is_on_branch = branch_test(self.github, name, run.branch)
+            distance = branch_distance(self.github, name, run.branch)
             # Neither a tag of this name nor a commit that a push removed enters the history.
-            run = run if is_on_branch(run.head_sha) else replace(run, branch=None)
+            run = replace(run, branch=None) if distance(run.head_sha) is None else run
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
         artifacts = replace(
