@@ -134,7 +134,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         ),
         "workflow.actions_address",
     ),
-    "init.candidates": ("console", "errors", "init", "workflow"),
+    "init.candidates": ("config", "console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
     "init.existing_job": ("init", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
@@ -144,7 +144,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("config", "console", "errors", "github.repository_ref", "init", "model"),
         *("run.frameworks", "sources.local", "render.templates", "workflow"),
     ),
-    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
+    "doctor": (
+        *(*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
+        "init.candidates.with_used_actions",
+    ),
     # Composes: the answer of guard and compare in few words.
     "explain": (*SHARED, "compare", "guard", "render.plaintext", "report"),
     "export": (*SHARED, "guard"),

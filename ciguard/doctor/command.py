@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,12 +32,12 @@ from ciguard.github.repository_ref import (
     token_of,
 )
 from ciguard.history.stores import load, open_store
+from ciguard.init.candidates import with_used_actions
 from ciguard.init.generated_files import (
     HISTORY_FILE_WARNING,
     LOST_FIX,
     WORKFLOW_FILE,
     generate,
-    with_used_actions,
 )
 from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
@@ -97,11 +98,13 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
 def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]:
     yield from _checked("git", lambda: _git(invocation))
     try:
-        config = with_used_actions(invocation.folder, invocation.config())
+        config = invocation.config()
     except UsageError as mistake:
         # All other checks depend on the configuration.
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
+    with suppress(UsageError):  # no repository of git, as the first check says
+        config = with_used_actions(invocation.folder, config)
     workflows = {
         path.relative_to(invocation.folder).as_posix(): _workflow_value(path)
         for path in _workflow_files(invocation.folder)

@@ -17,20 +17,24 @@ from ciguard.errors import CiguardError, InputError
 from ciguard.init.generated_files import text_of
 from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
+from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import comment_jobs, shorten
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import FoundStep, find_test_steps, read_tasks
-from ciguard.workflow.yaml_values import load, triggers_of
+from ciguard.workflow.yaml_values import jobs_of, load, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from ciguard.config.file import Config
+
 MAX_CHOICES: Final = 5
 MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
+_ACTION: Final = re.compile(r"([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[0-9a-f]{40})")
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 # Parts of names of jobs that are not the suite of each push, or only a small part of it.
@@ -89,6 +93,22 @@ def find_comment_jobs(folder: Path) -> list[str]:
     """Return `FILE: job ID` of the jobs that only use ciguard's root action."""
     found = [(path, name) for path, value in _workflows(folder) for name in comment_jobs(value)]
     return [f"{path}: job {name}" for path, name in found]
+
+
+def with_used_actions(
+    folder: Path, config: Config, notify: Callable[[str], None] = lambda _: None
+) -> Config:
+    """Return the configuration with the address that a workflow uses, if no other is known.
+
+    Only steps count, and only an address with a commit.
+    """
+    for path, workflow in () if known_address(config.actions) else _workflows(folder):
+        steps = (step for job in jobs_of(workflow).values() for _, step in steps_of(job))
+        found = (_ACTION.fullmatch(str(step.get("uses"))) for step in steps)
+        if address := next(("".join(match.groups()) for match in found if match), ""):
+            notify(f"actions: {address}, as in {path}")
+            return config.model_copy(update={"actions": address})
+    return config
 
 
 def _workflows(folder: Path) -> Iterator[tuple[str, Any]]:

@@ -21,6 +21,7 @@ from ciguard.init.candidates import (
     choose_candidate,
     find_candidates,
     find_comment_jobs,
+    with_used_actions,
 )
 from ciguard.init.checksum import is_generated
 from ciguard.init.existing_job import read_existing_job
@@ -28,7 +29,6 @@ from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
     generate,
-    with_used_actions,
 )
 from ciguard.init.move_in import moved_files, read_workflow, snippet
 from ciguard.sources import local
@@ -89,7 +89,7 @@ def command(
     ends with 3.
     """
     folder = invocation.folder
-    config = with_used_actions(folder, invocation.config())
+    config = with_used_actions(folder, invocation.config(), _notify)
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
     changed = with_workflow(config, {name: value for name, value in options.items() if value})
     for name, value in changed.workflow:

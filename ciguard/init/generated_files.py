@@ -36,7 +36,7 @@ from ciguard.init.workflow_files import (
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.text import count_of
-from ciguard.workflow.actions_address import actions_address, known_address, used_address
+from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
@@ -246,15 +246,6 @@ def suggest_suites(
         named = [f"{path} ({tool})" for path, tool in without_suite.items()]
         notify(f"not in the workflow: {first_of(named)}; see docs/how-to/other-frameworks.md")
     return suggestion
-
-
-def with_used_actions(folder: Path, config: Config) -> Config:
-    """Return the configuration with the address that a workflow uses, if no other is known."""
-    if not known_address(config.actions):
-        for path in sorted((folder / WORKFLOW_FILE).parent.glob("*.y*ml")):
-            if address := used_address(text_of(path) or ""):
-                return config.model_copy(update={"actions": address})
-    return config
 
 
 def text_of(path: Path) -> str | None:

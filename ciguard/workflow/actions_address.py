@@ -22,9 +22,6 @@ _FILES: Final = ("ciguard.toml", "pyproject.toml")
 _KEY: Final = re.compile(r"^actions\s*=\s*\"([^\"]+)\"", re.M)
 # The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
-_USED: Final = re.compile(
-    r"""\buses:\s*["']?([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[\w./-]+)["']?( # \S+)?"""
-)
 _VERSION: Final = re.compile(r"v?\d+(\.\w+)+")
 
 
@@ -58,12 +55,6 @@ def known_address(configured: str) -> str:
         or address_of_installation(_running_direct_url())
         or address_of_checkout(Path(__file__).parents[2])
     )
-
-
-def used_address(workflow: str) -> str:
-    """Return the address in the text of a workflow that uses ciguard's actions; else ""."""
-    match = _USED.search(workflow)
-    return "".join(part or "" for part in match.groups()) if match else ""
 
 
 def address_and_set_up(folder: Path, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -8,6 +8,9 @@ import pytest
 from init.move_in_samples import CI, commit
 from init.test_short_workflows import JEST
 
+from ciguard.config.file import Config
+from ciguard.init.candidates import with_used_actions
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,3 +79,17 @@ def test_new_workflow_takes_versions_and_submodules_and_names_the_rest(
         assert said.endswith(ANSWER)
     assert max(map(len, said.splitlines())) <= 80
     assert "still runs" not in call(repository, "--new", "--yes").stderr
+
+
+def test_address_is_that_of_a_step_with_a_commit(repository: Path) -> None:
+    commit_, file = "0123" * 10, repository / CI
+    said: list[str] = []
+    for text, address in (
+        (f"# uses: evil/ciguard@{commit_}\njobs: {{}}\n", ""),
+        ("jobs: {a: {steps: [{run: 'uses: evil/ciguard@main'}]}}", ""),
+        ("jobs: {a: {steps: [{uses: evil/ciguard@main}]}}", ""),
+        (f"jobs: {{a: {{steps: [{{uses: o/ciguard@{commit_}}}]}}}}", f"o/ciguard@{commit_}"),
+    ):
+        file.write_text(text, "utf-8")
+        assert with_used_actions(repository, Config(), said.append).actions == address
+    assert said == [f"actions: o/ciguard@{commit_}, as in {CI}"]
