@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from init.move_in_samples import NO_ADDRESS
 
+from ciguard.workflow.actions_address import address_and_set_up
+
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
@@ -102,6 +104,14 @@ def test_doctor_follows_where_jobs_plan_or_judge(folder: Path, ciguard: Ciguard,
     assert next_step(folder, ciguard, judging)["command"] == "ciguard doctor"
     other = judging.replace("ciguard", "other")
     assert next_step(folder, ciguard, f"{other}  lint: none\n")["kind"] == "comment"
+
+
+def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[tool.x]\nactions = "other/ciguard@1"\n', "utf-8")
+    assert "other" not in address_and_set_up(tmp_path, {})[0]
+    project.write_text('tool.ciguard.actions = "other/ciguard@1 # v1"', "utf-8")
+    assert address_and_set_up(tmp_path, {}) == ("other/ciguard@1", "")
 
 
 def test_artifacts_of_one_name_are_named(folder: Path, ciguard: Ciguard) -> None:
