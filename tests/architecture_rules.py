@@ -202,8 +202,8 @@ def names_no_framework(source: Source) -> Iterator[str]:
     if source.name in ("workflow.test_commands", "codec.tool_listings", "init.coverage_gates"):
         return
     if source.name in (
-        *("audit.rules.retries_hide_flaky_tests", "audit.rules.results_only_on_success"),
-        "workflow.result_upload",
+        "audit.rules.retries_hide_flaky_tests",
+        "audit.rules.results_only_on_success",
     ):
         return
     if source.name.startswith("audit.filters."):

@@ -90,7 +90,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "console": ("errors", "text"),
     "workflow": ("errors",),
     "workflow.job_templates": ("render.templates",),
-    "workflow.actions_address": ("errors", "github.repository_ref"),
+    "workflow.actions_address": ("errors", "github.repository_ref", "workflow.yaml_values"),
     "config": ("codec", "errors", "logs", "model", "run.frameworks", "text", "workflow.matrix"),
     "config.declared_memory": (),
     "cli": ("__version__", "errors", "console", "config.invocation", "run.frameworks"),

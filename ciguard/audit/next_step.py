@@ -18,18 +18,9 @@ from ciguard.workflow.actions_address import UNKNOWN_ADDRESS
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job, reject_obstacles, reject_shell
-from ciguard.workflow.result_upload import (
-    ResultUpload,
-    find_result_upload,
-    result_option,
-    written_files,
-)
+from ciguard.workflow.result_upload import ResultUpload, find_result_upload, written_files
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import (
-    FoundStep,
-    action_of,
-    is_test_name,
-)
+from ciguard.workflow.test_commands import FoundStep, action_of, is_test_name
 from ciguard.workflow.yaml_values import jobs_of, matrix_of, steps_of
 
 if TYPE_CHECKING:
@@ -39,7 +30,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["check", "results", "comment", "divide"]
 _PURPOSES: Final[Mapping[Kind, str]] = {
-    "check": "what the jobs of ciguard lack, and whether a drill ended red",
+    "check": "a check of the setup, and whether a drill ended red",
     "results": "result files for a comment on each run",
     "comment": "a comment on each run, by this job of docs/how-to/comment.md",
     "divide": "balanced jobs",
@@ -49,12 +40,37 @@ MAX_COMMAND: Final = 74  # characters
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:.*/ciguard|\$)/actions/\w+")
 _COMMENT_ACTION: Final = re.compile(r"[\w-]+/ciguard")
+# Tests compare these constants with docs/how-to/comment.md.
+# Program or framework -> words that make a test command write a result file, or two changes.
+# A pipe to `tee` would hide a failure: the default shell of a step is bash without `pipefail`.
+RESULT_OPTIONS: Final[Mapping[str, str]] = {
+    "tox": "-- --junitxml=results.xml",
+    "nox": "-- --junitxml=results.xml",
+    "richgo": "-json > results.json\ncall go in the place of richgo",
+    "gotestsum": "--junitfile=results.xml",
+    DEFAULT: "--junitxml=results.xml",
+    "jest": "--json --outputFile=results.json",
+    "vitest": "--reporter=default --reporter=junit --outputFile.junit=results.xml",
+    "mocha": "--reporter xunit --reporter-option output=results.xml",
+    # npm writes to the standard output, too.
+    "playwright": "--reporter=list,json\nenv: { PLAYWRIGHT_JSON_OUTPUT_NAME: results.json }",
+    "bun": "--reporter=junit --reporter-outfile=results.xml",
+    "go test": "-json > results.json",
+    "dotnet test": "--logger trx --results-directory results",
+    "ctest": "--output-junit results.xml",
+    "rspec": "--format progress --format json --out results.json",
+    "phpunit": "--log-junit results.xml",
+}
+# Framework -> its result files, unless they are in the folder of the tests.
+RESULT_PATHS: Final[Mapping[str, str]] = {
+    "ctest": "**/results*.xml",
+    "maven": "**/target/surefire-reports/*.xml",
+    "gradle": "**/build/test-results/**/*.xml",
+}
 _UPLOAD: Final = """\
 - if: always()
-  uses: actions/upload-artifact@v7
-  with:
-    name: test-results-${{ github.job }}-${{ strategy.job-index }}
-    path: FILE
+  uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
+  with: { name: "results-${{ github.job }}-${{ strategy.job-index }}", path: FILES }
 """
 _COMMENT_JOB: Final = """\
   ciguard:
@@ -64,7 +80,7 @@ _COMMENT_JOB: Final = """\
     permissions: { actions: read, checks: read, contents: read, pull-requests: write }
     steps:
       - uses: ACTION
-        with: { artifacts: true, results: RESULTS, needs: "${{ toJSON(needs) }}", expect: SHARDS }
+        with: { artifacts: true, results: RESULTS, needs: "${{ toJSON(needs) }}"EXPECT }
 """
 
 
@@ -102,8 +118,11 @@ def after_workflows(
     file, step = max(steps, key=_likelihood)
     of_file = [step for other, step in steps if other is file]
     jobs = _jobs(file)
-    names = dict.fromkeys(step.job for step in of_file)
-    uploads = {name: upload for name in names if (upload := find_result_upload(jobs[name]))}
+    uploads = {}
+    for name in dict.fromkeys(step.job for step in of_file):
+        written = written_files(*(step for step in of_file if step.job == name))
+        if upload := find_result_upload(jobs[name], written):
+            uploads[name] = upload
     if uploads:
         following = _comment(file.path, jobs, uploads, address)
     else:
@@ -146,47 +165,56 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundSt
     command = step.commands[0]
     # A script of package.json passes options on; a recipe of a Makefile does not.
     words = " ".join(command.arguments) if "make " in command.words else command.words
-    option, path = result_option(command)
-    if written := written_files(step):
-        option, path = "", "\n      ".join(["|", *written] if written[1:] else written)
-    if option and re.search(r"\bnpm (?:run|test|t)\b", words):
-        option = f"-- {option}"
+    programs = {command.framework, *(word.rpartition("/")[2] for word in command.arguments)}
+    option = next((text for name, text in RESULT_OPTIONS.items() if name in programs), "")
+    path = RESULT_PATHS.get(command.framework, "")
+    if written := written_files(step) or re.findall(r"> ?(\S+\.json)", words):
+        option, path = "", "\n".join(written)
+    fix = "add the step after its tests"
+    if not (path or option):
+        fix = "write a result file (docs/how-to/comment.md), and add the step"
+    lines = ""
+    if option:
+        fix = "add the option to its tests, and the step"
+        option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
+        width = max(30, MAX_COMMAND - len(option.partition("\n")[0]))
+        words = textwrap.shorten(words, width, placeholder=" ...")
+        lines = textwrap.indent(f"{words} {option}\n", "# ")
     at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
     others = len({other.job for other in steps} - {step.job})
     problem = f"job {step.job} ({at.what}:{at.line}) uploads none"
     problem += f", nor {count_of(others, 'other job')}" if others else ""
-    fix = "add the option to its tests, and the step" if option else "add the step after its tests"
-    words = textwrap.shorten(words, MAX_COMMAND - len(option), placeholder=" ...")
-    lines = f"# {words} {option}\n" if option else ""
     if sum(other.job == step.job for other in steps) > 1:
         fix += " (each test step needs a file of its own)"
-        path = path.replace("results.", "results*.")
-    return NextStep(
-        "results",
-        "",
-        lines + _UPLOAD.replace("FILE", f'"{path}"' if path[0] == "*" else path),
-        problem,
-        fix,
-    )
+    lines += _UPLOAD.replace("FILES", json.dumps(path or "results*"))
+    return NextStep("results", "", lines, problem, fix)
 
 
 def _comment(
     path: str, jobs: Mapping[str, Any], uploads: Mapping[str, ResultUpload], address: str
 ) -> NextStep:
     """Return the job that comments on the results that these jobs upload."""
-    problem, fix, shards = "", "", 0
+    problem, fix, names = "", "", dict[str, str]()
     for name, upload in uploads.items():
-        with contextlib.suppress(InputError):  # an expression computes the matrix
-            shards += len(combinations(matrix_of(jobs[name]))) if has_matrix(jobs[name]) else 1
-        if has_matrix(jobs[name]) and "${{" not in upload.artifact:
-            problem = f"all combinations of job {name} ({path}) upload {upload.artifact}"
+        artifact = re.sub(r"\$\{\{ *github\.job *\}\}", name, upload.artifact)
+        if has_matrix(jobs[name]) and "${{" not in artifact:
+            problem = f"all combinations of job {name} ({path}) upload {artifact}"
             fix = "add ${{ strategy.job-index }} to the name, and this job"
-    patterns = dict.fromkeys(name for upload in uploads.values() for name in upload.result_patterns)
+        elif artifact in names:
+            problem = f"jobs {names[artifact]} and {name} ({path}) upload {artifact}"
+            fix = "add ${{ github.job }} to the name, and this job"
+        names[artifact] = name
+    expect = ""
+    with contextlib.suppress(InputError):  # an expression computes a matrix
+        matrices = [matrix_of(jobs[name]) for name in uploads if has_matrix(jobs[name])]
+        shards = len(uploads) + sum(len(combinations(matrix)) - 1 for matrix in matrices)
+        expect = f", expect: {shards}"
+    patterns = dict.fromkeys(name for upload in uploads.values() for name in upload.patterns)
     values = {
         "JOBS": ", ".join(uploads),
         "ACTION": address,
         "RESULTS": json.dumps("\n".join(patterns)),
-        "SHARDS": str(shards),
+        "EXPECT": expect,
     }
     lines = re.sub("|".join(values), lambda match: values[match[0]], _COMMENT_JOB)
     return NextStep("comment", "", lines, problem, fix)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
+from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
 DISTRIBUTION: Final = "ciguard-shards"
 UNKNOWN_ADDRESS: Final = "OWNER/ciguard@COMMIT"
 SET_ACTIONS: Final = f'set actions = "{UNKNOWN_ADDRESS} # VERSION" in ciguard.toml'
-_FILES: Final = ("ciguard.toml", "pyproject.toml")
-_KEY: Final = re.compile(r"^actions\s*=\s*\"([^\"]+)\"", re.M)
+_FILE: Final = "ciguard.toml"
 # The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 _VERSION: Final = re.compile(r"v?\d+(\.\w+)+")
@@ -58,19 +60,23 @@ def known_address(configured: str) -> str:
 
 
 def address_and_set_up(folder: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the address for a checkout, and a text before `ciguard init` that sets it if unknown.
+    """Return the address for a checkout, and a text before `ciguard init` that sets an unknown one.
 
-    The key is searched, not read as configuration: that would cost 0.1 s.
+    The key is not read as configuration: that would cost 0.1 s.
     """
-    paths = (folder / name for name in _FILES)
-    texts = (path.read_bytes().decode("utf-8", "replace") for path in paths if path.is_file())
-    keys = [key[1] for text in texts if (key := _KEY.search(text))]
-    address = known_address("".join(keys[:1]) or environ.get("CIGUARD_ACTIONS", ""))
+    configured = ""
+    with contextlib.suppress(OSError, ValueError, RecursionError):  # `init` reports them
+        is_own = (folder / _FILE).is_file()
+        content = tomllib.loads(
+            (folder / (_FILE if is_own else "pyproject.toml")).read_text("utf-8")
+        )
+        configured = get(content if is_own else get(content.get("tool"), "ciguard"), "actions")
+    address = known_address(environ.get("CIGUARD_ACTIONS") or str(configured or ""))
     if address:
         return address.partition(" #")[0], ""
-    if (folder / _FILES[0]).is_file():  # a line at its end might belong to a table
+    if (folder / _FILE).is_file():  # a line at its end might belong to a table
         return UNKNOWN_ADDRESS, f"CIGUARD_ACTIONS={UNKNOWN_ADDRESS} "
-    return UNKNOWN_ADDRESS, f"echo 'actions = \"{UNKNOWN_ADDRESS}\"' > {_FILES[0]}\n"
+    return UNKNOWN_ADDRESS, f"echo 'actions = \"{UNKNOWN_ADDRESS}\"' > {_FILE}\n"
 
 
 def address_of_installation(direct_url: str | None) -> str:

@@ -1,69 +1,40 @@
-"""The result files of a test job: the option that writes one, and its upload. Pure."""
+"""The result files of a test job: those that its commands name, and their upload. Pure."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.workflow.test_commands import COVERAGE, PYTEST, RESULTS
+from ciguard.workflow.test_commands import COVERAGE, RESULTS
 from ciguard.workflow.yaml_values import get, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from ciguard.workflow.test_commands import FoundCommand, FoundStep
+    from ciguard.workflow.test_commands import FoundStep
 
-# Program or framework -> what its command needs to write a file that ciguard reads, and the file.
-# A pipe to `tee` would hide a failure: the default shell of a step is bash without `pipefail`.
-RESULT_OPTIONS: Final[Mapping[str, tuple[str, str]]] = {
-    "tox": ("-- --junitxml=results.xml", "results.xml"),
-    "nox": ("-- --junitxml=results.xml", "results.xml"),
-    "richgo": ("-json > results.json, and call go in the place of richgo", "results.json"),
-    "gotestsum": ("--junitfile=results.xml", "results.xml"),
-    PYTEST: ("--junitxml=results.xml", "results.xml"),
-    "jest": ("--json --outputFile=results.json", "results.json"),
-    "vitest": ("--reporter=default --reporter=junit --outputFile=results.xml", "results.xml"),
-    "mocha": ("--reporter=xunit --reporter-option=output=results.xml", "results.xml"),
-    "playwright": ("--reporter=json > results.json", "results.json"),
-    "bun": ("--reporter=junit --reporter-outfile=results.xml", "results.xml"),
-    "go test": ("-json > results.json", "results.json"),
-    "dotnet test": ("--logger trx", "**/*.trx"),
-    "ctest": ("--output-junit results.xml", "**/results.xml"),
-    "rspec": ("--format progress --format json --out results.json", "results.json"),
-    "phpunit": ("--log-junit results.xml", "results.xml"),
-    "maven": ("", "**/target/surefire-reports/*.xml"),
-    "gradle": ("", "**/build/test-results/**/*.xml"),
-}
 RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
-# The name of the file in an option such as those above.
+# The name of the file in an option of a test command.
 _WRITTEN: Final = re.compile(
-    r"--(?:junit-?xml|junitfile|output-?file(?:\.\w+)?|log-junit|output-junit|xunit-(?:file|output)"
-    r"|out|(?:reporter-)?outfile|test-reporter-destination)[= ]['\"]?([^\s'\"]+\.(?:xml|json|trx))",
+    r"(?:--(?:junit-?xml|junitfile|junit-filename|output-?file(?:\.\w+)?|log-junit|output-junit"
+    r"|xunit-(?:file|output)|out|(?:reporter-)?outfile|test-reporter-destination)[= ]"
+    r"|\boutput=|\bxml:|_OUTPUT_NAME=)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
     re.I,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResultUpload:
+class ResultUpload(NamedTuple):
     """An upload of test results.
 
     Attributes:
-        artifact: name of the artifact, with expressions.
-        paths: of the uploaded files, as written.
+        artifact: its name, with expressions.
+        patterns: of `--results`; the first folder is an artifact, whose name names the shard.
     """
 
     artifact: str
-    paths: tuple[str, ...]
-
-    @property
-    def result_patterns(self) -> tuple[str, ...]:
-        """Patterns of `--results`; the first folder is an artifact, whose name names the shard."""
-        files = []
-        for path in self.paths:
-            name = glob_of(path.rstrip("/").rpartition("/")[2])
-            files += [name] if name.lower().endswith(RESULT_SUFFIXES) else ["*.trx", "*.xml"]
-        return tuple(f"{glob_of(self.artifact)}/**/{name}" for name in dict.fromkeys(files))
+    patterns: tuple[str, ...]
 
 
 def glob_of(text: str) -> str:
@@ -71,23 +42,21 @@ def glob_of(text: str) -> str:
     return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", text, flags=re.DOTALL))
 
 
-def result_option(command: FoundCommand) -> tuple[str, str]:
-    """Return (text to add to a test command, file that it then writes)."""
-    programs = {word.rpartition("/")[2] for word in command.arguments}
-    for name, option in RESULT_OPTIONS.items():
-        if name in programs or name == command.framework:
-            return option
-    return "", "the JUnit, TRX or JSON file that the tests write"
-
-
-def written_files(step: FoundStep) -> list[str]:
-    """Return the files of results that the options of test commands name."""
-    texts = {text for item in step.commands for text in (item.words, " ".join(item.arguments))}
+def written_files(*steps: FoundStep) -> list[str]:
+    """Return the files of results that options of test commands name."""
+    commands = [command for step in steps for command in step.commands]
+    texts = {text for item in commands for text in (item.words, " ".join(item.arguments))}
     return sorted({name for text in texts for name in _WRITTEN.findall(text)})
 
 
-def find_result_upload(job: Any) -> ResultUpload | None:
-    """Find the first step that uploads test results, by its paths or the artifact's name."""
+def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | None:
+    """Find the first step that uploads test results, by its paths or the artifact's name.
+
+    Args:
+        written: files that options of its test commands name.
+    """
+    suffixes = {f".{file.rpartition('.')[2]}" for file in written} or RESULT_SUFFIXES
+    others = [f"*{suffix}" for suffix in sorted(suffixes)]
     for _, step in steps_of(job):
         inputs = step.get("with")
         if not uploads_artifact(step) or not isinstance(inputs, dict):
@@ -95,17 +64,23 @@ def find_result_upload(job: Any) -> ResultUpload | None:
         lines = [line.strip() for line in str(inputs.get("path", "")).splitlines()]
         paths = [line for line in lines if line and not line.startswith(("!", "#"))]
         name = str(inputs.get("name", "artifact"))
-        results = [path for path in paths if _is_of_results(path) or path.endswith(".xml")]
+        results = [path for path in paths if path.endswith(".xml") or _is_of_results(path, written)]
         results = [path for path in results if not COVERAGE.search(path)]
-        if not results and _is_of_results(name):
+        if not results and _is_of_results(name) and not COVERAGE.search(name):
             results = paths
         if results:
-            return ResultUpload(name, tuple(results))
+            names = [glob_of(path.rstrip("/").rpartition("/")[2]) for path in results]
+            files = [[name] if name.lower().endswith(RESULT_SUFFIXES) else others for name in names]
+            patterns = (f"{glob_of(name)}/**/{file}" for file in dict.fromkeys(chain(*files)))
+            return ResultUpload(name, tuple(patterns))
     return None
 
 
-def _is_of_results(text: str) -> bool:
-    return bool(RESULTS.search(text) and not COVERAGE.search(text))
+def _is_of_results(text: str, written: Sequence[str] = ()) -> bool:
+    """Return whether a name or path is one of results, or a path has a file in `written`."""
+    pattern = f"{glob_of(text).rstrip('/')}*"  # also of a folder
+    files = (at + file for file in written for at in ("", "./"))
+    return bool(RESULTS.search(text)) or any(fnmatchcase(file, pattern) for file in files)
 
 
 def uploads_artifact(step: Any) -> bool:

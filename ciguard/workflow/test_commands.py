@@ -140,8 +140,8 @@ _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mappi
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
-    r"|playwright-report|\b(pytest|results?|report)[\w.-]*\.xml",
-    re.I,
+    r"|playwright-report|\b(pytest|results?|report)[\w.-]*\.xml|^(\./)?results(?!\.sarif)",
+    re.I | re.M,
 )
 COVERAGE: Final = re.compile(r"coverage|\bcov\b|lcov|cobertura|jacoco", re.I)
 MAX_WORDS: Final = 50  # of a command: wrappers may be nested

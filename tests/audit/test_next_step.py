@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from init.move_in_samples import NO_ADDRESS
 
+from ciguard.audit.next_step import RESULT_OPTIONS, RESULT_PATHS, NextStep, after_workflows
+from ciguard.audit.rules.base import WorkflowFile
+from ciguard.workflow.actions_address import address_and_set_up
+from ciguard.workflow.job_templates import ACTIONS
+from ciguard.workflow.yaml_values import load
+
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples"
+GUIDE = (Path(__file__).parents[2] / "docs/how-to/comment.md").read_text("utf-8")
+GUIDE_YAML = re.findall(r"```yaml\n(.*?)```", GUIDE, flags=re.DOTALL)
 BY_HAND = (SAMPLES / "audit/by_hand.yml").read_text("utf-8")
 CI = ".github/workflows/ci.yml"
 CART = ["Shop.Tests.Cart.Adds", "Shop.Tests.Cart.Removes", "Shop.Tests.Cart.Counts"]
@@ -81,10 +89,8 @@ def next_step(folder: Path, ciguard: Ciguard, workflow: str) -> Any:
 
 
 def test_job_that_comments_is_that_of_the_guide(folder: Path, ciguard: Ciguard) -> None:
-    page = (Path(__file__).parents[2] / "docs/how-to/comment.md").read_text("utf-8")
-    documented = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)[1]
     found = next_step(folder, ciguard, BY_HAND)
-    assert found["lines"] == documented.replace('"**/*.xml"', '"results-*/**/*.trx"')
+    assert found["lines"] == GUIDE_YAML[1].replace('"**/*.xml"', '"results-*/**/*.trx"')
     assert [found[key] for key in ("kind", "command", "problem")] == ["comment", "", ""]
     following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
     set_up = "echo 'actions = \"OWNER/ciguard@COMMIT\"' > ciguard.toml"
@@ -104,10 +110,45 @@ def test_doctor_follows_where_jobs_plan_or_judge(folder: Path, ciguard: Ciguard,
     assert next_step(folder, ciguard, f"{other}  lint: none\n")["kind"] == "comment"
 
 
-def test_artifacts_of_one_name_are_named(folder: Path, ciguard: Ciguard) -> None:
-    found = next_step(folder, ciguard, BY_HAND.replace("results-${{ matrix.shard.name }}", "trx"))
-    assert found["problem"] == f"all combinations of job test ({CI}) upload trx"
-    assert "strategy.job-index" in found["fix"]
+def after(text: str) -> NextStep:
+    return after_workflows([WorkflowFile(CI, text, load(text, CI))], "o/ciguard@1")
+
+
+@pytest.mark.parametrize("name", ["github.job }}-${{ strategy.job-index", "matrix.shard.name"])
+def test_step_of_the_guide_is_found(name: str) -> None:
+    assert ACTIONS["upload_artifact"] in GUIDE_YAML[0]
+    step = GUIDE_YAML[0].replace("github.job }}-${{ strategy.job-index", name)
+    found = after(BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")] + step)
+    assert (found.kind, found.problem) == ("comment", "")
+    assert "/**/*.json" in found.lines
+
+
+def test_options_are_those_of_the_guide() -> None:
+    rows = re.findall(r"\| (?!Node|mini|cargo|Google).* \| (.*`.*) \|\n", GUIDE.split("\n## ")[1])
+    shown = {text for cell in rows for text in re.findall("`([^`]+)`", cell)}
+    options = {line for text in RESULT_OPTIONS.values() for line in text.split("\n")}
+    options |= {*RESULT_PATHS.values()}
+    assert shown == options - {"call go in the place of richgo"}
+
+
+def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[tool.x]\nactions = "other/ciguard@1"\n', "utf-8")
+    assert "other" not in address_and_set_up(tmp_path, {})[0]
+    project.write_text('tool.ciguard.actions = "other/ciguard@1 # v1"', "utf-8")
+    assert address_and_set_up(tmp_path, {}) == ("other/ciguard@1", "")
+
+
+def test_artifacts_of_one_name_are_named() -> None:
+    found = after(BY_HAND.replace("results-${{ matrix.shard.name }}", "${{ github.job }}"))
+    assert found.problem == f"all combinations of job test ({CI}) upload test"
+    assert "strategy.job-index" in found.fix
+    found = after(f"{BY_HAND}\n  e2e:{BY_HAND.partition('  test:')[2]}")
+    assert found.problem.startswith(f"jobs test and e2e ({CI}) upload results-${{{{ matrix.")
+    assert "github.job" in found.fix
+    computed = "matrix: ${{ fromJSON(needs.build.outputs.matrix) }}\n    steps:"
+    found = after(re.sub(r"matrix:\n.*?    steps:", computed, BY_HAND, flags=re.DOTALL))
+    assert found.lines.endswith('needs: "${{ toJSON(needs) }}" }\n')
 
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "html"])
@@ -117,5 +158,5 @@ def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_
     answer = ciguard(*WORDS, "--format", format_, cwd=folder, expect=0, **NO_ADDRESS).stdout
     assert f"Job test ({CI}:24) uploads none: add the option" in " ".join(answer.split())
     lines = [line.strip() for line in unescape(answer).splitlines()]
-    assert {"uses: actions/upload-artifact@v7", 'path: "**/*.trx"'} <= {*lines}
+    assert {line.strip() for line in GUIDE_YAML[0].splitlines()} <= {*lines}
     assert not re.search(r"(\\|&#92;)n- ", answer)

@@ -23,14 +23,14 @@ def job(*uploads: Mapping[str, object]) -> dict[str, Any]:
     [
         ("r-${{ matrix.part }}", "out/junit.xml", ("r-*/**/junit.xml",)),
         ("r-${{ matrix.part }}", "**/*.trx", ("r-*/**/*.trx",)),
-        ("r", "TestResults/", ("r/**/*.trx", "r/**/*.xml")),
+        ("r", "TestResults/", ("r/**/*.json",)),
         ("r", "out/junit-${{ matrix.part }}.xml", ("r/**/junit-*.xml",)),
         ("r", "coverage.xml\nout/junit.xml\n!out/old.xml", ("r/**/junit.xml",)),
-        (
-            "test-results-${{ matrix.part }}",
-            "out",
-            ("test-results-*/**/*.trx", "test-results-*/**/*.xml"),
-        ),
+        ("test-results-${{ matrix.part }}", "a.trx", ("test-results-*/**/a.trx",)),
+        ("r", "./results.json", ("r/**/results.json",)),
+        ("r", "unit-${{ matrix.part }}.json", ("r/**/unit-*.json",)),
+        ("r", "**/u*", ("r/**/*.json",)),
+        ("r", "out/", ("r/**/*.json",)),
         (
             "r ${{ matrix.os }}-${{ matrix.part }}${{ strategy.job-index }}",
             "junit.xml",
@@ -41,10 +41,11 @@ def job(*uploads: Mapping[str, object]) -> dict[str, Any]:
 def test_step_that_uploads_results_is_found_by_path_or_name(
     name: str, path: str, patterns: tuple[str, ...]
 ) -> None:
-    found = find_result_upload(job({"name": "logs", "path": "*.log"}, {"name": name, "path": path}))
+    uploads = job({"name": "logs", "path": "*.log"}, {"name": name, "path": path})
+    found = find_result_upload(uploads, ("unit-${{ matrix.part }}.json", "out/api.json"))
     assert found is not None
     assert found.artifact == name
-    assert found.result_patterns == patterns
+    assert found.patterns == patterns
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,8 @@ def test_step_that_uploads_results_is_found_by_path_or_name(
         {"name": "coverage", "path": "coverage.xml"},
         {"name": "coverage-results", "path": "out/cobertura.xml"},
         {"name": "x"},
+        {"name": "scan", "path": "results.sarif"},
+        {"name": "x", "path": "out/unit.json"},
     ],
 )
 def test_other_artifacts_are_no_results(inputs: Mapping[str, object]) -> None:

@@ -90,7 +90,7 @@ def _find_loss(
     conditions = ("".join(str(step.get("if", "")).split()) for step in uploads.values())
     if can_fail and not any(map(_AFTER_FAILURE.search, conditions)):
         return {"kinds": ["results"]}, [*uploads]
-    written = sorted({name for found in tests for name in written_files(found)})
+    written = written_files(*tests)
     uploaded = sorted({path for step in uploads.values() for path in _paths(step)})
     patterns = [glob_of(path.rpartition("/")[2]) for path in uploaded]
     names = [glob_of(name.rpartition("/")[2]) for name in written]

@@ -88,10 +88,8 @@ def test_finds_jobs_without_an_upload(steps: str) -> None:
     ],
 )
 def test_doubts_an_upload_of_other_files(tests: str, path: str, is_lost: bool) -> None:
-    upload = (
-        f"- if: always()\n  uses: actions/upload-artifact@v4\n  with: {{path: {path}, name: r}}\n"
-    )
-    upload = upload.replace("name: r", "name: test-results")
+    upload = "- if: always()\n  uses: actions/upload-artifact@v4\n"
+    upload += f"  with: {{path: {path}, name: test-results}}\n"
     found = find(RULE, job(f"- run: {tests}\n{upload}"))
     assert [finding.caveat for finding in found] == ["other_files"] * is_lost
     if is_lost:
