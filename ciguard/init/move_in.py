@@ -35,8 +35,8 @@ from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations
 from ciguard.workflow.argument_list import split_argument_list
-from ciguard.workflow.artifacts import DATA_FILE, MERGE, data_file_edits, find_downloads
 from ciguard.workflow.conditions import runs_on_push
+from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.matrix import read_matrix
 from ciguard.workflow.movable_job import (
@@ -49,7 +49,15 @@ from ciguard.workflow.movable_job import (
     shorten,
 )
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import drill_edits, is_moved, move_job, repin
+from ciguard.workflow.rewrite import (
+    DATA_FILE,
+    MERGE,
+    data_file_edits,
+    drill_edits,
+    is_moved,
+    move_job,
+    repin,
+)
 from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 

@@ -17,7 +17,8 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.aggregation import find_aggregations
-from ciguard.workflow.artifacts import SHARD
+from ciguard.workflow.downloads import find_downloads
+from ciguard.workflow.matrix import SHARD
 from ciguard.workflow.movable_job import (
     BY_HAND,
     PLAN_JOB,
@@ -38,18 +39,20 @@ from ciguard.workflow.positions import (
     is_flow,
 )
 from ciguard.workflow.result_upload import uploads_artifact
-from ciguard.workflow.yaml_values import jobs_of, load, needs_of, run_defaults_of, steps_of
+from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MERGE: Final = "merge-multiple"  # an input: files of all artifacts get into one folder
+DATA_FILE: Final = "COVERAGE_FILE"  # the variable by which coverage.py names its data file
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
 _ARTIFACT_END: Final = f"-{SHARD}"
 _NAME_END: Final = f" ({SHARD})"
 _INPUTS: Final = {
     "plan": "${{ needs.ciguard.outputs.plan }}",
     "plan-id": "${{ needs.ciguard.outputs.plan-id }}",
-    "shard": "${{ matrix.ciguard }}",
+    "shard": SHARD,
 }
 # Keys of the step that become inputs of the action, by the input's name.
 _STEP_KEYS: Final = {"shell": "shell", "working-directory": "working-directory", "run": "command"}
@@ -131,6 +134,19 @@ def drill_edits(job: MovableJob, kinds: Sequence[str]) -> list[Edit]:
     at, options = job.source.colon_end(dispatch), ", ".join(kinds)
     drill = f"{{description: Fault to cause, type: choice, options: [none, {options}]}}"
     return [Edit(at, at, f" {{inputs: {{drill: {drill}}}}}")]
+
+
+def data_file_edits(job: MovableJob) -> list[Edit]:
+    """Append the shard to the names of coverage data files that a later job merges."""
+    environments = [get(owner, "env") for owner in (job.value, *job.value["steps"])]
+    names = {str(get(environment, DATA_FILE) or "") for environment in environments}
+    texts = "|".join(re.escape(name) for name in names if name and SHARD not in name)
+    entry = job.source.find("jobs", job.name)
+    if not texts or not entry or not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
+        return []
+    uses = re.compile(rf"(?:{texts})(?![\w.-])")
+    found = uses.finditer(job.source.text, entry.start, job.source.content_end(entry))
+    return [Edit(match.end(), match.end(), f".{SHARD}") for match in found]
 
 
 def _missing_needs(job: dict[str, Any]) -> list[str]:
