@@ -38,7 +38,7 @@ from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.environment_axis import reject_several_environments
-from ciguard.workflow.matrix import read_matrix
+from ciguard.workflow.matrix import SHARD, read_matrix
 from ciguard.workflow.movable_job import (
     BY_HAND,
     NotMovable,
@@ -52,7 +52,7 @@ from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import (
     DATA_FILE,
     MERGE,
-    data_file_edits,
+    data_file_uses,
     drill_edits,
     is_moved,
     move_job,
@@ -150,7 +150,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
-    prepared = job.source.edited([*data_file_edits(job), *drill_edits(job, DRILL_KINDS)])
+    prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
@@ -306,9 +306,12 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
         elif "pattern" not in inputs:
             messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
         if inputs.get(MERGE):
-            is_named = DATA_FILE in str(job.value)
+            is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
             what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
             messages.append(f"{at} merges the files of all shards: {what}")
+    if lines := ", ".join(map(str, data_file_uses(job, source))):
+        what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
+        messages.append(f"{what}: append `.{SHARD}` where it is the data file")
     for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
         entry = source.find("jobs", name) if reads_single_results else None
         match = NAMED_NEED.search(moved, entry.start) if entry else None

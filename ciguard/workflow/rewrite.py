@@ -9,6 +9,7 @@ workflow that was rewritten before.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +50,8 @@ DATA_FILE: Final = "COVERAGE_FILE"  # the variable by which coverage.py names it
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
 _ARTIFACT_END: Final = f"-{SHARD}"
 _NAME_END: Final = f" ({SHARD})"
+_DATA_FILE_END: Final = f".{SHARD}"
+_BLOCK_STYLES: Final = ("|", ">")
 _INPUTS: Final = {
     "plan": "${{ needs.ciguard.outputs.plan }}",
     "plan-id": "${{ needs.ciguard.outputs.plan-id }}",
@@ -102,7 +105,7 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
-            *name_edits(source, find_entry(entry.value, "name"), _NAME_END),
+            *name_edits(source, entry.value, "name", _NAME_END),
             *_step_edits(job, entry, action_path(actions, "run")),
             *_artifact_edits(job),
         ]
@@ -114,8 +117,12 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
                 start = source.comments_before(other.start, other.column)
                 start = len(source.text[:start].rstrip())  # with the blank line before it
                 edits.append(Edit(start, source.content_end(other), ""))
-        text = source.edited(edits)
-        is_same = load_ended(text, job.where) == _expected(job, new, actions, aggregations)
+        expected = _expected(job, new, actions, aggregations)
+        is_same = load_ended(source.edited(edits), job.where) == expected
+        text = source.edited([*edits, *_data_file_edits(job, entry)])
+        others = load_ended(text, job.where)
+        others["jobs"][job.name] = expected["jobs"][job.name]
+        is_same = is_same and others == expected
     except InputError as error:  # the edited text is no YAML, or two edits overlap
         if isinstance(error, NotMovable):
             raise
@@ -136,17 +143,43 @@ def drill_edits(job: MovableJob, kinds: Sequence[str]) -> list[Edit]:
     return [Edit(at, at, f" {{inputs: {{drill: {drill}}}}}")]
 
 
-def data_file_edits(job: MovableJob) -> list[Edit]:
-    """Append the shard to the names of coverage data files that a later job merges."""
-    environments = [get(owner, "env") for owner in (job.value, *job.value["steps"])]
-    names = {str(get(environment, DATA_FILE) or "") for environment in environments}
-    texts = "|".join(re.escape(name) for name in names if name and SHARD not in name)
-    entry = job.source.find("jobs", job.name)
-    if not texts or not entry or not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
+def data_files(job: MovableJob) -> list[str]:
+    """Return the names in COVERAGE_FILE that get the shard, as a later job merges the files."""
+    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
         return []
-    uses = re.compile(rf"(?:{texts})(?![\w.-])")
-    found = uses.finditer(job.source.text, entry.start, job.source.content_end(entry))
-    return [Edit(match.end(), match.end(), f".{SHARD}") for match in found]
+    values = [get(get(owner, "env"), DATA_FILE) for owner in (job.value, *job.value["steps"])]
+    names = [str(value or "").removeprefix("./") for value in values]
+    return [name for name in names if name and SHARD not in name]
+
+
+def data_file_uses(job: MovableJob, moved: SourceText) -> list[int]:
+    """Return the lines of a moved job, from 1, with the name of a data file without the shard."""
+    names = "|".join(re.escape(name.rpartition("/")[2]) for name in data_files(job))
+    entry = moved.find("jobs", job.name)
+    if not names or entry is None:
+        return []
+    use = re.compile(rf"^(?!\s*#)(?:.*[^\w.\n-])?(?:{names})(?![\w.*-])", re.M)
+    found = use.finditer(moved.text, moved.colon_end(entry), moved.content_end(entry))
+    return [1 + moved.text.count("\n", 0, match.end()) for match in found]
+
+
+def _data_file_edits(job: MovableJob, entry: Entry) -> list[Edit]:
+    """Append the shard to data files, in COVERAGE_FILE and in the paths of uploads."""
+    names, nodes = "|".join(map(re.escape, data_files(job))), _step_nodes(job)
+    line = re.compile(rf"^[ \t]*(?:\./)?(?:{names})(?=[ \t\r]*$)", re.M)
+    steps = zip(job.value["steps"], nodes, strict=True)
+    places = [(find_entry(node, "env"), DATA_FILE) for node in (entry.value, *nodes)]
+    places += [(find_entry(node, "with"), "path") for step, node in steps if uploads_artifact(step)]
+    mappings = [(mapping.value, key) for mapping, key in places if names and mapping]
+    edits: list[Edit] = []
+    for mapping, key in mappings:
+        value = find_entry(mapping, key)
+        if value and getattr(value.value, "style", None) in _BLOCK_STYLES:
+            found = line.finditer(job.source.text, value.start, job.source.content_end(value))
+            edits += [Edit(match.end(), match.end(), _DATA_FILE_END) for match in found]
+        elif value and line.fullmatch(str(value.value.value)):
+            edits += name_edits(job.source, mapping, key, _DATA_FILE_END)
+    return [*dict.fromkeys(edits)]  # steps may share a mapping by an anchor
 
 
 def _missing_needs(job: dict[str, Any]) -> list[str]:
@@ -263,12 +296,19 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
     return {"actions": "read"} | (held if job_permissions is None else {})
 
 
-def name_edits(source: SourceText, name: Entry | None, suffix: str) -> list[Edit]:
-    """Append a suffix to a name that does not end with the shard, before its last line end."""
+def name_edits(source: SourceText, mapping: yaml.Node, key: str, suffix: str) -> list[Edit]:
+    """Append a suffix to a name that does not end with the shard, before its last line end.
+
+    A plain name in a flow mapping gets quotes: the brace of an expression would end the mapping.
+    """
+    name = find_entry(mapping, key)
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
-    end = source.content_end(name) if style in ("|", ">") else end - (style in ("'", '"'))
+    if style is None and is_flow(mapping) and isinstance(name.value, yaml.ScalarNode):
+        text = json.dumps(f"{name.value.value}{suffix}", ensure_ascii=False)
+        return [Edit(name.value.start_mark.index, end, text)]
+    end = source.content_end(name) if style in _BLOCK_STYLES else end - (style in ("'", '"'))
     return [] if source.text.endswith(SHARD, 0, end) else [Edit(end, end, suffix)]
 
 
@@ -291,7 +331,7 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
         inputs = find_entry(node, "with")
         if uploads_artifact(step) and inputs is not None:
             name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
-            edits += name_edits(job.source, name, _ARTIFACT_END)
+            edits += name_edits(job.source, inputs.value, "name", _ARTIFACT_END)
             edits += [] if name else [insert_key(job.source, inputs.value, [line], job.where)]
     return edits
 
