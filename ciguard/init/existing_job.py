@@ -78,7 +78,6 @@ class ExistingJob:
 
 
 def read_existing_job(text: str, path: str, name: str, step: str) -> ExistingJob:
-    """Read a job of a workflow; `step` is the number of the test step."""
     return ExistingJob(path, name, int(step), SourceText(text), load(text, path))
 
 

@@ -54,6 +54,7 @@ from ciguard.workflow.rewrite import (
     MERGE,
     data_file_uses,
     drill_edits,
+    has_drill,
     is_moved,
     move_job,
     repin,
@@ -175,6 +176,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional="if" in job.value,
+        has_drill=has_drill(job.workflow),
         take=job.take,
         shards=job.shards,
     )
@@ -247,7 +249,8 @@ def suite_name(config: Config, job: str) -> str:
 def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str:
     """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
     text, tasks = read_workflow(folder, path), read_tasks(lambda name: text_of(folder / name) or "")
-    steps = [at for at in find_test_steps(load(text, path), tasks) if job in ("", at.job)]
+    workflow = load(text, path)
+    steps = [at for at in find_test_steps(workflow, tasks) if job in ("", at.job)]
     name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
     with contextlib.suppress(InputError):
@@ -259,6 +262,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
+        has_drill=has_drill(workflow),
         framework=framework,
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)

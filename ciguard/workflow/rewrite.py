@@ -143,6 +143,12 @@ def drill_edits(job: MovableJob, kinds: Sequence[str]) -> list[Edit]:
     return [Edit(at, at, f" {{inputs: {{drill: {drill}}}}}")]
 
 
+def has_drill(workflow: Any) -> bool:
+    """Return whether runs that are started by hand have the input `drill`."""
+    inputs = get(get(get(workflow, "on"), "workflow_dispatch"), "inputs")
+    return isinstance(inputs, dict) and "drill" in inputs
+
+
 def data_files(job: MovableJob) -> list[str]:
     """Return the names in COVERAGE_FILE that get the shard, as a later job merges the files."""
     if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
@@ -170,9 +176,8 @@ def _data_file_edits(job: MovableJob, entry: Entry) -> list[Edit]:
     steps = zip(job.value["steps"], nodes, strict=True)
     places = [(find_entry(node, "env"), DATA_FILE) for node in (entry.value, *nodes)]
     places += [(find_entry(node, "with"), "path") for step, node in steps if uploads_artifact(step)]
-    mappings = [(mapping.value, key) for mapping, key in places if names and mapping]
     edits: list[Edit] = []
-    for mapping, key in mappings:
+    for mapping, key in [(at.value, key) for at, key in places if names and at]:
         value = find_entry(mapping, key)
         if value and getattr(value.value, "style", None) in _BLOCK_STYLES:
             found = line.finditer(job.source.text, value.start, job.source.content_end(value))
