@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.workflow.artifacts import find_downloads
+from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.movable_job import NotMovable, shorten
 from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of

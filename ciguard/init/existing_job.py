@@ -1,4 +1,4 @@
-"""The test job beside which `init` writes a workflow: what is taken over of it. Pure."""
+"""A test job of another workflow, whose versions and submodules `init` copies. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ExistingJob:
     """A job that runs tests.
 
     Attributes:
-        path: of its workflow.
+        path: file of the workflow.
         step: number of the test step, from 1.
     """
 
@@ -39,7 +39,7 @@ class ExistingJob:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return the literal versions of languages, of this job or of one that it needs."""
+        """Return the literal versions of languages; those of the job before those of its needs."""
         env = get(self.workflow, "env")
         versions: dict[str, str] = {}
         for name in (self.name, *needs_of(self.value)):
@@ -55,7 +55,7 @@ class ExistingJob:
         return pinned(self.versions.get("python-version", ""))
 
     def adapt(self, suggestion: Suggestion) -> Suggestion:
-        """Take over the versions of languages and the submodules."""
+        """Return the suggestion with the versions of languages and the submodules of the job."""
         setup = suggestion.setup
         for name, version in self.versions.items():
             entry = f"{name}: {quoted(version)}"
@@ -67,7 +67,7 @@ class ExistingJob:
         return replace(suggestion, setup=setup)
 
     def describe(self) -> str:
-        """Say that the job still runs the same tests, and where its other steps stand."""
+        """Describe the settings that were copied, and the line of the test step to delete."""
         line = self.source.line_number
         here = f"{self.path}:{line('jobs', self.name, 'steps', self.step, 'run')}"
         return (

@@ -17,8 +17,7 @@ from ciguard.audit.filters.expression import Argument, terms
 from ciguard.errors import InputError
 from ciguard.init.other_tools import first_of
 from ciguard.text import count_of
-from ciguard.workflow.artifacts import SHARD
-from ciguard.workflow.matrix import EXPRESSION, MATRIX_PATH, text_of
+from ciguard.workflow.matrix import EXPRESSION, MATRIX_PATH, SHARD, text_of
 from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, read_job
 from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block, is_comment
 from ciguard.workflow.test_commands import LIST_COMMANDS, expand_lists, split_commands

@@ -35,10 +35,10 @@ from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations
 from ciguard.workflow.argument_list import split_argument_list
-from ciguard.workflow.artifacts import DATA_FILE, MERGE, data_file_edits, find_downloads
 from ciguard.workflow.conditions import runs_on_push
+from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.environment_axis import reject_several_environments
-from ciguard.workflow.matrix import read_matrix
+from ciguard.workflow.matrix import SHARD, read_matrix
 from ciguard.workflow.movable_job import (
     BY_HAND,
     NotMovable,
@@ -49,7 +49,16 @@ from ciguard.workflow.movable_job import (
     shorten,
 )
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import drill_edits, is_moved, move_job, repin
+from ciguard.workflow.rewrite import (
+    DATA_FILE,
+    MERGE,
+    data_file_uses,
+    drill_edits,
+    has_drill,
+    is_moved,
+    move_job,
+    repin,
+)
 from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of
 
@@ -142,7 +151,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     line = job.source.line_number("jobs", job.name, "steps", job.step)
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
     found = f"{path}:{line}: job {job.name} runs the tests{words}"
-    prepared = job.source.edited([*data_file_edits(job), *drill_edits(job, DRILL_KINDS)])
+    prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
@@ -167,6 +176,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         is_conditional="if" in job.value,
+        has_drill=has_drill(job.workflow),
         take=job.take,
         shards=job.shards,
     )
@@ -239,7 +249,8 @@ def suite_name(config: Config, job: str) -> str:
 def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str:
     """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
     text, tasks = read_workflow(folder, path), read_tasks(lambda name: text_of(folder / name) or "")
-    steps = [at for at in find_test_steps(load(text, path), tasks) if job in ("", at.job)]
+    workflow = load(text, path)
+    steps = [at for at in find_test_steps(workflow, tasks) if job in ("", at.job)]
     name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
     with contextlib.suppress(InputError):
@@ -251,6 +262,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
+        has_drill=has_drill(workflow),
         framework=framework,
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
@@ -298,9 +310,12 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
         elif "pattern" not in inputs:
             messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
         if inputs.get(MERGE):
-            is_named = DATA_FILE in str(job.value)
+            is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
             what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
             messages.append(f"{at} merges the files of all shards: {what}")
+    if lines := ", ".join(map(str, data_file_uses(job, source))):
+        what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
+        messages.append(f"{what}: append `.{SHARD}` where it is the data file")
     for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
         entry = source.find("jobs", name) if reads_single_results else None
         match = NAMED_NEED.search(moved, entry.start) if entry else None

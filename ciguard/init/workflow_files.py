@@ -168,6 +168,7 @@ def render_new_jobs(
     matrix: str,
     *,
     is_conditional: bool,
+    has_drill: bool = False,
     take: str = "",
     shards: int = 0,
     framework: str = "",
@@ -178,13 +179,14 @@ def render_new_jobs(
         actions: as `OWNER/ciguard@COMMIT`.
         matrix: text of the job's matrix at column 0; "" for none.
         is_conditional: the test job may be skipped without a failure.
+        has_drill: a run that is started by hand has the input `drill`.
         take: axis that the plan removes from the matrix; "" for none.
         shards: number for each combination; 0 if the plan chooses it.
         framework: of a suite that the action runs by itself; "" if the step has the command.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
-    values |= {"take": take, "shards": shards, "framework": framework}
+    values |= {"has_drill": has_drill, "take": take, "shards": shards, "framework": framework}
     return NewJobs(
         *(
             template.render(

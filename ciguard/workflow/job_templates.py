@@ -1,4 +1,4 @@
-"""What the templates of workflows share: their environment, and the actions that they use. Pure."""
+"""Environment of the templates of workflows, and the actions that they use. Pure."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from typing import Any, Final
 from ciguard.errors import InputError
 from ciguard.workflow.yaml_values import load
 
+SHARD_PATH: Final = "matrix.ciguard"  # the key that the plan adds to a moved job's combinations
+SHARD: Final = f"${{{{ {SHARD_PATH} }}}}"
 MAX_JOBS: Final = 256  # of a matrix, per workflow run
 _WHERE: Final = "matrix"
 _LISTS: Final = frozenset({"include", "exclude"})

@@ -15,7 +15,7 @@ import yaml
 
 from ciguard.errors import InputError, combine
 from ciguard.workflow.conditions import bare_condition
-from ciguard.workflow.matrix import read_matrix, take_axis
+from ciguard.workflow.matrix import SHARD, SHARD_PATH, read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
 from ciguard.workflow.test_commands import (
     NO_TASKS,
@@ -287,9 +287,9 @@ def _job_obstacles(
         if reserved in jobs and reserved not in replaced:
             yield NotMovable(f"another job is called {reserved}", where=where, fix="rename it")
     concurrency = jobs[name].get("concurrency")
-    if concurrency is not None and "matrix.ciguard" not in str(concurrency):
+    if concurrency is not None and SHARD_PATH not in str(concurrency):
         what = "its shards would cancel each other: they have one concurrency group"
-        fix = "add ${{ matrix.ciguard }} to the group"
+        fix = f"add {SHARD} to the group"
         yield NotMovable(what, where=f"{where}.concurrency", fix=fix)
     if "strategy.job-" in str(jobs[name]):
         what = "the job divides its tests by itself: strategy.job-index or strategy.job-total"

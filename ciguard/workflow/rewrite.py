@@ -9,6 +9,7 @@ workflow that was rewritten before.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,8 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.aggregation import find_aggregations
-from ciguard.workflow.artifacts import SHARD
+from ciguard.workflow.downloads import find_downloads
+from ciguard.workflow.matrix import SHARD
 from ciguard.workflow.movable_job import (
     BY_HAND,
     PLAN_JOB,
@@ -38,18 +40,22 @@ from ciguard.workflow.positions import (
     is_flow,
 )
 from ciguard.workflow.result_upload import uploads_artifact
-from ciguard.workflow.yaml_values import jobs_of, load, needs_of, run_defaults_of, steps_of
+from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MERGE: Final = "merge-multiple"  # an input: files of all artifacts get into one folder
+DATA_FILE: Final = "COVERAGE_FILE"  # the variable by which coverage.py names its data file
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
 _ARTIFACT_END: Final = f"-{SHARD}"
 _NAME_END: Final = f" ({SHARD})"
+_DATA_FILE_END: Final = f".{SHARD}"
+_BLOCK_STYLES: Final = ("|", ">")
 _INPUTS: Final = {
     "plan": "${{ needs.ciguard.outputs.plan }}",
     "plan-id": "${{ needs.ciguard.outputs.plan-id }}",
-    "shard": "${{ matrix.ciguard }}",
+    "shard": SHARD,
 }
 # Keys of the step that become inputs of the action, by the input's name.
 _STEP_KEYS: Final = {"shell": "shell", "working-directory": "working-directory", "run": "command"}
@@ -99,7 +105,7 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
-            *name_edits(source, find_entry(entry.value, "name"), _NAME_END),
+            *name_edits(source, entry.value, "name", _NAME_END),
             *_step_edits(job, entry, action_path(actions, "run")),
             *_artifact_edits(job),
         ]
@@ -111,8 +117,12 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
                 start = source.comments_before(other.start, other.column)
                 start = len(source.text[:start].rstrip())  # with the blank line before it
                 edits.append(Edit(start, source.content_end(other), ""))
-        text = source.edited(edits)
-        is_same = load_ended(text, job.where) == _expected(job, new, actions, aggregations)
+        expected = _expected(job, new, actions, aggregations)
+        is_same = load_ended(source.edited(edits), job.where) == expected
+        text = source.edited([*edits, *_data_file_edits(job, entry)])
+        others = load_ended(text, job.where)
+        others["jobs"][job.name] = expected["jobs"][job.name]
+        is_same = is_same and others == expected
     except InputError as error:  # the edited text is no YAML, or two edits overlap
         if isinstance(error, NotMovable):
             raise
@@ -131,6 +141,50 @@ def drill_edits(job: MovableJob, kinds: Sequence[str]) -> list[Edit]:
     at, options = job.source.colon_end(dispatch), ", ".join(kinds)
     drill = f"{{description: Fault to cause, type: choice, options: [none, {options}]}}"
     return [Edit(at, at, f" {{inputs: {{drill: {drill}}}}}")]
+
+
+def has_drill(workflow: Any) -> bool:
+    """Return whether runs that are started by hand have the input `drill`."""
+    inputs = get(get(get(workflow, "on"), "workflow_dispatch"), "inputs")
+    return isinstance(inputs, dict) and "drill" in inputs
+
+
+def data_files(job: MovableJob) -> list[str]:
+    """Return the names in COVERAGE_FILE that get the shard, as a later job merges the files."""
+    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
+        return []
+    values = [get(get(owner, "env"), DATA_FILE) for owner in (job.value, *job.value["steps"])]
+    names = [str(value or "").removeprefix("./") for value in values]
+    return [name for name in names if name and SHARD not in name]
+
+
+def data_file_uses(job: MovableJob, moved: SourceText) -> list[int]:
+    """Return the lines of a moved job, from 1, with the name of a data file without the shard."""
+    names = "|".join(re.escape(name.rpartition("/")[2]) for name in data_files(job))
+    entry = moved.find("jobs", job.name)
+    if not names or entry is None:
+        return []
+    use = re.compile(rf"^(?!\s*#)(?:.*[^\w.\n-])?(?:{names})(?![\w.*-])", re.M)
+    found = use.finditer(moved.text, moved.colon_end(entry), moved.content_end(entry))
+    return [1 + moved.text.count("\n", 0, match.end()) for match in found]
+
+
+def _data_file_edits(job: MovableJob, entry: Entry) -> list[Edit]:
+    """Append the shard to data files, in COVERAGE_FILE and in the paths of uploads."""
+    names, nodes = "|".join(map(re.escape, data_files(job))), _step_nodes(job)
+    line = re.compile(rf"^[ \t]*(?:\./)?(?:{names})(?=[ \t\r]*$)", re.M)
+    steps = zip(job.value["steps"], nodes, strict=True)
+    places = [(find_entry(node, "env"), DATA_FILE) for node in (entry.value, *nodes)]
+    places += [(find_entry(node, "with"), "path") for step, node in steps if uploads_artifact(step)]
+    edits: list[Edit] = []
+    for mapping, key in [(at.value, key) for at, key in places if names and at]:
+        value = find_entry(mapping, key)
+        if value and getattr(value.value, "style", None) in _BLOCK_STYLES:
+            found = line.finditer(job.source.text, value.start, job.source.content_end(value))
+            edits += [Edit(match.end(), match.end(), _DATA_FILE_END) for match in found]
+        elif value and line.fullmatch(str(value.value.value)):
+            edits += name_edits(job.source, mapping, key, _DATA_FILE_END)
+    return [*dict.fromkeys(edits)]  # steps may share a mapping by an anchor
 
 
 def _missing_needs(job: dict[str, Any]) -> list[str]:
@@ -247,12 +301,19 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
     return {"actions": "read"} | (held if job_permissions is None else {})
 
 
-def name_edits(source: SourceText, name: Entry | None, suffix: str) -> list[Edit]:
-    """Append a suffix to a name that does not end with the shard, before its last line end."""
+def name_edits(source: SourceText, mapping: yaml.Node, key: str, suffix: str) -> list[Edit]:
+    """Append a suffix to a name that does not end with the shard, before its last line end.
+
+    A plain name in a flow mapping gets quotes: the brace of an expression would end the mapping.
+    """
+    name = find_entry(mapping, key)
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
-    end = source.content_end(name) if style in ("|", ">") else end - (style in ("'", '"'))
+    if style is None and is_flow(mapping) and isinstance(name.value, yaml.ScalarNode):
+        text = json.dumps(f"{name.value.value}{suffix}", ensure_ascii=False)
+        return [Edit(name.value.start_mark.index, end, text)]
+    end = source.content_end(name) if style in _BLOCK_STYLES else end - (style in ("'", '"'))
     return [] if source.text.endswith(SHARD, 0, end) else [Edit(end, end, suffix)]
 
 
@@ -275,7 +336,7 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
         inputs = find_entry(node, "with")
         if uploads_artifact(step) and inputs is not None:
             name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
-            edits += name_edits(job.source, name, _ARTIFACT_END)
+            edits += name_edits(job.source, inputs.value, "name", _ARTIFACT_END)
             edits += [] if name else [insert_key(job.source, inputs.value, [line], job.where)]
     return edits
 

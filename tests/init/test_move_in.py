@@ -196,6 +196,14 @@ REFUSED_FILES = {
         "edits of its lines would change more than the job, as where an anchor is used twice",
         3,
     ),
+    "shared data file": (
+        job_with(b"env: &env {COVERAGE_FILE: x}")
+        + b"      - uses: actions/upload-artifact@v7\n        with: {path: x}\n"
+        + b"  total:\n    needs: test\n    env: *env\n    steps:\n"
+        + b"      - uses: actions/download-artifact@v7\n        with: {merge-multiple: true}\n",
+        "edits of its lines would change more than the job, as where an anchor is used twice",
+        3,
+    ),
     "anchor of another place": (
         b"env: {X: &os [a, b]}\n" + job_with(b"strategy:", b"  matrix:", b"    os: *os"),
         "the matrix uses an anchor of another place",
