@@ -443,8 +443,8 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
 
 def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "comment.md").read_text("utf-8")
-    _, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
-    test = JOB + PYTEST
+    upload, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    test = JOB + PYTEST + upload.encode()
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     both = test + f"\n  # The comment.\n{comment}\n{history}".encode()
     moved = []
@@ -453,6 +453,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         call(repository, "--into", CI, "--yes")
         moved.append((repository / CI).read_text("utf-8"))
     assert moved[0] == moved[1]
+    assert '${{ strategy.job-index }}-${{ matrix.ciguard }}", path' in moved[0]
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
