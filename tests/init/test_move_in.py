@@ -202,6 +202,15 @@ REFUSED_FILES = {
         3,
     ),
     "concurrency": (job_with(b"concurrency: all"), "its shards would cancel each other", 3),
+    "npm": (
+        job_with() + b"      - run: npm publish -w a --tag b\n",
+        "could publish: npm publish",
+        3,
+    ),
+    "twine": (job_with() + b"      - run: a && py -m twine upload b\n", "could publish: py -m", 3),
+    "action": (job_with() + b"      - uses: pypa/gh-action-pypi-publish@v1\n", "publish: pypa/", 3),
+    "environment": (job_with(b"environment: live"), "each shard could publish: environment", 3),
+    "token": (job_with(b"permissions: {id-token: write}"), "could publish: id-token: write", 3),
     "flow job": (b"on: push\njobs:\n  test: {steps: [{run: pytest}]}\n", "in flow style", 3),
     "taken name": (
         b"on: push\njobs:\n  ciguard:\n    steps: []\n"
@@ -231,6 +240,13 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert len(rest) <= 1
     assert all(line.startswith("  fix: ") for line in rest)
     assert (repository / CI).read_bytes() == workflow
+
+
+def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -> None:
+    step = b"      - run: cargo publish --dry-run; gh release download v1\n"
+    upload = b"      - {uses: a/b@v1, with: {use_oidc: true}}\n"
+    write(repository, job_with(b"permissions: {id-token: write}") + step + upload)
+    call(repository, "--into", CI, "--yes")
 
 
 def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) -> None:
