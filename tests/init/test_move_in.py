@@ -476,6 +476,26 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         assert f"{CI}: job {job}: delete it: the job report of" in answer.stderr
 
 
+def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, call: Init) -> None:
+    gate = "if: always(), steps: [{run: \"echo '${{ toJSON(needs) }}' | grep failure && exit 1\"}]"
+    jobs = f"""
+  lint: {{runs-on: a, steps: [{{run: lint}}]}}
+  e2e: {{needs: test, runs-on: a, steps: [{{run: ./e2e}}]}}
+  gate: {{needs: [test], runs-on: a, {gate}}}
+  after: {{needs: gate, runs-on: a, steps: [{{run: a}}]}}
+  comment:
+    needs: [lint, test, e2e, gate, after]
+    steps: [{{uses: octo-org/ciguard@{COMMIT}}}]
+"""
+    write(repository, JOB + PYTEST + jobs.encode())
+    (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
+    answer = call(repository, "--into", CI, "--yes")
+    assert "- the check ciguard still needs lint, e2e: if they do not" in answer.stderr
+    moved = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]
+    assert moved["ciguard-report"]["needs"] == ["lint", "e2e", "ciguard", "test"]
+    assert moved["gate"]["needs"] == ["ciguard", "ciguard-report", "test"]
+
+
 def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
     """`make ci` says nothing of tests; its recipe does."""
     write(repository, JOB + b"      - run: make init\n      - run: |\n          make ci\n")
