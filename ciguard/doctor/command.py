@@ -130,7 +130,8 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     )
     if not (adopted or commenting) or (invocation.folder / WORKFLOW_FILE).exists():
         if address:
-            yield ok("actions", f"workflows use {address}")
+            use = "use" if (invocation.folder / WORKFLOW_FILE).exists() else "would use"
+            yield ok("actions", f"workflows {use} {address}")
             yield from _checked("workflow", lambda: _workflow(invocation, config))
         else:
             what = (

@@ -358,11 +358,11 @@ def check_needs(
     Args:
         is_explained: the records have a reason for the failure of a job.
         is_excused: that reason does not fail the run.
-        names: names of the matrix job by the records.
+        names: names of the matrix job by the records; "" for one that is unknown.
     """
     if not jobs:
         yield Finding("needs_empty")
-    legs = {job.name for job in jobs} & {LEGS, *names}
+    legs = {job.name for job in jobs} & ((names - {""}) or {LEGS})
     red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
         legs = red  # the only failed job is taken for that of the legs

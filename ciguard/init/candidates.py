@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
 
 MAX_CHOICES: Final = 5
+MAX_OTHERS: Final = 6  # as many as fit a screen of 24 lines
 MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
@@ -167,8 +168,10 @@ def choose_candidate(
     lines = [f"{number}. {row}" for number, row in enumerate(rows, 1)]
     for item, reason in refused[:1]:
         lines.append(f"{item.title}\n   cannot be moved: {shorten(reason.what, 2 * MAX_WIDTH)}")
-    if more := len(candidates) - len(choices) - len(refused[:1]):
-        lines.append(f"{more} more: ciguard init --into FILE --job JOB --step N")
+    shown = (*choices, *(item for item, _ in refused[:1]))
+    if others := [item.command for item in candidates if item not in shown]:
+        first = f", the first {MAX_OTHERS}" if len(others) > MAX_OTHERS else ""
+        lines += [f"{len(others)} more{first}:", *(f"   {it}" for it in others[:MAX_OTHERS])]
     what, text = f"{len(candidates)} steps run tests", "\n".join(lines)
     if not sys.stdin.isatty():
         raise InputError(what, fix=f"choose one, the most likely first:\n{text}")

@@ -33,7 +33,7 @@ from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
-from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations
+from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.downloads import find_downloads
@@ -302,6 +302,9 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
     ]
     if "if" in job.value and "allowed-skips" in job.source.text:
         messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")
+    if guarded := guarded_jobs(job.workflow, job.name, job.replaced):
+        what = "if they do not succeed, it is red, but their test results are not in its comment"
+        messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
     source, path = SourceText(moved), job.where.partition(":")[0]
     for name, step, inputs in find_downloads(job):
         at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"

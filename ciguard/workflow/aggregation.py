@@ -18,13 +18,13 @@ direct dependencies only, and of status check functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ciguard.workflow.conditions import runs_after_failure, runs_after_skip
 from ciguard.workflow.test_commands import split_commands
-from ciguard.workflow.yaml_values import dependents_of, get, jobs_of, steps_of
+from ciguard.workflow.yaml_values import dependents_of, get, jobs_of, needs_of, steps_of
 
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b(?!.*--register).*--github")
 _ALL_NEEDS: Final = re.compile(r"\bneeds\.\*|\btoJSON\(\s*needs\s*\)", re.I)
@@ -170,6 +170,14 @@ def find_aggregations(workflow: Any, test_job: str) -> dict[str, bool]:
         and job.decides_by_results()
         and job.reads_result_of(results)
     }
+
+
+def guarded_jobs(workflow: Any, test_job: str, replaced: Sequence[str]) -> list[str]:
+    """Return the other jobs that replaced jobs need; none that waits for an aggregation job."""
+    gates = {*replaced, *find_aggregations(workflow, test_job)}
+    later = {test_job, *gates, *(name for gate in gates for name in dependents_of(workflow, gate))}
+    needs = dict.fromkeys(need for name in replaced for need in needs_of(workflow["jobs"][name]))
+    return [name for name in needs if name not in later]
 
 
 def find_judging_jobs(workflow: Any) -> tuple[str, ...]:

@@ -17,11 +17,15 @@ from ciguard.errors import InputError, combine
 from ciguard.workflow.conditions import bare_condition
 from ciguard.workflow.matrix import SHARD, SHARD_PATH, read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
+from ciguard.workflow.result_upload import uploads_artifact
 from ciguard.workflow.test_commands import (
     NO_TASKS,
     FoundCommand,
     Tasks,
+    action_of,
     find_test_steps,
+    split_commands,
+    step_script,
     without_retry,
 )
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
@@ -47,6 +51,12 @@ _SPLIT_OPTIONS: Final = re.compile(
     r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
 )
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
+# A command, action, permission or key of a job that publishes.
+_PUBLISHES: Final = re.compile(
+    r"((npm|pnpm|yarn|cargo|uv|poetry|hatch|flit) (\S+ )*publish|(\S+ -m )?twine upload"
+    r"|(docker|gem) push|gh release (create|upload))(?!\S)(?!.*--dry-run)|environment$"
+    r"|(contents|packages|id-token): write|pypa/gh-action-pypi-publish|softprops/action-gh-release"
+)
 MAX_SHOWN: Final = 60  # characters of a command in a message
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
 # Conditions of a step, without blanks, that are true if all steps before succeeded.
@@ -291,9 +301,25 @@ def _job_obstacles(
         what = "its shards would cancel each other: they have one concurrency group"
         fix = f"add {SHARD} to the group"
         yield NotMovable(what, where=f"{where}.concurrency", fix=fix)
-    if "strategy.job-" in str(jobs[name]):
+    # The upload that `docs/how-to/comment.md` shows has the index in the name of its artifact.
+    others = [step for _, step in steps_of(jobs[name]) if not uploads_artifact(step)]
+    if "strategy.job-" in str({**jobs[name], "name": "", "steps": others}):
         what = "the job divides its tests by itself: strategy.job-index or strategy.job-total"
         yield NotMovable(what, where=where, fix="take this division out, then run init again")
+    if publishes := _publishing_part(jobs[name]):
+        fix = "move the tests into a job without it, which this job then needs"
+        yield NotMovable(f"each shard could publish: {publishes}", where=where, fix=fix)
+
+
+def _publishing_part(job: dict[str, Any]) -> str:
+    """Return the command, action, permission or key with which a job publishes; "" for none."""
+    permissions = job["permissions"] if isinstance(job.get("permissions"), dict) else {}
+    if "use_oidc" in str(job):  # the token is for the upload of coverage to Codecov
+        permissions = {**permissions, "id-token": "none"}
+    texts = [*job, *(f"{name}: {value}" for name, value in permissions.items())]
+    for _, step in steps_of(job):
+        texts += [action_of(step), *map(" ".join, split_commands(step_script(step)))]
+    return next((shorten(text) for text in texts if _PUBLISHES.match(text)), "")
 
 
 def _step_obstacles(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import copy
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.aggregation import find_aggregations
+from ciguard.workflow.aggregation import find_aggregations, guarded_jobs
 from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.matrix import SHARD
 from ciguard.workflow.movable_job import (
@@ -94,6 +94,9 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
         NotMovable: the edits would change something else.
     """
     source = job.source
+    guarded = guarded_jobs(job.workflow, job.name, job.replaced)
+    needs = f"needs: [{''.join(f'{name}, ' for name in guarded)}"
+    new = replace(new, report=new.report.replace("needs: [", needs, 1))
     found = find_aggregations(job.workflow, job.name)
     aggregations = [name for name in found if name not in job.replaced]
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)

@@ -86,6 +86,9 @@ def test_complete_project_passes_all_checks(
         "drill": "ok",
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
+    assert found["actions"]["what"].startswith("workflows use ")
+    (folder / ".github/workflows/ciguard.yml").unlink()
+    assert "workflows would use " in ciguard("doctor", "--offline", cwd=folder).stdout
     assert [one for one in server.request_log() if not one.startswith("GET ")] == []
 
 

@@ -14,7 +14,7 @@ from guard.fixtures import World, make_plan, passed, text_of
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
 from ciguard.guard.annotations_and_outputs import outputs_of
-from ciguard.guard.github_facts import NeededJob
+from ciguard.guard.github_facts import NeededJob, check_needs
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Finding, Policy
@@ -237,6 +237,12 @@ def test_a_failed_plan_job_is_never_excused() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     world.needs = (NeededJob("plan", "failure"),)
     assert world.prove().state == "incomplete"
+
+
+def test_another_job_called_tests_is_not_excused_by_the_records() -> None:
+    jobs = (NeededJob("tests", "failure"), NeededJob("unit", "failure"))
+    found = check_needs(jobs, is_explained=True, is_excused=True, names={"unit", ""})
+    assert [one.kind for one in found] == ["job_unexplained", "job_excused"]
 
 
 def test_failed_job_is_explained_by_the_unexcused_failure() -> None:

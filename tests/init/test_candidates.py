@@ -54,12 +54,12 @@ def test_likeliest_of_many_steps_are_commands_that_work(many: Path, call: Init) 
         f"ciguard init --into {CI} --job tests --step 1",
         f"ciguard init --into {CI} --job unit --step 1",
     ]
-    assert lines[-3:-1] == [
+    assert lines[-9:-6] == [
         "job suite: pytest",
         "   cannot be moved: its shards would cancel each other: they have one concurrency group",
+        "29 more, the first 6:",
     ]
-    assert lines[-1] == "29 more: ciguard init --into FILE --job JOB --step N"
-    assert len(commands) == 6
+    assert len(commands) == 6 + 6
     assert not (many / OWN).exists()
     for command in commands:
         assert "would c" in call(many, *shlex.split(command)[2:]).stdout

@@ -210,6 +210,15 @@ REFUSED_FILES = {
         3,
     ),
     "concurrency": (job_with(b"concurrency: all"), "its shards would cancel each other", 3),
+    "npm": (
+        job_with() + b"      - run: npm publish -w a --tag b\n",
+        "could publish: npm publish",
+        3,
+    ),
+    "twine": (job_with() + b"      - run: a && py -m twine upload b\n", "could publish: py -m", 3),
+    "action": (job_with() + b"      - uses: pypa/gh-action-pypi-publish@v1\n", "publish: pypa/", 3),
+    "environment": (job_with(b"environment: live"), "each shard could publish: environment", 3),
+    "token": (job_with(b"permissions: {id-token: write}"), "could publish: id-token: write", 3),
     "flow job": (b"on: push\njobs:\n  test: {steps: [{run: pytest}]}\n", "in flow style", 3),
     "taken name": (
         b"on: push\njobs:\n  ciguard:\n    steps: []\n"
@@ -239,6 +248,13 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert len(rest) <= 1
     assert all(line.startswith("  fix: ") for line in rest)
     assert (repository / CI).read_bytes() == workflow
+
+
+def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -> None:
+    step = b"      - run: cargo publish --dry-run; gh release download v1\n"
+    upload = b"      - {uses: a/b@v1, with: {use_oidc: true}}\n"
+    write(repository, job_with(b"permissions: {id-token: write}") + step + upload)
+    call(repository, "--into", CI, "--yes")
 
 
 def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) -> None:
@@ -451,8 +467,8 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
 
 def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "comment.md").read_text("utf-8")
-    _, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
-    test = JOB + PYTEST
+    upload, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    test = JOB + PYTEST + upload.encode()
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     both = test + f"\n  # The comment.\n{comment}\n{history}".encode()
     moved = []
@@ -461,10 +477,31 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         call(repository, "--into", CI, "--yes")
         moved.append((repository / CI).read_text("utf-8"))
     assert moved[0] == moved[1]
+    assert '${{ strategy.job-index }}-${{ matrix.ciguard }}", path' in moved[0]
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
         assert f"{CI}: job {job}: delete it: the job report of" in answer.stderr
+
+
+def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, call: Init) -> None:
+    gate = "if: always(), steps: [{run: \"echo '${{ toJSON(needs) }}' | grep failure && exit 1\"}]"
+    jobs = f"""
+  lint: {{runs-on: a, steps: [{{run: lint}}]}}
+  e2e: {{needs: test, runs-on: a, steps: [{{run: ./e2e}}]}}
+  gate: {{needs: [test], runs-on: a, {gate}}}
+  after: {{needs: gate, runs-on: a, steps: [{{run: a}}]}}
+  comment:
+    needs: [lint, test, e2e, gate, after]
+    steps: [{{uses: octo-org/ciguard@{COMMIT}}}]
+"""
+    write(repository, JOB + PYTEST + jobs.encode())
+    (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
+    answer = call(repository, "--into", CI, "--yes")
+    assert "- the check ciguard still needs lint, e2e: if they do not" in answer.stderr
+    moved = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]
+    assert moved["ciguard-report"]["needs"] == ["lint", "e2e", "ciguard", "test"]
+    assert moved["gate"]["needs"] == ["ciguard", "ciguard-report", "test"]
 
 
 def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
