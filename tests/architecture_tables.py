@@ -75,7 +75,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         ),
         *("run.frameworks", "init.project", "init.repository"),
         *("init.checksum", "init.workflow_files", "init.other_tools", "init.toolchains"),
-        "init.existing_job",
     ),
     "render.templates": ("text",),
     "document": ("text",),
@@ -136,7 +135,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "init.candidates": ("config", "console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
-    "init.existing_job": ("init", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
     "init.go_suite": ("errors", "init", "run.frameworks", "workflow"),
     "init.move_in": (

@@ -7,7 +7,7 @@ import json
 import sys
 import textwrap
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from pydantic import ValidationError
@@ -24,13 +24,12 @@ from ciguard.init.candidates import (
     with_used_actions,
 )
 from ciguard.init.checksum import is_generated
-from ciguard.init.existing_job import read_existing_job
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
     generate,
 )
-from ciguard.init.move_in import moved_files, read_workflow, snippet
+from ciguard.init.move_in import moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable
@@ -43,6 +42,11 @@ if TYPE_CHECKING:
     from ciguard.init.candidates import Candidate
 
     Target = tuple[str, str, str]  # path of the workflow, job, step
+
+STILL_RUNS: Final = (
+    "job {} of {} runs tests too, until you delete it. The new workflow has none of its steps, "
+    "versions, variables, services and combinations: add what the tests need to workflow.setup"
+)
 
 
 @click.command()
@@ -145,8 +149,9 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
         _notify(f"{name}: delete it: the job report of {WORKFLOW_FILE} has the same check")
     is_first = not (folder / WORKFLOW_FILE).exists()
     found = find_candidates(folder)[1][:1] if is_first else ()
-    jobs = [read_existing_job(read_workflow(folder, item.path), *item.target) for item in found]
-    generated = generate(folder, config, _notify, job=next(iter(jobs), None))
+    for item in found:
+        _notify(STILL_RUNS.format(item.job, item.path))
+    generated = generate(folder, config, _notify)
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ciguard.init.existing_job import ExistingJob
-
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
@@ -106,16 +104,13 @@ def generate(
     folder: Path,
     config: Config,
     notify: Callable[[str], None] = lambda _: None,
-    *,
     suite: StarterSuite | None = None,
-    job: ExistingJob | None = None,
 ) -> list[GeneratedFile]:
     """Generate the configuration, or what it lacks, and the workflow that is made from it.
 
     Args:
         notify: receives messages about the repository.
         suite: the only suite of a new configuration, for an existing job that runs it.
-        job: runs the tests until now.
 
     Raises:
         UsageError: this is not the top folder of a git repository, the configuration is invalid, or
@@ -123,9 +118,7 @@ def generate(
     """
     tracked = repository_files(folder)
     actions = actions_address(config.actions)
-    configuration, setup = _configuration(folder, config, tracked, notify, suite=suite, job=job)
-    if job:
-        notify(job.describe())
+    configuration, setup = _configuration(folder, config, tracked, notify, suite)
     every_s = config.workflow.checkpoint
     steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
@@ -154,9 +147,7 @@ def _configuration(
     config: Config,
     tracked: Sequence[str],
     notify: Callable[[str], None],
-    *,
     suite: StarterSuite | None,
-    job: ExistingJob | None,
 ) -> tuple[GeneratedFile | None, str]:
     """Return the configuration file, if it changes, and the set-up steps."""
     file, workflow = configured_by(folder), config.workflow
@@ -169,9 +160,7 @@ def _configuration(
     notify_all = (lambda _: None) if has_suites else notify
     try:
         suggestion = (
-            Suggestion("", (suite,), {})
-            if suite
-            else suggest_suites(folder, tracked, notify_all, job.python if job else "")
+            Suggestion("", (suite,), {}) if suite else suggest_suites(folder, tracked, notify_all)
         )
     except InputError:
         if not has_suites:
@@ -184,7 +173,6 @@ def _configuration(
             what = f"suite {name!r} is one of {DEFAULT}, of which no test file was found"
             fix = f"take it out: ciguard init writes a suite of {frameworks[0]}"
             raise UsageError(what, where=file, fix=fix)
-    suggestion = job.adapt(suggestion) if job else suggestion
     setup = workflow.setup if has_setup else suggestion.setup
     suites = () if has_suites else suggestion.suites
     if not file:
@@ -210,12 +198,11 @@ def _configuration(
 
 
 def suggest_suites(
-    folder: Path, tracked: Sequence[str], notify: Callable[[str], None], python: str = ""
+    folder: Path, tracked: Sequence[str], notify: Callable[[str], None]
 ) -> Suggestion:
     """Suggest suites and set-up for a repository whose configuration has none.
 
     Args:
-        python: version that is used until now; "" if it is not known.
 
     Raises:
         InputError: no suite was found, so that a workflow could only fail.
@@ -229,7 +216,7 @@ def suggest_suites(
     language_suggestion, project_files = suggest_languages(tracked, texts, FRAMEWORKS, notify)
     if not tests and not language_suggestion.suites:
         notify("no test framework found")
-    suggestion = suggest(tests, texts, framework, python, notify)
+    suggestion = suggest(tests, texts, framework, notify)
     # Without the tests of the top folder, a workflow would be no proof of the suite.
     is_useful = bool(suggestion.suites) and TOP not in suggestion.unknown
     if not is_useful and not (language_suggestion.suites and not tests):

@@ -91,7 +91,6 @@ def suggest(
     test_files: Iterable[str],
     texts: Mapping[str, str],
     framework: Framework,
-    python: str,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Suggestion:
     """Suggest suites and set-up for the Python projects that have tests.
@@ -99,7 +98,6 @@ def suggest(
     Args:
         texts: content of dependency files by their path in the repository.
         framework: of the test files.
-        python: version that the tests had until now; "" if it is not known.
         notify: receives the reason for a version.
 
     Raises:
@@ -122,7 +120,7 @@ def suggest(
     environments: dict[str, Environment] = {}
     for home in sorted(set(homes.values())):
         home_texts = projects.get(home, {})
-        version = _choose_python(home_texts, home, python, notify)
+        version = _choose_python(home_texts, home, notify)
         is_alone = len(set(homes.values())) == 1
         project = PythonProject(home, home_texts, framework, version, is_alone)
         set_up = next(set_up for fits, set_up in TOOLCHAINS.values() if fits(home_texts))
@@ -210,10 +208,8 @@ def _suite_names(folders: Iterable[str]) -> dict[str, str]:
     } | {TOP: ""}
 
 
-def _choose_python(
-    texts: Mapping[str, str], folder: str, python: str, notify: Callable[[str], None]
-) -> str:
-    if version := pinned(texts.get(VERSION_FILE, "")) or python:
+def _choose_python(texts: Mapping[str, str], folder: str, notify: Callable[[str], None]) -> str:
+    if version := pinned(texts.get(VERSION_FILE, "")):
         return version
     poetry = project_table(texts, "tool", "poetry", "dependencies")
     project = project_table(texts, "project")

@@ -90,7 +90,7 @@ def suites(suggestion: Suggestion) -> list[tuple[str, str, str]]:
 def test_suite_and_environment_for_each_project(
     texts: dict[str, str], tests: list[str], expected: list[tuple[str, str, str]]
 ) -> None:
-    assert suites(suggest(tests, texts, FRAMEWORK, "3.12")) == expected
+    assert suites(suggest(tests, texts, FRAMEWORK)) == expected
 
 
 def test_workspace_is_set_up_once_at_its_root() -> None:
@@ -98,7 +98,7 @@ def test_workspace_is_set_up_once_at_its_root() -> None:
     member = "[tool.uv.workspace]\nmembers = ['libs/a']"
     texts = {"pyproject.toml": member, "uv.lock": UV_LOCK, "libs/pyproject.toml": PACKAGE}
     texts |= {"libs/a/pyproject.toml": PACKAGE, "libs/a/uv.lock": UV_LOCK}
-    found = suggest(["test_a.py", "libs/a/test_b.py"], texts, FRAMEWORK, "3.12")
+    found = suggest(["test_a.py", "libs/a/test_b.py"], texts, FRAMEWORK)
     assert suites(found) == [("", ".", UV), ("a", "libs/a", UV)]
     assert found.setup.count("uv sync") == 1
     assert "--all-packages" in found.setup
@@ -106,21 +106,21 @@ def test_workspace_is_set_up_once_at_its_root() -> None:
 
 def test_suite_ignores_projects_with_tests_below_its_folder() -> None:
     texts = dict.fromkeys(("setup.py", "api/setup.py", "web/setup.py"), "")
-    found = suggest(["test_a.py", "api/test_b.py"], texts, FRAMEWORK, "3.12")
+    found = suggest(["test_a.py", "api/test_b.py"], texts, FRAMEWORK)
     assert [one.args for one in found.suites] == [("--ignore=api",), ()]
 
 
 def test_top_without_a_project_is_no_suite_beside_others() -> None:
     told: list[str] = []
     tests = ["scripts/test_a.py", "api/test_b.py"]
-    found = suggest(tests, {"api/setup.py": ""}, FRAMEWORK, "", told.append)
+    found = suggest(tests, {"api/setup.py": ""}, FRAMEWORK, told.append)
     assert [one.cwd for one in found.suites] == ["api"]
     assert told == ["test files outside of every project: not in the workflow"]
 
 
 def test_project_below_a_top_that_cannot_be_set_up_is_not_enough() -> None:
     texts = {"pixi.lock": "", "vendored/setup.py": ""}
-    found = suggest(["test_a.py", "vendored/test_b.py"], texts, FRAMEWORK, "3.12")
+    found = suggest(["test_a.py", "vendored/test_b.py"], texts, FRAMEWORK)
     assert found.unknown == {".": "pixi"}
 
 
@@ -153,5 +153,5 @@ def test_project_below_a_top_that_cannot_be_set_up_is_not_enough() -> None:
 )
 def test_version_comes_from_the_project(texts: dict[str, str], step: str, reason: str) -> None:
     told: list[str] = []
-    assert step in suggest(["test_a.py"], texts, FRAMEWORK, "", told.append).setup
+    assert step in suggest(["test_a.py"], texts, FRAMEWORK, told.append).setup
     assert told == ([reason] if reason else [])
