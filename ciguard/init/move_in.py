@@ -60,7 +60,7 @@ from ciguard.workflow.rewrite import (
     repin,
 )
 from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
-from ciguard.workflow.yaml_values import load, run_defaults_of
+from ciguard.workflow.yaml_values import load, run_defaults_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.workflow.movable_job import MovableJob
 
-NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
+NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
 
 SECOND_FIX: Final = (
     "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
@@ -278,7 +278,10 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
         of = f", {each} for each of {count} combinations" if count > 1 else ""
         messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
     if not runs_on_push(job.workflow, branch):
-        messages.append(f"{NO_PUSH.format(branch + guess)}:\n    push:\n      branches: [{branch}]")
+        fix = f"add below `on:`:\n    push:\n      branches: [{branch}]"
+        if "push" in triggers_of(job.workflow):
+            fix = f"let `on: push` start it for {branch}"
+        messages.append(NO_PUSH.format(branch + guess) + fix)
     if job.retries:
         what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
         messages.append(what)

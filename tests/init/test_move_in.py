@@ -380,6 +380,9 @@ def test_workflow_that_never_gets_a_history_is_reported(
         fix = f"fix: no push to {branch} starts {CI}: add push to its `on:`"
         assert (fix in printed) is is_reported
         assert ("first run of the workflow begins it" in printed) is not is_reported
+    write(repository, WORKFLOW.replace(b"on: push", b"on: {push: {branches: [release]}}"))
+    said = call(repository, "--into", CI, "--yes").stderr
+    assert "so there will be no history; let `on: push` start it for main\n" in said
 
 
 @pytest.mark.parametrize(
