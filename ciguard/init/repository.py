@@ -53,7 +53,7 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
     a new branch, which is not the default one.
 
     Args:
-        notify: receives a message if the guess is not the branch that is checked out.
+        notify: receives a message on a guess, if origin exists or another branch is checked out.
     """
     remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     if remote:
@@ -62,7 +62,7 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
     for prefix in ("refs/remotes/origin/", "refs/heads/"):
         for name in COMMON_BRANCHES:
             if git(folder, "rev-parse", "-q", "--verify", f"{prefix}{name}") is not None:
-                if name != current:
+                if name != current or guess_of(folder):
                     notify(GUESSED_BRANCH.format(name))
                 return name
     return current or COMMON_BRANCHES[0]

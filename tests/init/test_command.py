@@ -351,6 +351,10 @@ def test_feature_branch_is_not_used_as_default_branch(
     assert f'branches: ["{taken}"]' in (repository / WORKFLOW).read_text("utf-8")
     output = f"git does not know origin's default branch: {taken} is used instead"
     assert (output in answer.stderr) is (taken != "trunk"), "a guess is told"
+    for words in (("remote", "add", "origin", "x"), ("switch", "-q", taken)):
+        subprocess.run(["git", "-C", str(repository), *words], check=True)
+    told = output in call(repository, "--new").stderr
+    assert told is (taken != "trunk"), "with an origin, it is a guess there too"
 
 
 @pytest.mark.parametrize("place", ["repository/tests", "."])
