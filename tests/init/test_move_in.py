@@ -255,6 +255,9 @@ def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -
     upload = b"      - {uses: a/b@v1, with: {use_oidc: true}}\n"
     write(repository, job_with(b"permissions: {id-token: write}") + step + upload)
     call(repository, "--into", CI, "--yes")
+    moved = (repository / CI).read_bytes()
+    assert b"  ciguard-report:\n" in moved
+    assert step in moved
 
 
 def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) -> None:
