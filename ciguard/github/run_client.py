@@ -7,6 +7,7 @@ base branch, in GitHub's lists. No fact comes from a record.
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -27,7 +28,7 @@ from ciguard.github.models import (
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.models import FinishedRun
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
 MAX_LISTED: Final = 1_000  # GitHub's limit of runs in a filtered list
+MAX_OF_BASE: Final = 10  # of whose commits GitHub is asked
 LOG_TAIL_BYTES: Final = 64 * 1024  # the last messages of a runner are a few lines
 LOG_MAX_BYTES: Final = 256 * 1024 * 1024
 # Branches of a merge queue; docs.github.com, "Managing a merge queue".
@@ -166,7 +168,7 @@ def branch_distance(
 ) -> Callable[[str | None], int | None]:
     """Return how many commits a commit is behind the tip of a branch; None if it is not on it.
 
-    Costs one call now, and one for each commit.
+    Costs one call now, and one for each commit but the tip.
 
     The `head_branch` of a run proves nothing: for a run of a tag, it is the name of the tag.
 
@@ -178,6 +180,8 @@ def branch_distance(
 
     @cache
     def distance(sha: str | None) -> int | None:
+        if sha == tip:
+            return 0
         try:
             # In this direction, a commit of the branch has no commits and files to list.
             path = f"/repos/{repository}/compare/{tip}...{quote(sha or '-', safe='')}"
@@ -189,6 +193,48 @@ def branch_distance(
         return found.behind_by if found.status in {"behind", "identical"} else None
 
     return distance
+
+
+def pushed_runs(distances: Mapping[int, int | None]) -> frozenset[int]:
+    """Select the runs that a branch started, by run id and distance of the commit to its tip.
+
+    A tag with the name of the branch starts runs, too. The run of a tag is recognized by a commit
+    that is not on the branch, or is farther from the tip than the commit of an earlier run.
+    """
+    pushed, nearest = set[int](), sys.maxsize
+    for run_id, distance in sorted(distances.items()):
+        if distance is not None and distance <= nearest:
+            pushed.add(run_id)
+            nearest = distance
+    return frozenset(pushed)
+
+
+def runs_of_base(
+    github: GitHub, run: ActionsRun, events: Sequence[str], workflow: str = ""
+) -> tuple[WorkflowRun, ...]:
+    """List earlier completed runs of a run's base: its own workflow first, then the newest first.
+
+    Args:
+        events: only runs of one event, the first of these with a run.
+        workflow: only runs of this workflow; "" for all workflows.
+
+    Raises:
+        GitHubError: GitHub refused or did not answer.
+    """
+    own, branch = run.subject_workflow, run.base_branch or ""
+    subject, _ = run.subject_run or (sys.maxsize, 0)
+    listed = completed_runs(github, run.repository, workflow=workflow, branch=branch, limit=100)
+    # A cancelled run may lack results.
+    ended = [past for past in listed if past.conclusion in {"success", "failure"}]
+    ended.sort(key=lambda past: (past.workflow != own, -past.id))
+    distance = branch_distance(github, run.repository, branch)
+    # A branch of a fork may have the base's name, but its event is `pull_request`.
+    for event in events:
+        earlier = [past for past in ended if past.event == event and past.id < subject]
+        distances = {past.id: distance(past.head_sha) for past in earlier[:MAX_OF_BASE]}
+        if pushed := pushed_runs(distances):
+            return tuple(past for past in earlier if past.id in pushed)
+    return ()
 
 
 def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:

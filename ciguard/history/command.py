@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
-from itertools import groupby, islice
-from operator import attrgetter
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -251,10 +250,10 @@ def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
 
     try:
         with explaining_client(run.api_url, token) as github:
-            source, files = read_base_results(github, run)
+            source, artifacts = read_base_results(github, run)
         histories = [
-            history_of(read_unplanned(own)[1], RunMetadata(number, event="pull_request"))
-            for number, (_, own) in enumerate(groupby(files, attrgetter("shard")), 1)
+            history_of(records, RunMetadata(number, event="pull_request"))
+            for number, records in enumerate(artifacts, 1)
         ]
     except CiguardError as error:
         console.out(f"no times for a plan without a history: {error}")

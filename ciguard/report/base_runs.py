@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.compare.baseline_selection import EVENTS
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.run_client import branch_distance, completed_runs
+from ciguard.github.run_client import runs_of_base
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.stores import LoadedHistory
@@ -25,15 +24,11 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.github.models import WorkflowRun
     from ciguard.history.file import History
     from ciguard.report.judging import GitHubOpener
     from ciguard.sources.inputs import Sources
 
 MAX_RUNS: Final = 5
-MAX_ASKED: Final = 10  # of whose commits GitHub is asked
-MAX_LISTED: Final = 30
-ENDED: Final = ("success", "failure")  # a cancelled run may lack results
 
 
 def read_base_runs(
@@ -65,7 +60,7 @@ def _histories(
     patterns = [pattern(text) for text in sources.results]
     in_several: frozenset[str] = frozenset()
     count = 0
-    for past in _runs(github, run):
+    for past in runs_of_base(github, run, EVENTS, run.subject_workflow):
         artifacts = RunArtifacts(github, run.repository, past.id)
         try:
             inputs = artifacts.result_files(patterns)
@@ -92,28 +87,3 @@ def _histories(
         count += 1
         if count == MAX_RUNS:
             return
-
-
-def _runs(github: GitHub, run: ActionsRun) -> Iterator[WorkflowRun]:
-    """Yield earlier runs of the base, of the first event with a run: the newest commit first.
-
-    A tag with the name of the base starts an old commit again: its run is new, its commit is not.
-    """
-    workflow, branch = run.subject_workflow, run.base_branch or ""
-    subject, _ = run.subject_run or (0, 0)
-    listed = completed_runs(
-        github, run.repository, workflow=workflow, branch=branch, limit=MAX_LISTED
-    )
-    earlier = [past for past in listed if past.conclusion in ENDED and past.id < subject]
-    # A branch of a fork may have the base's name, but its event is `pull_request`.
-    of_base = [past for past in earlier if past.event in EVENTS]
-    of_base.sort(key=lambda past: (EVENTS.index(past.event), -past.id))
-    distance = branch_distance(github, run.repository, branch)
-    near: list[tuple[int, int, WorkflowRun]] = []
-    for past in of_base:
-        if near and (past.event != near[0][2].event or len(near) == MAX_ASKED):
-            break
-        behind = distance(past.head_sha)
-        if behind is not None:
-            near.append((behind, -past.id, past))
-    yield from (past for _, _, past in sorted(near, key=itemgetter(0, 1)))

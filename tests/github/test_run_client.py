@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
-from ciguard.github.run_client import RunClient, completed_runs, pulls_of
+from ciguard.github.run_client import RunClient, completed_runs, pulls_of, pushed_runs
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
@@ -235,3 +235,19 @@ def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub
         server.files[f"{number:04}", SHA] = b""
     with pytest.raises(GitHubError, match="does not show all"):
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+
+
+@pytest.mark.parametrize(
+    ("distances", "pushed"),
+    [
+        ({}, set()),
+        ({5: 3, 6: 2, 7: 2, 8: 0}, {5, 6, 7, 8}),  # 7 ran the commit of 6 again
+        ({5: 3, 6: 1, 7: 3, 8: 1}, {5, 6, 8}),  # 7 is of a tag on an old commit
+        ({5: 2, 6: None, 7: 1}, {5, 7}),  # 6 is of a commit that is on no branch
+        ({7: 4}, {7}),
+    ],
+)
+def test_runs_of_a_tag_are_none_of_the_branch(
+    distances: dict[int, int | None], pushed: set[int]
+) -> None:
+    assert pushed_runs(distances) == pushed

@@ -55,6 +55,7 @@ def fetch(ciguard: Ciguard, folder: Path, environ: dict[str, str]) -> str:
         ({81: {}, 82: {"conclusion": "cancelled"}, 83: OF_FORK, 84: DOCS}, 81),
         ({81: DOCS, 82: DOCS}, 82),
         ({81: {}, 82: OF_TAG}, 81),
+        ({81: {}, 85: {}}, 81),  # with damaged files
     ],
 )
 def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
@@ -69,13 +70,14 @@ def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
     for run, facts in runs.items():
         add_run(server, run, **facts)
         add_job(server, "test", run=run)
-        add_artifact(server, "linux", junit(100.0, 3.0 + run), run)
-        add_artifact(server, "macos", junit(200.0), run)
+        files = {"r.xml": b"<testsuite><testcase"} if run == 85 else junit(100.0, 3.0 + run)
+        add_artifact(server, "linux", files, run)
+        add_artifact(server, "macos", files if run == 85 else junit(200.0), run)
         add_artifact(server, "build", b"no archive", run, size_in_bytes=9 << 20)
     source = f"result files of run {used} of main"
     assert f"{source}: times of 2 tests copied\n" in fetch(ciguard, tmp_path, environ)
     downloads = [one for one in server.request_log() if one.endswith("/zip")]
-    assert len(downloads) == 2
+    assert len(downloads) == 2 + 2 * (85 in runs)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").touch()
     (tmp_path / "matrix.yml").write_text("v: [1]")
