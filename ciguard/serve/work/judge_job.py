@@ -20,7 +20,7 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Artifact, WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
-from ciguard.github.run_client import actions_run, branch_distance, pull_of_run
+from ciguard.github.run_client import actions_run, branch_distance, pull_of_run, pushed_runs
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
@@ -133,10 +133,8 @@ class _Judging:
         repository_ref = RepositoryRef(name, settings.server_url, settings.api_url)
         pull = pull_of_run(self.github, name, self.finished)
         run = actions_run(repository_ref, self.finished, pull, self.repository.default_branch)
-        if run.is_base_branch and run.branch:
-            distance = branch_distance(self.github, name, run.branch)
-            # Neither a tag of this name nor a commit that a push removed enters the history.
-            run = replace(run, branch=None) if distance(run.head_sha) is None else run
+        if run.is_base_branch and not self._is_pushed(run.branch or ""):
+            run = replace(run, branch=None)  # it enters no history
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
         artifacts = replace(
@@ -153,6 +151,18 @@ class _Judging:
             return
         if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
+
+    def _is_pushed(self, branch: str) -> bool:
+        """Return whether a branch started the run: no tag of its name, nor a removed commit."""
+        distance = branch_distance(self.github, self.repository.full_name, branch)
+        distances = {self.key.run_id: distance(self.finished.head_sha)}
+        if distances[self.key.run_id]:  # GitHub is not asked for more at the tip
+            with self.service.database.read() as connection:
+                rows = run_rows.newest(connection, self.key.repository_id, is_base_branch=True)
+            earlier = [row for row in rows if row.key.run_id < self.key.run_id]
+            for row in sorted(earlier, key=lambda row: row.key.run_id)[-1:]:
+                distances[row.key.run_id] = distance(row.head_sha)
+        return self.key.run_id in pushed_runs(distances)
 
     def _load_history(self) -> LoadedHistory:
         """Load the service's own history; damage is an empty history, an outage raises."""

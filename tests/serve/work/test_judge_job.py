@@ -14,7 +14,7 @@ from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from loopback import serving
-from serve.fake_runs import BASE, HEAD, REPOSITORY, of_pull_request, upload
+from serve.fake_runs import BASE, BY_SERVICE, HEAD, REPOSITORY, of_pull_request, upload
 from serve.work.judging import judge, judge_job, server, service
 
 from ciguard.codec import plan_file as plan_codec
@@ -219,14 +219,26 @@ def test_base_branch_fills_the_history_that_judges_pull_requests(
 def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
-    world = World()
-    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
-    upload(server, world, 6, event="push", head_branch="main")
-    server.merge_bases[f"{TIP}...{HEAD}"] = BASE
-    row = judge(service, tmp_path, 6)
-    assert row is not None
-    assert (row.verdict, row.branch, row.is_base_branch) == ("passed", "", False)
-    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+    """Run 5 is of a removed commit, 7 of an old one; of two pushes, 9 completed before 8."""
+    commits = {4: 3, 5: None, 6: 2, 7: 3, 9: 0, 8: 1}
+    pushed = []
+    for run, distance in commits.items():
+        world, sha = World(), TIP if distance == 0 else f"{distance or 9}" * 40
+        world.legs = {key: make_leg(world.plan, key, run=run) for key in world.legs}
+        upload(server, world, run, event="push", head_branch="main")
+        server.runs[0]["head_sha"] = sha
+        server.files["ciguard.toml", sha] = BY_SERVICE
+        server.merge_bases[f"{TIP}...{sha}"] = BASE if distance is None else sha
+        server.behind_by[f"{TIP}...{sha}"] = distance or 0
+        row = judge(service, tmp_path, run)
+        assert row is not None
+        assert (row.verdict, row.branch == "main") == ("passed", row.is_base_branch)
+        pushed += [run] if row.is_base_branch else []
+    assert pushed == [4, 6, 9, 8]
+    history = load(ObjectHistory(service.database, service.objects, 1)).history
+    assert {run.run_id for run in history.runs} == {4, 6, 9, 8}
+    asked = [each for each in server.request_log() if f"/compare/{TIP}" in each]
+    assert len(asked) == 1 + 1 + 2 + 2 + 0 + 2, "at most a call for the run and for an earlier one"
 
 
 def test_drill_is_shown_and_enters_no_statistics(
