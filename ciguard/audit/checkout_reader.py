@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Variables that git and gh do not receive: gh would give some of them for any server.
 TOKENS: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")
+_POSARGS: Final = re.compile(r"^.*\bpytest\b.*\{posargs(?::((?:[^{}]|\{[^}]*\})*))?\}", re.M)
+MAX_POSARGS: Final = 30  # characters
 GH_LIMIT_S: Final = 10.0
 
 
@@ -66,6 +69,16 @@ def read_checkout(
 
 def _text(path: Path) -> str:
     return local.read(path).decode("utf-8", "replace") if path.is_file() else ""
+
+
+def read_posargs(folder: Path) -> str:
+    """Return the words of tox's pytest command that those after `--` replace, or their line."""
+    text = _text(folder / "tox.ini")
+    match = _POSARGS.search(text)
+    default = match[1] or "" if match else ""
+    if match and ("{" in default or len(default) > MAX_POSARGS):
+        return f"(posargs of tox.ini:{text.count(chr(10), 0, match.start()) + 1})"
+    return default
 
 
 def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
 from ciguard.audit.rules.base import locate
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
@@ -40,33 +41,6 @@ MAX_COMMAND: Final = 74  # characters
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:.*/ciguard|\$)/actions/\w+")
 _COMMENT_ACTION: Final = re.compile(r"[\w-]+/ciguard")
-# Tests compare these constants with docs/how-to/comment.md.
-# Program or framework -> words that make a test command write a result file, or two changes.
-# A pipe to `tee` would hide a failure: the default shell of a step is bash without `pipefail`.
-RESULT_OPTIONS: Final[Mapping[str, str]] = {
-    "tox": "-- --junitxml=results.xml",
-    "nox": "-- --junitxml=results.xml",
-    "richgo": "-json > results.json\ncall go in the place of richgo",
-    "gotestsum": "--junitfile=results.xml",
-    DEFAULT: "--junitxml=results.xml",
-    "jest": "--json --outputFile=results.json",
-    "vitest": "--reporter=default --reporter=junit --outputFile.junit=results.xml",
-    "mocha": "--reporter xunit --reporter-option output=results.xml",
-    # npm writes to the standard output, too.
-    "playwright": "--reporter=list,json\nenv: { PLAYWRIGHT_JSON_OUTPUT_NAME: results.json }",
-    "bun": "--reporter=junit --reporter-outfile=results.xml",
-    "go test": "-json > results.json",
-    "dotnet test": "--logger trx --results-directory results",
-    "ctest": "--output-junit results.xml",
-    "rspec": "--format progress --format json --out results.json",
-    "phpunit": "--log-junit results.xml",
-}
-# Framework -> its result files, unless they are in the folder of the tests.
-RESULT_PATHS: Final[Mapping[str, str]] = {
-    "ctest": "**/results*.xml",
-    "maven": "**/target/surefire-reports/*.xml",
-    "gradle": "**/build/test-results/**/*.xml",
-}
 _UPLOAD: Final = """\
 - if: always()
   uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
@@ -101,7 +75,7 @@ class NextStep(NamedTuple):
 
 
 def after_workflows(
-    files: Sequence[WorkflowFile], address: str, set_up: str = "", job: str = ""
+    files: Sequence[WorkflowFile], address: str, set_up: str = "", job: str = "", posargs: str = ""
 ) -> NextStep:
     """Return the step that follows an audit of workflows.
 
@@ -109,6 +83,7 @@ def after_workflows(
         address: of the root action, as `OWNER/ciguard@COMMIT`.
         set_up: text before `ciguard init`, as a command that sets the address.
         job: id of the only test job to consider; "" for all.
+        posargs: words of tox's test command that those after `--` replace.
     """
     if any(_uses_ciguard(file.content) for file in files):
         return NextStep("check", "ciguard doctor")
@@ -126,7 +101,7 @@ def after_workflows(
     if uploads:
         following = _comment(file.path, jobs, uploads, address)
     else:
-        following = _write_results(file, of_file, step)
+        following = _write_results(file, of_file, step, posargs)
     return following if set_up else following._replace(command=_init_command(steps))
 
 
@@ -160,7 +135,9 @@ def _init_command(steps: Sequence[tuple[WorkflowFile, FoundStep]]) -> str:
     return "ciguard init"
 
 
-def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep) -> NextStep:
+def _write_results(
+    file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep, posargs: str
+) -> NextStep:
     """Return the lines by which a test job uploads its results; `steps` are all of the file."""
     command = step.commands[0]
     # A script of package.json passes options on; a recipe of a Makefile does not.
@@ -174,6 +151,8 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundSt
     if not (path or option):
         fix = "write a result file (docs/how-to/comment.md), and add the step"
     lines = ""
+    if "tox" in programs and posargs:
+        option = option.replace("--", f"-- {posargs}", 1)
     if option:
         fix = "add the option to its tests, and the step"
         option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
@@ -184,8 +163,9 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundSt
     others = len({other.job for other in steps} - {step.job})
     problem = f"job {step.job} ({at.what}:{at.line}) uploads none"
     problem += f", nor {count_of(others, 'other job')}" if others else ""
-    if sum(other.job == step.job for other in steps) > 1:
-        fix += " (each test step needs a file of its own)"
+    own = [other.commands for other in steps if other.job == step.job]
+    if len({command.words for commands in own for command in commands}) > 1:
+        fix += " (each further command: its own file, and for the same tests its own artifact)"
     lines += _UPLOAD.replace("FILES", json.dumps(path or "results*"))
     return NextStep("results", "", lines, problem, fix)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ciguard import console
-from ciguard.audit.checkout_reader import find_token, read_checkout
+from ciguard.audit.checkout_reader import find_token, read_checkout, read_posargs
 from ciguard.audit.next_step import after_workflows
 from ciguard.audit.repository_runs import FOLDER, Unread
 from ciguard.audit.repository_view import as_json, document, headline, screen
@@ -54,8 +54,9 @@ def audit_workflows(
     else:
         facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
         up = "../" * prefix.count("/")  # the paths are those of the repository
+        root = invocation.folder / up
         following = after_workflows(
-            facts.workflows, *address_and_set_up(invocation.folder / up, environ)
+            facts.workflows, *address_and_set_up(root, environ), posargs=read_posargs(root)
         )
         if prefix and following.command:
             following = following._replace(command=f"cd {up} && {following.command}")

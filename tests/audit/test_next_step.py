@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from init.move_in_samples import NO_ADDRESS
 
-from ciguard.audit.next_step import RESULT_OPTIONS, RESULT_PATHS, NextStep, after_workflows
+from ciguard.audit.next_step import NextStep, after_workflows
+from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.job_templates import ACTIONS
@@ -137,6 +138,12 @@ def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
     assert "other" not in address_and_set_up(tmp_path, {})[0]
     project.write_text('tool.ciguard.actions = "other/ciguard@1 # v1"', "utf-8")
     assert address_and_set_up(tmp_path, {}) == ("other/ciguard@1", "")
+
+
+def test_second_command_of_a_job_needs_an_artifact() -> None:
+    one = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
+    assert "its own artifact" not in after(one).fix
+    assert "its own artifact" in after(f"{one}      - run: dotnet test --framework net9.0\n").fix
 
 
 def test_artifacts_of_one_name_are_named() -> None:

@@ -1,0 +1,40 @@
+"""Options by which test tools write result files, and the paths of those that need none.
+
+Tests compare these constants with docs/how-to/comment.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.run.frameworks.registry import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Program or framework -> words that make a test command write a result file, or two changes.
+# A pipe to `tee` would hide a failure: the default shell of a step is bash without `pipefail`.
+RESULT_OPTIONS: Final[Mapping[str, str]] = {
+    "tox": "-- --junitxml=results.xml",
+    "nox": "-- --junitxml=results.xml",
+    "richgo": "-json > results.json\ncall go in the place of richgo",
+    "gotestsum": "--junitfile=results.xml",
+    DEFAULT: "--junitxml=results.xml",
+    "jest": "--json --outputFile=results.json",
+    "vitest": "--reporter=default --reporter=junit --outputFile.junit=results.xml",
+    "mocha": "--reporter xunit --reporter-option output=results.xml",
+    # npm writes to the standard output, too.
+    "playwright": "--reporter=list,json\nenv: { PLAYWRIGHT_JSON_OUTPUT_NAME: results.json }",
+    "bun": "--reporter=junit --reporter-outfile=results.xml",
+    "go test": "-json > results.json",
+    "dotnet test": "--logger trx --results-directory results",
+    "ctest": "--output-junit results.xml",
+    "rspec": "--format progress --format json --out results.json",
+    "phpunit": "--log-junit results.xml",
+}
+# Framework -> its result files, unless they are in the folder of the tests.
+RESULT_PATHS: Final[Mapping[str, str]] = {
+    "ctest": "**/results*.xml",
+    "maven": "**/target/surefire-reports/*.xml",
+    "gradle": "**/build/test-results/**/*.xml",
+}
