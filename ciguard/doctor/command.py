@@ -32,13 +32,14 @@ from ciguard.github.repository_ref import (
     token_of,
 )
 from ciguard.history.stores import load, open_store
-from ciguard.init.candidates import with_used_actions
+from ciguard.init.candidates import MAX_CHECKED, SEPARATE, find_candidates, with_used_actions
 from ciguard.init.generated_files import (
     HISTORY_FILE_WARNING,
     LOST_FIX,
     WORKFLOW_FILE,
     generate,
 )
+from ciguard.init.move_in import moved_files
 from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
 from ciguard.plan.collection import FIX, collect_units, matching_files
@@ -51,7 +52,7 @@ from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.actions_address import SET_ACTIONS, known_address
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
 from ciguard.workflow.conditions import runs_on_push
-from ciguard.workflow.movable_job import comment_jobs
+from ciguard.workflow.movable_job import NotMovable, comment_jobs
 from ciguard.workflow.rewrite import is_moved, plan_step
 from ciguard.workflow.yaml_values import get, jobs_of
 from ciguard.workflow.yaml_values import load as load_yaml
@@ -113,13 +114,13 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     commenting = [file for file, workflow in workflows.items() if comment_jobs(workflow)]
     file, address = configured_by(invocation.folder), known_address(config.actions)
     is_comment = bool(commenting) and not (file or adopted)
+    init = _init_command(invocation.folder, config) if address else ""
     if file:
         yield ok("configuration", file)
     elif is_comment:
         yield ok("configuration", "none: the job that comments needs none")
     else:
-        command = "ciguard init" if address else ""
-        yield warning("configuration", "none, so the defaults hold", "ciguard init", command)
+        yield warning("configuration", "none, so the defaults hold", init or "ciguard init", init)
     if not is_comment:
         yield from _checked("tests", lambda: _tests(invocation, config, adopted))
     # Without an origin, no workflow runs: problems of workflows are warnings.
@@ -132,7 +133,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         if address:
             use = "use" if (invocation.folder / WORKFLOW_FILE).exists() else "would use"
             yield ok("actions", f"workflows {use} {address}")
-            yield from _checked("workflow", lambda: _workflow(invocation, config))
+            yield from _checked("workflow", lambda: _workflow(invocation, config, init))
         else:
             what = (
                 "the repository of ciguard's actions is not known, so that no workflow can use them"
@@ -237,19 +238,32 @@ def _first(errors: Sequence[str]) -> str:
     return f"{head} {(*named, last_line(bodies[-1]))[0]}".rstrip()
 
 
-def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
+def _init_command(folder: Path, config: Config) -> str:
+    """Return the call of `init` that neither refuses nor asks which test job to move."""
+    with suppress(CiguardError):  # no repository, or a workflow that is not committed
+        moved, candidates = find_candidates(folder)
+        if moved or not candidates or (folder / WORKFLOW_FILE).exists():
+            return "ciguard init"
+        for candidate in candidates[:MAX_CHECKED]:
+            with suppress(NotMovable):
+                moved_files(folder, config, *candidate.target)
+                return candidate.command
+        return SEPARATE
+    return "ciguard init"
+
+
+def _workflow(invocation: Invocation, config: Config, command: str) -> Iterator[Check]:
     workflow = invocation.folder / WORKFLOW_FILE
     for item in generate(invocation.folder, config):
         if item.path in FILES:
             continue
-        command = "ciguard init"
         if item.is_up_to_date:
             yield ok("workflow", f"{item.path} is what the configuration says")
         elif item.verb == "create":
             yield warning("workflow", f"there is no {item.path}", command=command)
         elif item.is_edited:
             what = f"{item.path} was edited or written by hand, so ciguard init refuses to write"
-            yield warning("workflow", what, f"{command} shows how it differs")
+            yield warning("workflow", what, "ciguard init shows how it differs")
         else:
             what = f"{item.path} is not what the configuration and this version say"
             yield warning("workflow", what, command=command)

@@ -154,6 +154,34 @@ def test_printed_commands_repair_what_was_found(folder: Path, ciguard: Ciguard) 
 
 
 @pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        ({"gated": "pytest --cov --cov-fail-under=90"}, "--new"),
+        (
+            {"gated": "pytest --cov --cov-fail-under=90", "fast": "pytest -q", "slow": "pytest"},
+            "--into .github/workflows/ci.yml --job fast --step 1",
+        ),
+    ],
+)
+def test_printed_init_neither_asks_for_a_job_nor_refuses(
+    folder: Path, ciguard: Ciguard, jobs: dict[str, str], words: str
+) -> None:
+    (folder / "ciguard.toml").unlink()
+    (folder / ".github/workflows").mkdir(parents=True)
+    text = "on: push\njobs:\n"
+    for job, run in jobs.items():
+        text += f"  {job}:\n    runs-on: ubuntu-latest\n    steps:\n      - run: {run}\n"
+    (folder / ".github/workflows/ci.yml").write_text(text, "utf-8")
+    for words_of_git in ("add .", "-c user.name=a -c user.email=a@example.org commit -qm tests"):
+        subprocess.run(["git", *words_of_git.split()], cwd=folder, check=True)
+    around = {"CIGUARD_ACTIONS": ACTIONS[11:-2]}
+    printed = ciguard("doctor", "--offline", cwd=folder, **around).stdout
+    assert f"Commands that repair this:\n  ciguard init {words}\n" in printed
+    ciguard("init", *words.split(), "--yes", cwd=folder, **around)
+    assert "Commands" not in ciguard("doctor", "--offline", cwd=folder, **around).stdout
+
+
+@pytest.mark.parametrize(
     ("conclusion", "artifact", "level", "what"),
     [
         ("failure", "ciguard-plan-drill-timeout-0123456789ab-1", "ok", "was run 8 of 2026-11-20"),
