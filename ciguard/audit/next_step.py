@@ -21,11 +21,11 @@ from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job, reject_obstacles, reject_shell
 from ciguard.workflow.result_upload import ResultUpload, find_result_upload, written_files
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, action_of, is_test_name
-from ciguard.workflow.yaml_values import jobs_of, matrix_of, steps_of
+from ciguard.workflow.test_commands import FoundStep, is_test_name
+from ciguard.workflow.yaml_values import jobs_of, matrix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ciguard.audit.rules.base import WorkflowFile
 
@@ -38,9 +38,9 @@ _PURPOSES: Final[Mapping[Kind, str]] = {
 }
 _ADDRESS_NOTE: Final = " (OWNER, COMMIT: those of ciguard's repository)"
 MAX_COMMAND: Final = 74  # characters
-_OWN_COMMAND: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b")
-_OWN_ACTION: Final = re.compile(r"(?:.*/ciguard|\$)/actions/\w+")
-_COMMENT_ACTION: Final = re.compile(r"[\w-]+/ciguard")
+# In the text of a workflow: jobs that plan or judge, and the job that comments.
+_JUDGING: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b|(?:/ciguard|\$)/actions/\w")
+_COMMENTING: Final = re.compile(r"\buses: *['\"]?[\w-]+/ciguard@")
 _UPLOAD: Final = """\
 - if: always()
   uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
@@ -85,10 +85,11 @@ def after_workflows(
         job: id of the only test job to consider; "" for all.
         posargs: words of tox's test command that those after `--` replace.
     """
-    if any(_uses_ciguard(file.content) for file in files):
+    texts = [re.sub("#.*", "", file.text) for file in files]
+    if any(is_moved(file.content) for file in files) or any(map(_JUDGING.search, texts)):
         return NextStep("check", "ciguard doctor")
     steps = [(file, step) for file in files for step in file.test_steps() if job in ("", step.job)]
-    if not steps or any(_commenting(file.content) for file in files):
+    if not steps or any(map(_COMMENTING.search, texts)):
         return NextStep("divide", set_up + _init_command(steps))
     file, step = max(steps, key=_likelihood)
     of_file = [step for other, step in steps if other is file]
@@ -198,25 +199,6 @@ def _comment(
     }
     lines = re.sub("|".join(values), lambda match: values[match[0]], _COMMENT_JOB)
     return NextStep("comment", "", lines, problem, fix)
-
-
-def _commenting(workflow: Any) -> bool:
-    """Return whether a job uses the root action."""
-    return any(_COMMENT_ACTION.fullmatch(action) for action, _ in _steps(workflow))
-
-
-def _steps(workflow: Any) -> Iterator[tuple[str, str]]:
-    """Yield the action and the script of each step, "" for none."""
-    for job in jobs_of(workflow).values():
-        yield from ((action_of(step), str(step.get("run", ""))) for _, step in steps_of(job))
-
-
-def _uses_ciguard(workflow: Any) -> bool:
-    """Return whether jobs plan or judge with ciguard; the job that comments does not count."""
-    return is_moved(workflow) or any(
-        _OWN_ACTION.fullmatch(action) or _OWN_COMMAND.search(script)
-        for action, script in _steps(workflow)
-    )
 
 
 def as_section(following: NextStep) -> Section:
