@@ -63,7 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "sources.local": ("errors", "model", "codec", "logs.process_logs"),
     "sources.references": ("errors", "github.repository_ref"),
-    "init.repository": ("errors", "git.checkout"),
+    "init.repository": ("errors", "git"),
     "init.generated_files": (
         "text",
         *(
@@ -89,7 +89,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "console": ("errors", "text"),
     "workflow": ("errors",),
     "workflow.job_templates": ("render.templates",),
-    "workflow.actions_address": ("errors", "github.repository_ref", "workflow.yaml_values"),
+    "workflow.actions_address": (
+        *("errors", "git.commands", "github.repository_ref", "workflow.yaml_values"),
+    ),
     "config": ("codec", "errors", "logs", "model", "run.frameworks", "text", "workflow.matrix"),
     "config.declared_memory": (),
     "cli": ("__version__", "errors", "console", "config.invocation", "run.frameworks"),
@@ -144,7 +146,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "doctor": (
         *(*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
-        "init.candidates.with_used_actions",
+        *("init.candidates", "init.move_in.moved_files"),
     ),
     # Composes: the answer of guard and compare in few words.
     "explain": (*SHARED, "compare", "guard", "render.plaintext", "report"),

@@ -39,19 +39,30 @@ def test_tests_run_with_the_python_of_the_project(
     assert answer.strip() == (f"{tmp_path}/" if first else "") + first + others
 
 
-def test_audit_starts_no_program_of_the_checkout(tmp_path: Path) -> None:
-    own, project = tmp_path / "own/bin", tmp_path / ".venv/bin"
+@pytest.mark.parametrize("verb", ["audit", "plan"])
+@pytest.mark.parametrize("first", ["own/bin", ".venv/bin", "checkout/.venv/bin"])
+def test_no_git_of_the_checkout_is_started(tmp_path: Path, verb: str, first: str) -> None:
+    """Of an environment of uvx, or of one that is activated; `plan` has that of the project."""
+    own, project = tmp_path / "own/bin", tmp_path / "checkout/.venv/bin"
     venv.create(own.parent, symlinks=True, system_site_packages=True)
     project.mkdir(parents=True)
-    project.joinpath("git").write_text("#!/bin/sh\ntouch called\n")
+    subprocess.run(["git", "init", "-q", tmp_path / "checkout"], check=True)
+    (tmp_path / "checkout/tests").write_text("test_a.py::test_a\n")
+    (tmp_path / "checkout/.github/workflows").mkdir(parents=True)
+    (tmp_path / "checkout/.github/workflows/ci.yml").write_text("on: push\njobs: {}\n")
+    project.joinpath("git").write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
     project.joinpath("git").chmod(0o755)
     project.joinpath("python").symlink_to(sys.executable)
-    environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": f"{own}:{os.environ['PATH']}"}
+    path = first if first.startswith(".") else tmp_path / first
+    environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": f"{path}:{os.environ['PATH']}"}
     # As in the environment of uvx: without pytest.
     hide = (
         "import importlib.util as u, sys; u.find_spec = lambda name: None; sys.argv[0] = 'ciguard'"
     )
-    command = [f"{own}/python", "-c", f"{hide}; from ciguard.cli import main; main()", "audit"]
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=False)
-    assert b"ciguard" in done.stdout + done.stderr
+    command = [f"{own}/python", "-c", f"{hide}; from ciguard.cli import main; main()", verb]
+    command += ["--inventory", "tests", "--history", "branch:x"] if verb == "plan" else []
+    folder = tmp_path / "checkout"
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
+    text = (done.stdout + done.stderr).decode()
+    assert ("no finding in 1 workflow file" if verb == "audit" else "branch:x") in text
     assert not (tmp_path / "called").exists()

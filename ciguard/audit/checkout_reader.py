@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,8 +9,10 @@ from urllib.parse import urlsplit
 
 from ciguard.audit.declared_jobs import test_workflows
 from ciguard.audit.repository_runs import FOLDER, RepositoryRuns, Unread, read_workflow
+from ciguard.audit.result_options import POSARGS
 from ciguard.errors import InputError, NothingToDo, RemoteError
 from ciguard.git.checkout import Checkout
+from ciguard.git.commands import program
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote, token_of
 from ciguard.sources import local
 from ciguard.workflow.test_commands import read_tasks
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 # Variables that git and gh do not receive: gh would give some of them for any server.
 TOKENS: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")
-_POSARGS: Final = re.compile(r"^.*\bpytest\b.*\{posargs(?::((?:[^{}]|\{[^}]*\})*))?\}", re.M)
 MAX_POSARGS: Final = 30  # characters
 GH_LIMIT_S: Final = 10.0
 
@@ -72,9 +72,9 @@ def _text(path: Path) -> str:
 
 
 def read_posargs(folder: Path) -> str:
-    """Return the words of tox's pytest command that those after `--` replace, or their line."""
+    """Return the words of tox's test command that those after `--` replace, or their line."""
     text = _text(folder / "tox.ini")
-    match = _POSARGS.search(text)
+    match = POSARGS.search(text)
     default = match[1] or "" if match else ""
     if match and ("{" in default or len(default) > MAX_POSARGS):
         return f"(posargs of tox.ini:{text.count(chr(10), 0, match.start()) + 1})"
@@ -98,10 +98,10 @@ def find_token(reference: RepositoryRef, environ: Mapping[str, str]) -> str:
     token = token_of(environ) if is_named or not is_enterprise_server(server) else ""
     if token:
         return token
-    command = ["gh", "auth", "token", "--hostname", urlsplit(server).hostname or ""]
+    words = ("auth", "token", "--hostname", urlsplit(server).hostname or "")
     try:
         answer = subprocess.check_output(
-            command,
+            [program("gh", environ), *words],
             env=_without_tokens(environ),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ Tests compare these constants with docs/how-to/comment.md.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.registry import DEFAULT
@@ -38,3 +39,7 @@ RESULT_PATHS: Final[Mapping[str, str]] = {
     "maven": "**/target/surefire-reports/*.xml",
     "gradle": "**/build/test-results/**/*.xml",
 }
+# A command of tox.ini, with the words that those after `--` replace.
+POSARGS: Final = re.compile(
+    rf"^.*\b{DEFAULT}\b.*\{{posargs(?::((?:[^{{}}]|\{{[^}}]*\}})*))?\}}", re.MULTILINE
+)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +17,6 @@ from ciguard.errors import InputError, RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 TRANSFER_S: Final = 300.0  # 100 MB, GitHub's limit of a file, at 3 Mbit/s
 STALL_TIMEOUT_S: Final = 30  # without a byte; git itself has no such limit
@@ -57,6 +58,21 @@ def without_secrets(text: str) -> str:
     return re.sub(r"//[^/@\s]+@", "//", text).strip()
 
 
+def program(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return the path of git or gh: none in the checkout, which a pull request may have written.
+
+    Raises:
+        FileNotFoundError: no other folder of PATH has it.
+    """
+    here = Path.cwd()
+    root = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+    for folder in os.get_exec_path(environ):
+        found = shutil.which(name, path=folder)
+        if found and not Path(folder).resolve().is_relative_to(root):
+            return found
+    raise FileNotFoundError(name)
+
+
 def git(
     folder: Path,
     *arguments: str,
@@ -79,7 +95,7 @@ def git(
     }
     try:
         process = subprocess.Popen(
-            ["git", *arguments],
+            [program("git", environment), *arguments],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
@@ -89,7 +105,8 @@ def git(
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        raise InputError("git is not installed", fix="install git") from error
+        fix = "install git: one in the checkout is not used"
+        raise InputError("git is not installed", fix=fix) from error
     except OSError as error:
         raise InputError(f"git cannot be run: {error}") from error
     with process:

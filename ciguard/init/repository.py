@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.git.checkout import ownership_problem
+from ciguard.git.commands import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ def ownership_refusal(folder: Path) -> tuple[str, str]:
 def _run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
     try:
         return subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+            [program("git"), "-C", str(folder), *arguments], capture_output=True, check=False
         )
     except FileNotFoundError:
         return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
+from ciguard.git.commands import program
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 from ciguard.workflow.yaml_values import get
 
@@ -111,7 +112,7 @@ def _git(folder: Path, *words: str) -> str:
     """Return the output of git; "" if git fails or is not installed."""
     try:
         answer = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, check=False
+            [program("git"), "-C", str(folder), *words], capture_output=True, check=False
         )
     except FileNotFoundError:
         return ""
