@@ -40,6 +40,4 @@ RESULT_PATHS: Final[Mapping[str, str]] = {
     "gradle": "**/build/test-results/**/*.xml",
 }
 # A command of tox.ini, with the words that those after `--` replace.
-POSARGS: Final = re.compile(
-    rf"^.*\b{DEFAULT}\b.*\{{posargs(?::((?:[^{{}}]|\{{[^}}]*\}})*))?\}}", re.MULTILINE
-)
+POSARGS: Final = re.compile(rf"^.*\b{DEFAULT}\b.*?\{{posargs(?::(.*))?\}}", re.MULTILINE)

@@ -105,8 +105,9 @@ def git(
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        fix = "install git: one in the checkout is not used"
-        raise InputError("git is not installed", fix=fix) from error
+        raise InputError(
+            "git is not installed", fix="install git, outside of the checkout"
+        ) from error
     except OSError as error:
         raise InputError(f"git cannot be run: {error}") from error
     with process:

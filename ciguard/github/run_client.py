@@ -212,14 +212,9 @@ def pushed_runs(distances: Mapping[int, int | None]) -> frozenset[int]:
 def runs_of_base(
     github: GitHub, run: ActionsRun, events: Sequence[str], workflow: str = ""
 ) -> tuple[WorkflowRun, ...]:
-    """List earlier completed runs of a run's base: its own workflow first, then the newest first.
+    """List earlier completed runs of a run's base, of the first of `events` that has a run.
 
-    Args:
-        events: only runs of one event, the first of these with a run.
-        workflow: only runs of this workflow; "" for all workflows.
-
-    Raises:
-        GitHubError: GitHub refused or did not answer.
+    Its own workflow comes first, then the newest run; `workflow` is "" for all workflows.
     """
     own, branch = run.subject_workflow, run.base_branch or ""
     subject, _ = run.subject_run or (sys.maxsize, 0)

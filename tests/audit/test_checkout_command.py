@@ -216,7 +216,7 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     scripts["cover:unit"] = "yarn cover:base --coverage"
     scripts["e2e"] = "playwright test"
     (folder / "package.json").write_text(json.dumps({"scripts": scripts}), "utf-8")
-    (folder / "tox.ini").write_text("commands = pytest {posargs:-n 2} {env:MORE}", "utf-8")
+    (folder / "tox.ini").write_text("commands = pytest {posargs:-n 2}", "utf-8")
     text = TEST.replace("    steps", "    strategy: {matrix: {part: [unit, api]}}\n    steps")
     text = text.replace("COMMAND", command)
 
@@ -248,7 +248,6 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     ("command", "words"),
     [
         ("pytest {posargs}\n  pytest {posargs:benchmarks}", ""),
-        ("sphinx-build {posargs:docs}\n", ""),
         ("coverage run -m pytest {posargs:{toxinidir}/tests}", "(posargs of tox.ini:2)"),
     ],
 )
