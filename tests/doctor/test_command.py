@@ -174,11 +174,13 @@ def test_printed_init_neither_asks_for_a_job_nor_refuses(
     (folder / ".github/workflows/ci.yml").write_text(text, "utf-8")
     for words_of_git in ("add .", "-c user.name=a -c user.email=a@example.org commit -qm tests"):
         subprocess.run(["git", *words_of_git.split()], cwd=folder, check=True)
-    around = {"CIGUARD_ACTIONS": ACTIONS[11:-2]}
-    printed = ciguard("doctor", "--offline", cwd=folder, **around).stdout
+    actions = ACTIONS[11:-2]
+    printed = ciguard("doctor", "--offline", cwd=folder, CIGUARD_ACTIONS=actions).stdout
     assert f"Commands that repair this:\n  ciguard init {words}\n" in printed
-    ciguard("init", *words.split(), "--yes", cwd=folder, **around)
-    assert "Commands" not in ciguard("doctor", "--offline", cwd=folder, **around).stdout
+    ciguard("init", *words.split(), "--yes", cwd=folder, CIGUARD_ACTIONS=actions)
+    assert (
+        "Commands" not in ciguard("doctor", "--offline", cwd=folder, CIGUARD_ACTIONS=actions).stdout
+    )
 
 
 @pytest.mark.parametrize(
