@@ -13,7 +13,6 @@ from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locat
 from ciguard.workflow.test_commands import (
     RETRY_ACTIONS,
     action_of,
-    split_commands,
     split_list,
     step_script,
     test_command,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 COUNTED: Final = ("job", "can hide a flaky test")
 CAVEATS: Final = {
     "retry_count_is_variable": "a variable or an expression holds the number of retries",
-    "plugin_installed_only": "the plugin is installed; whether it is used stands elsewhere",
     "continue_on_error_is_expression": "an expression decides whether a failure counts",
 }
 _SHELL_COMMENT: Final = re.compile(r"(?m)(^|\s)#.*$")
@@ -77,8 +75,6 @@ RETRY_OPTIONS: Final = (
 )
 # Variables that test frameworks read.
 RETRY_VARIABLES: Final = frozenset({"NEXTEST_RETRIES", "BATS_TEST_RETRIES"})
-# A plugin that is installed does nothing by itself: its option may stand in a file of settings.
-RETRY_PLUGIN: Final = re.compile(r"(pytest-rerunfailures|pytest-retry|flaky)([=<>~!\[;@].*)?")
 # Commands after `||` that ignore the failure of the test command before.
 IGNORED_FAILURE: Final = frozenset({("true",), (":",), ("exit", "0")})
 
@@ -161,7 +157,6 @@ def _find_in_step(
     step: dict[str, Any], job: Any, commands: Sequence[FoundCommand], path: _Path
 ) -> Iterator[_Retry]:
     yield from _find_variables(step.get("env"), (*path, "env"))
-    yield from _find_plugins(step_script(step), path)
     if not commands:
         return
     yield from _find_in_commands(step_script(step), commands, (*path, "run"))
@@ -209,14 +204,6 @@ def _find_in_command(text: str, words: list[str], path: _Path) -> Iterator[_Retr
         yield _Retry("retry", path, "retry ")
     if words[0] == "until" or words[:2] == ["while", "!"]:
         yield _Retry("loop", path, words[0])
-
-
-def _find_plugins(script: str, path: _Path) -> Iterator[_Retry]:
-    for words in split_commands(script):
-        if "install" in words or "add" in words:
-            for word in words:
-                if match := RETRY_PLUGIN.fullmatch(word):
-                    yield _Retry(match[1], path, match[1], caveat="plugin_installed_only")
 
 
 def _is_outcome_read(step: dict[str, Any], job: Any) -> bool:

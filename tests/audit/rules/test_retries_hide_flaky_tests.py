@@ -106,8 +106,6 @@ def test_finds_retries_around_a_script(steps: str, pattern: str, line: str) -> N
 @pytest.mark.parametrize(
     ("steps", "doubt"),
     [
-        ("- run: pip install pytest-rerunfailures==14.0", "plugin_installed_only"),
-        ("- run: uv add flaky", "plugin_installed_only"),
         ("- run: pytest --reruns $RERUNS", "retry_count_is_variable"),
         (
             "- run: pytest\n  continue-on-error: ${{ matrix.experimental }}",
