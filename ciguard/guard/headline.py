@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
-ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
+ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
 # Warnings that the headline names: many readers see nothing else.
 HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
     "absent_shards",
@@ -112,7 +112,8 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
 def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
     if verdict.failures:
         failed = _units(verdict.failures)
-        tests = count_of(max(verdict.planned, failed), _noun(verdict))
+        unplanned = (len(item.units) for item in verdict.findings if item.kind == "unplanned")
+        tests = count_of(verdict.planned + sum(unplanned), _noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}

@@ -10,14 +10,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding, Level, Policy
-from ciguard.model import Orphan, Plan, UnitKey, count_units
+from ciguard.model import Plan, UnitKey, count_units
 from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.legs import LegResult
+    from ciguard.guard.verdict import Failure
     from ciguard.history.query import LastShard
     from ciguard.history.runs import HistoryRun
     from ciguard.model.attempts import UnitResult
@@ -37,7 +38,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
     if unplanned > 0:
         yield Finding("not_planned", facts={"count": unplanned})
     yield from base_findings(plan, policy, planned)
-    yield from orphan_findings(inventory.orphans, policy)
+    yield from orphan_findings(plan, policy)
     if len(planned) < sum(len(shard.units) for shard in plan.shards):
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))
@@ -216,12 +217,13 @@ def lost_too_many(before: int, now: int, max_drop: float) -> bool:
     return now < before and (not now or before - now > allowed)
 
 
-def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Finding]:
+def orphan_findings(plan: Plan, policy: Policy) -> Iterator[Finding]:
     """Find tests in no shard (orphans); more than the policy acknowledges make the run incomplete.
 
     A number does not show which orphans are new: those that ran last are named, with their shard.
-    Without past runs all orphans are named.
+    Without past runs all orphans are named. Of a list, they are the tests without a result.
     """
+    orphans = plan.inventory.orphans
     count, accepted = len(orphans), policy.orphans
     if not count:
         return
@@ -231,13 +233,34 @@ def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Findi
         return
     newest = _newest(policy.last_shards, count - accepted)
     keys = () if newest else tuple(orphan.key for orphan in orphans)
-    yield Finding("orphans", units=keys, facts={"count": count, "accepted": accepted or None})
+    kind = "orphans_of_list" if plan.id == OF_LIST else "orphans"
+    yield Finding(kind, units=keys, facts={"count": count, "accepted": accepted or None})
     by_shard: dict[tuple[str, int], list[UnitKey]] = defaultdict(list)
     for key in sorted(newest):
         by_shard[newest[key].shard, newest[key].run_id].append(key)
     for (shard, run_id), units in sorted(by_shard.items()):
         names = {"run_id": run_id, "tests": tuple(key.unit for key in units)}
         yield Finding("orphans_lost", shard, tuple(units), names)
+
+
+def unreached_tests(plan: Plan, failures: Iterable[Failure], most: int) -> Iterator[Finding]:
+    """Find tests of a list that did not run because the process of their Go package ended.
+
+    Args:
+        most: number of orphans that the policy acknowledges.
+    """
+    orphans: dict[str, list[UnitKey]] = defaultdict(list)
+    for orphan in plan.inventory.orphans if len(plan.inventory.orphans) > most else ():
+        package, _, test = orphan.unit.rpartition(".")
+        if test.startswith(("Test", "Example", "Fuzz")):  # as Go requires
+            orphans[package].append(orphan.key)
+    for failure in failures if orphans else ():
+        result = failure.result
+        package = result.classname or result.unit
+        if (result.outcome, result.ending) != ("failed", "completed") and package in orphans:
+            ending = result.ending.replace("completed", "")
+            facts = {"package": package, "test": result.name, "ending": ending}
+            yield Finding("unreached", failure.shard, tuple(orphans.pop(package)), facts)
 
 
 def _newest(last: Mapping[UnitKey, LastShard], count: int) -> Mapping[UnitKey, LastShard]:

@@ -136,7 +136,7 @@ def effective_policy(
         *_ending_entries(context, own.quarantine),
     ]
     applied = own
-    strict: Policy | None = None
+    asked = questions if questions is not None else Questions()
     if run is not None and run.is_unmerged:
         try:
             applied = _base(context, run)
@@ -150,9 +150,7 @@ def effective_policy(
                 fail_on=FAIL_CONDITIONS,
                 source="strictest",
             )
-    asked = questions if questions is not None else Questions()
-    if strict is not None:
-        return _with_answers(strict, asked, run, history)
+            return _with_answers(strict, asked, run, history)
     if run is not None and applied is not own:
         findings += _fixed_on_base(applied, own)
         if changes := list(_changes(applied, own)):

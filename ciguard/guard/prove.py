@@ -22,6 +22,7 @@ from ciguard.guard.inventory_checks import (
     check_nothing_ran,
     different_scripts,
     listing_findings,
+    unreached_tests,
 )
 from ciguard.guard.legs import (
     LegResult,
@@ -110,6 +111,7 @@ def prove(
         *selection.findings,
         *policy.findings,
         *check_inventory(plan, policy, planned),
+        *unreached_tests(plan, failures, policy.orphans),
         *_legs_findings(legs, missing, plan),
         *unclaimed_findings(missing),
         *_misplaced(legs, planned, doubled, final),

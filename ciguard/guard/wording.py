@@ -35,6 +35,7 @@ _JOB: Final = "check its job: the step with the tests did not begin"
 _UPLOAD: Final = "check the step that uploads its record, then run it again"
 _GITHUB: Final = "run this command again when GitHub answers"
 _UPDATE: Final = "update ciguard"
+_ACKNOWLEDGE: Final = "set guard.orphans = {count} in the configuration of the base"
 _NOT_COUNTED: Final = "pass only the records of this run; this one was not counted"
 _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
 _FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write this"
@@ -340,11 +341,19 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "orphans": Words(
         "{count:test} in no shard[, {accepted:,} acknowledged]",
-        "extend the filter of a shard, or set guard.orphans = {count} in the configuration of the "
-        "base",
+        f"extend the filter of a shard, or {_ACKNOWLEDGE}",
+    ),
+    "orphans_of_list": Words(
+        "{count:listed test} without a result[, {accepted:,} acknowledged]",
+        f"check the jobs that run them, or {_ACKNOWLEDGE}",
+    ),
+    "unreached": Words(
+        "{units:listed test} of {package} did not run: {test} failed[ ({ending:words})]",
+        "repair {test} first",
     ),
     "orphans_lost": Words(
-        "{units:test} in no shard now ran here last, in run {run_id}: {tests}", "extend its filter"
+        "{units:missing test} ran here last, in run {run_id}: {tests}",
+        "check its filter, and the log of its job",
     ),
     "orphans_accepted": Words(
         "{count:test} in no shard: acknowledged by guard.orphans = {accepted}",

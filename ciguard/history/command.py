@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 LINES_PER_WRITE: Final = 10_000
 RESULTS_HELP: Final = (
-    "Result files (JUnit, TRX, JSON, ...) of the plan's shards, such as "
-    "'artifacts/{shard}/**/*.trx'; a shard without a file is lost. Repeatable."
+    "Result files (JUnit, TRX, JSON, ...), such as 'artifacts/{shard}/**/*.trx'; of a plan, a "
+    "shard without a file is lost. Repeatable."
 )
 
 _HISTORY: Final = click.option(
@@ -125,7 +125,9 @@ def command() -> None:
     type=click.IntRange(min=1),
     help="Without --plan: number of artifacts that must have results.",
 )
-@click.option("--tests", metavar="FILE", help="With --run: the list of tests, as of the report.")
+@click.option(
+    "--tests", metavar="FILE", help="Without --plan: the list of tests, as of the report."
+)
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
@@ -169,10 +171,6 @@ def add(
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
         raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
     if results:
-        if plan is None and run is None:
-            where = f"--results {results[0]}"
-            fix = "pass the plan of the run by --plan, or the run by --run"
-            raise UsageError("--results without --plan", where=where, fix=fix)
         sources = Sources(plan_path, results=results, run=run)
         files, run_id = _result_files(invocation, sources, plan)
         own = replace(facts, run_id=facts.run_id or run_id)
@@ -193,7 +191,8 @@ def add(
     for added in addition.runs if plan is not None else ():
         if not added.complete:
             console.err(f"warning: {incomplete_run(added)}")
-    code = _add(open_writable_store(*_store_arguments(invocation, location)), addition)
+    read = sum(len(each.values) for each in histories)
+    code = _add(open_writable_store(*_store_arguments(invocation, location)), addition, read)
     if github:
         local.append_output(invocation.environ, step_outputs({"added": str(len(addition.values))}))
     return code
@@ -447,8 +446,8 @@ def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStor
     return BranchStore(name, invocation.folder, invocation.environ, remote)
 
 
-def _add(store: HistoryStore, addition: History) -> int:
-    """Add runs to a store, and print the result."""
+def _add(store: HistoryStore, addition: History, read: int = 0) -> int:
+    """Add runs to a store, and print the result; of the values `read`, equal tests are one."""
     result = update(store, addition)
     if result.tries > 1:
         console.err(f"others wrote at the same time: added at try {result.tries}")
@@ -458,8 +457,11 @@ def _add(store: HistoryStore, addition: History) -> int:
             f"warning: {dropped} dropped from the history, "
             f"which keeps {MAX_SERIES} of different name, unit or key"
         )
-    values = f"{count_of(len(addition.values), 'value')} of {count_of(len(addition.runs), 'run')}"
-    what = f"{values} added" if result.changed else f"nothing new in {values}"
+    read = read or len(addition.values)
+    values = f"{count_of(read, 'value')} of {count_of(len(addition.runs), 'run')}"
+    joined = result.values_before + read - len(result.history.values)
+    others = f", {joined:,} in place of others" if joined > 0 else ""
+    what = f"{values} added{others}" if result.changed else f"nothing new in {values}"
     console.out(f"{store.location}: {what}; {contents(result.history, result.size_bytes)}")
     return ExitCode.OK
 

@@ -260,6 +260,7 @@ class Update:
     changed: bool
     size_bytes: int
     tries: int
+    values_before: int
     dropped_metrics: int = 0
 
 
@@ -307,7 +308,7 @@ def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
     if changed and not store.write(content, stored):
         raise _ConcurrentWriteError
     dropped = count_without_room(before.metrics, addition.metrics)
-    return Update(history, changed, len(content), tries, dropped)
+    return Update(history, changed, len(content), tries, len(before.values), dropped)
 
 
 def copy_to(folder: Path, store: ReadableStore) -> str:

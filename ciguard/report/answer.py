@@ -215,7 +215,7 @@ def failures_sections(
 def _happened(failure: Failure) -> Content:
     """Return the first line of a failure's message, after how the test ended."""
     result = failure.result
-    message = Code(first_line(result.message or "").removeprefix("stopped: "), 80)
+    message = Code(first_line(result.message or "").removeprefix("stopped: "))
     kind = failure_kind(result)
     if not message.text:
         return kind
@@ -313,7 +313,7 @@ def status_line(
 def quarantine_line(verdict: Verdict) -> Paragraph:
     """Return the entries of quarantine.toml that have expired or will soon."""
     ending = [item.facts for item in verdict.findings if item.kind == "quarantine_ends"]
-    names = [(Code(facts["entry"], 80), f" (until {facts['until']})") for facts in ending]
+    names = [(Code(facts["entry"]), f" (until {facts['until']})") for facts in ending]
     lead = "Fix or renew the quarantine of "
     return Paragraph((lead, *join(names, most=MAX_NAMED)) if ending else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,7 +114,7 @@ def test_shard_that_lost_a_test_is_named(tmp_path: Path, ciguard: Ciguard) -> No
     done = ciguard(*words, cwd=tmp_path, expect=13)
     assert " ".join(done.stdout.split()).startswith(
         "INCOMPLETE: 2 tests in no shard, 1 acknowledged; "
-        "shard 03: 1 test in no shard now ran here last, in run 7: d.t::eight"
+        "shard 03: 1 missing test ran here last, in run 7: d.t::eight"
     )
     assert NEVER not in done.stdout
     (tmp_path / "ciguard.toml").write_text("[guard]\norphans = 2\n")
@@ -145,3 +146,29 @@ def test_base_that_cannot_be_read_acknowledges_none(tmp_path: Path) -> None:
     found = effective_policy(context, False, history, questions=questions)
     assert (found.source, found.orphans) == ("strictest", 0)
     assert found.last_shards.keys() == {*orphans}
+
+
+def test_tests_of_a_list_after_a_panic_are_lost_with_their_package(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    """Of Go's packages: one ends in a test, and one before its first test."""
+    events = [
+        {"Action": "run", "Package": "shop/cart", "Test": "TestBoom"},
+        {"Action": "output", "Package": "shop/cart", "Test": "TestBoom", "Output": "panic: no"},
+        {"Action": "fail", "Package": "shop/cart", "Test": "TestBoom"},
+        {"Action": "fail", "Package": "shop/cart"},
+        {"Action": "output", "Package": "shop/db", "Output": "panic: no database"},
+        {"Action": "fail", "Package": "shop/db"},
+    ]
+    (tmp_path / "go").mkdir()
+    lines = (json.dumps({"Time": "2026", **event}, separators=(",", ":")) for event in events)
+    (tmp_path / "go/results.json").write_text("\n".join(lines) + "\n")
+    listed = "TestBoom\nTestLast\nok  \tshop/cart\t0.1s\nTestA\nok  \tshop/db\t0.1s\n"
+    (tmp_path / "list").write_text(listed)
+    words = ("report", "--results", "go/*.json", "--tests", "list")
+    text = ciguard(*words, cwd=tmp_path, expect=13).stdout
+    assert text.startswith("### :warning: INCOMPLETE: 2 listed tests without a result; ")
+    assert "1 listed test of shop/cart did not run: TestBoom failed (crash). Repair" in text
+    assert "1 listed test of shop/db did not run: shop/db failed (crash). Repair" in text
+    assert "; 2 of 2 tests failed" in text.partition("\n")[0]
+    assert "in no shard" not in text

@@ -153,6 +153,12 @@ def test_in_a_workflow_the_files_are_of_its_run(ciguard: Ciguard, place: Path) -
     assert {run.run_id for run in read(place).runs} == {5, 77}
 
 
-def test_results_need_a_plan(ciguard: Ciguard, place: Path) -> None:
-    words = ("history", "add", "--history", "h", *PATTERN, "--run-id", "5")
-    assert "--results without --plan" in ciguard(*words, cwd=place, expect=2).stderr
+def test_folders_of_results_keep_equal_tests_apart(ciguard: Ciguard, place: Path) -> None:
+    write(place, ("07", "08"))
+    files = sorted(place.glob("out/*/reports/r.xml"))
+    files[1].write_bytes(files[0].read_bytes().replace(b"0.5", b"0.7"))
+    words = ("history", "add", "--history", "h", "--run-id")
+    assert ": 4 values of 1 run added; " in ciguard(*words, "5", *PATTERN, cwd=place).stdout
+    assert ": 2 values of 1 run added; " in ciguard(*words, "6", files[0], cwd=place).stdout
+    done = ciguard(*words, "7", *files, cwd=place)
+    assert ": 4 values of 1 run added, 2 in place of others; " in done.stdout

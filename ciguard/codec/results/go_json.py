@@ -137,8 +137,9 @@ class _Reading:
     def build(self, action: str, event: Mapping[str, Any]) -> None:
         """Handle the output or the failure of a build; events of packages name the failed build."""
         path = _text(event, "ImportPath")
-        if action == "build-output":
-            self.builds.setdefault(path, GoLog()).add(_text(event, "Output"))
+        output = _text(event, "Output")
+        if action == "build-output" and not output.startswith("# "):  # the package, not the error
+            self.builds.setdefault(path, GoLog()).add(output)
         elif action == "build-fail":
             self.unreported.add(path)
 

@@ -10,8 +10,10 @@ https://github.com/vitest-dev/vitest; measured with Jest 30.5 and Vitest 4.1.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Final
 
+from ciguard.codec.results.base import truncate_message
 from ciguard.codec.results.jsonfile import (
     Counters,
     JsonObject,
@@ -42,6 +44,11 @@ _MS: Final = 1000
 # Vitest writes the stack of a timeout without its message; only timeouts begin with this line.
 _VITEST_TIMEOUT: Final = "Error: STACK_TRACE_ERROR"
 _HEADING: Final = re.compile(r"\s*● Test suite failed to run\s*")
+# The workspace of a job, which each system has elsewhere: /home/runner/work/shop/shop/,
+# D:/a/shop/shop/, in a container /__w/shop/shop/.
+_WORKSPACE: Final = re.compile(r"(?:.*?/)?(?:work|_work|__w|[A-Za-z]:/a)/([^/]+)/\1/")
+# A line with a value, or of a difference, but not its legend ("- Expected  - 1").
+_VALUE: Final = re.compile(r"^(?:Expected|Received)\b.*|^[-+] (?!\w+ +[-+] \d).*", re.MULTILINE)
 
 
 def sniff(head: bytes) -> bool:
@@ -52,8 +59,8 @@ def sniff(head: bytes) -> bool:
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order; a try before the last one is a separate result.
 
-    A unit is `file::full name`. A test file that could not be imported, or failed without a failed
-    test, is an errored result of the file.
+    A unit is `file::full name`, by the file's path in the workspace. A test file that could not be
+    imported, or failed without a failed test, is an errored result of the file.
 
     Raises:
         InputError: damaged or truncated; an unknown status; or, after all results: a test that did
@@ -64,22 +71,25 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     counters = Counters()
     has_file_error = False
     for file in report.objects("testResults", required=True):
-        name = file.text("name") or "unnamed"
+        path = file.text("name") or "unnamed"
+        plain = path.replace("\\", "/")
+        workspace = _WORKSPACE.match(plain)
+        name = plain[workspace.end() :] if workspace else path
         outcomes: list[Outcome] = []
         for test in file.objects("assertionResults", required=True):
             final, tries = _result(test, name, is_jest=is_jest)
             outcomes.append(final.outcome)
-            yield from with_tries(final, tries)
+            yield from with_tries(replace(final, file=path), tries)
         status = file.word("status", _FILE_STATUSES)
         if status == "failed" and "failed" not in outcomes:
             has_file_error = True
             # Its tests could not be run, for an import, a hook or a worker.
             message = clean_message(_HEADING.sub("", file.text("message"), count=1))
-            yield error_outside(name, message, name)
+            yield error_outside(name, message, path)
         elif not outcomes and not is_jest:
             # The worker died before it listed a test, or `passWithNoTests` is set.
             outcomes.append("died")
-            yield Result(unit=name, outcome="died", ending="unknown", name=name, file=name)
+            yield Result(unit=name, outcome="died", ending="unknown", name=name, file=path)
         counters.found.update(outcomes)
     if report.values.get("wasInterrupted") is True:
         raise report.error("its run was interrupted", "wasInterrupted", "run it again")
@@ -106,7 +116,7 @@ def _result(test: JsonObject, file: str, *, is_jest: bool) -> tuple[Result, list
     titles = test.texts("ancestorTitles")
     title = test.text("title")
     full_name = test.text("fullName") or " ".join((*titles, title))
-    message = clean_message(*messages)
+    message = _with_values(clean_message(*messages))
     final = Result(
         unit=f"{file}::{full_name}",
         outcome=outcome,
@@ -115,10 +125,18 @@ def _result(test: JsonObject, file: str, *, is_jest: bool) -> tuple[Result, list
         message=message,
         classname=" ".join(titles) or None,
         name=title or full_name or None,
-        file=file,
         line=test.object("location").count("line") or None,
     )
     return final, tries
+
+
+def _with_values(message: str | None) -> str | None:
+    """Return a message with the values of a failed `expect` in its first line, which is shown."""
+    first, _, rest = (message or "").partition("\n")
+    if "expect(" not in first:
+        return message
+    values = [" ".join(line.split()).rstrip(",") for line in _VALUE.findall(rest)[:2]]
+    return truncate_message("\n".join((", ".join((first.partition(" // ")[0], *values)), rest)))
 
 
 def _ending(outcome: Outcome, message: str | None) -> Ending:

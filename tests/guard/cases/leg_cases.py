@@ -206,7 +206,7 @@ INTEGRITY = {
 INVENTORIES = {
     "a new test file the plan never saw": shown("passed", damages.unplanned, "all 8 tests"),
     "a new test file, and it fails": shown(
-        "failed", damages.unplanned_and_failed, "1 of 8 tests failed"
+        "failed", damages.unplanned_and_failed, "1 of 9 tests failed"
     ),
     "a test file that was collected and not planned": shown(
         "incomplete", damages.not_all_planned, "1 test collected, but neither planned nor excluded"
