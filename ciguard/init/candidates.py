@@ -19,9 +19,9 @@ from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import comment_jobs, shorten
+from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, find_test_steps, read_tasks
+from ciguard.workflow.test_commands import FoundStep, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of, triggers_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
             moved = moved or path
             continue
         # YAML may read the id of a job as a number, which no option can name.
-        steps = [at for at in find_test_steps(workflow, tasks) if at.job in workflow["jobs"]]
+        steps = [at for at in find_movable_steps(workflow, tasks) if at.job in workflow["jobs"]]
         candidates += [_candidate(path, workflow, step) for step in steps]
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 

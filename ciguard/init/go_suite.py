@@ -21,8 +21,8 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, list[str]]:
     Raises:
         NotMovable: the step has other commands, or a flag that ciguard sets itself.
     """
-    (command,) = job.commands
-    words, *others = split_commands(job.value["steps"][job.step - 1]["run"])
+    command, scripts = job.commands[0], dict.fromkeys(step["run"] for step in job.steps.values())
+    words, *others = [words for script in scripts for words in split_commands(script)]
     if others:
         what = f"ciguard starts go test itself, without the step's {' '.join(others[0]):.60}"
         raise NotMovable(what, where=job.where, fix="move other commands into a step before it")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES
@@ -148,9 +148,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     with collected(obstacles):
         reject_several_environments(job)
     suite = suite_name(config, job.name)
-    line = job.source.line_number("jobs", job.name, "steps", job.step)
+    line_of = partial(job.source.line_number, "jobs", job.name, "steps")
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
-    found = f"{path}:{line}: job {job.name} runs the tests{words}"
+    other = f" and {line_of(job.alternative)}, by `if`" if job.alternative else ""
+    found = f"{path}:{line_of(job.step)}{other}: job {job.name} runs the tests{words}"
     prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
@@ -301,7 +302,7 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
     messages += [
         f"step {step.number} runs tests too, all of them in every shard: move it to another job"
         for step in find_test_steps(job.workflow)
-        if step.job == job.name and step.number != job.step
+        if step.job == job.name and step.number not in job.steps
     ]
     if "if" in job.value and "allowed-skips" in job.source.text:
         messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")

@@ -12,6 +12,7 @@ import copy
 import json
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -109,7 +110,7 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
             *name_edits(source, entry.value, "name", _NAME_END),
-            *_step_edits(job, entry, action_path(actions, "run")),
+            *chain(*(_step_edits(job, entry, at, action_path(actions, "run")) for at in job.steps)),
             *_artifact_edits(job),
         ]
         for other in entries(jobs.value):
@@ -344,17 +345,16 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
     return edits
 
 
-def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
-    """Turn the commands of the step into inputs of the action; other keys stay unchanged."""
-    source = job.source
-    step = _step_nodes(job)[job.step - 1]
+def _step_edits(job: MovableJob, entry: Entry, number: int, action: str) -> list[Edit]:
+    """Turn the commands of a test step into inputs of the action; other keys stay unchanged."""
+    source, step = job.source, _step_nodes(job)[number - 1]
     if not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [item for item in entries(step) if item.name in _STEP_KEYS]
     deeper = " " * level_of(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
-    inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
+    inputs = {**_INPUTS, **_limit(job.steps[number])}
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = run_defaults_of(job.workflow, job.value)
     for key, name in _moved_keys(job).items():
@@ -407,16 +407,15 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     for item in moved["steps"]:
         if uploads_artifact(item) and isinstance(item.get("with"), dict):
             item["with"]["name"] = with_suffix(item["with"].get("name", "artifact"), _ARTIFACT_END)
-    step = moved["steps"][job.step - 1]
-    inputs = {**_INPUTS, **_limit(step)}
-    defaults = run_defaults_of(workflow, moved)
-    keys = _moved_keys(job)
-    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
-    step["run"] = job.without_split(step["run"])
-    inputs |= {keys[key]: value for key, value in step.items() if key in keys}
-    for key in _STEP_KEYS:
-        step.pop(key, None)
-    step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
+    defaults, keys = run_defaults_of(workflow, moved), _moved_keys(job)
+    for step in (moved["steps"][number - 1] for number in job.steps):
+        inputs = {**_INPUTS, **_limit(step)}
+        inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
+        step["run"] = job.without_split(step["run"])
+        inputs |= {keys[key]: value for key, value in step.items() if key in keys}
+        for key in _STEP_KEYS:
+            step.pop(key, None)
+        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")

@@ -352,6 +352,23 @@ def test_condition_that_holds_wherever_the_job_succeeds_stays(
     assert b"        if: " + condition + b"\n" in (repository / CI).read_bytes()
 
 
+def test_steps_of_opposite_conditions_both_become_the_action(repository: Path, call: Init) -> None:
+    other = b"        if: '!matrix.cov'\n        env: {A: b}\n"
+    pair = PYTEST + b"        if: matrix.cov\n      - run: a\n      - run: pytest --cov\n" + other
+    write(repository, JOB + pair)
+    answer = call(repository, "--yes")
+    assert f"{CI}:6 and 9, by `if`: job test runs the tests: pytest" in answer.stderr
+    assert "runs tests too" not in answer.stderr
+    steps = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"]
+    assert [step.get("if") for step in steps] == ["matrix.cov", None, "!matrix.cov"]
+    commands = [step["with"]["command"] for step in (steps[0], steps[2])]
+    assert commands == ["pytest", "pytest --cov"]
+    assert steps[2]["env"] == {"A": "b"}
+    write(repository, JOB + pair.replace(b"--cov\n", b"--cov\n        shell: pwsh\n"))
+    answer = call(repository, "--into", CI, "--step", "3", expect=3)
+    assert "jobs.test.steps[3], line 10: ciguard runs no pwsh script" in answer.stderr
+
+
 @pytest.mark.parametrize("general", [b"{}", b"{contents: read}"])
 def test_job_may_read_the_artifact_of_the_plan(
     general: bytes, repository: Path, call: Init
