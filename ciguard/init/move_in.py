@@ -48,7 +48,6 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
-from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import (
     DATA_FILE,
     MERGE,
@@ -137,7 +136,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step, tasks)
+    job = before = read_job(text, path, job_name, step, tasks)
     obstacles: list[NotMovable] = []
     with collected(obstacles):
         reject_gate(job, tracked, read)
@@ -188,7 +187,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         files += [
             _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
         ]
-    messages += remarks(job, moved, default_branch(folder), guess_of(folder))
+    before = replace(before, matrix=job.matrix, shards=job.shards)
+    messages += remarks(before, default_branch(folder), guess_of(folder))
     return Move(tuple(files), found, tuple(messages))
 
 
@@ -270,8 +270,12 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
-def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
-    """Return messages on changes that the user has to make, and on consequences."""
+def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
+    """Return messages on changes that the user has to make, and on consequences.
+
+    Args:
+        job: before the move: lines are those of the file that the user knows.
+    """
     messages = []
     if not (job.take or job.shards):
         count = len(read_matrix(job.matrix))
@@ -309,7 +313,7 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
     if guarded := guarded_jobs(job.workflow, job.name, job.replaced):
         what = "if they do not succeed, it is red, but their test results are not in its comment"
         messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
-    source, path = SourceText(moved), job.where.partition(":")[0]
+    source, path = job.source, job.where.partition(":")[0]
     for name, step, inputs in find_downloads(job):
         at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"
         if "name" in inputs:
@@ -320,14 +324,14 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
             is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
             what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
             messages.append(f"{at} merges the files of all shards: {what}")
-    if lines := ", ".join(map(str, data_file_uses(job, source))):
+    if lines := ", ".join(map(str, data_file_uses(job))):
         what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
         messages.append(f"{what}: append `.{SHARD}` where it is the data file")
     for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
         entry = source.find("jobs", name) if reads_single_results else None
-        match = NAMED_NEED.search(moved, entry.start) if entry else None
+        match = NAMED_NEED.search(source.text, entry.start) if entry else None
         if match:
-            line = moved.count("\n", 0, match.start()) + 1
+            line = source.text.count("\n", 0, match.start()) + 1
             messages.append(
                 f"{path}:{line}: {name} reads {match[0]}: let it fail unless "
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"

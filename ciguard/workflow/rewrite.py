@@ -162,15 +162,17 @@ def data_files(job: MovableJob) -> list[str]:
     return [name for name in names if name and SHARD not in name]
 
 
-def data_file_uses(job: MovableJob, moved: SourceText) -> list[int]:
-    """Return the lines of a moved job, from 1, with the name of a data file without the shard."""
+def data_file_uses(job: MovableJob) -> list[int]:
+    """Return the lines of a job, from 1, with the name of a data file that gets no shard."""
     names = "|".join(re.escape(name.rpartition("/")[2]) for name in data_files(job))
-    entry = moved.find("jobs", job.name)
+    source, entry = job.source, job.source.find("jobs", job.name)
     if not names or entry is None:
         return []
     use = re.compile(rf"^(?!\s*#)(?:.*[^\w.\n-])?(?:{names})(?![\w.*-])", re.M)
-    found = use.finditer(moved.text, moved.colon_end(entry), moved.content_end(entry))
-    return [1 + moved.text.count("\n", 0, match.end()) for match in found]
+    edited = {edit.end for edit in _data_file_edits(job, entry)}
+    found = use.finditer(source.text, source.colon_end(entry), source.content_end(entry))
+    ends = [match.end() for match in found if match.end() not in edited]
+    return [1 + source.text.count("\n", 0, end) for end in ends]
 
 
 def _data_file_edits(job: MovableJob, entry: Entry) -> list[Edit]:
