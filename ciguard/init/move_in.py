@@ -27,7 +27,7 @@ from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
-from ciguard.model.jobs import first_shards_of_each
+from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
@@ -58,7 +58,7 @@ from ciguard.workflow.rewrite import (
     move_job,
     repin,
 )
-from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of, triggers_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,11 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
-
+NO_SPLIT: Final = (
+    f": no split (at most {MAX_FIRST_SHARDS} jobs without past times); later plans split what "
+    "exceeds target_wall; `shards: 2` in the step `plan` splits all"
+)
+SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
 SECOND_FIX: Final = (
     "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
     "and run ciguard init --into on that file"
@@ -129,8 +133,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     workflow = load(text, path)
     if is_moved(workflow):
         if job_name or step:
-            other = [at for at in find_test_steps(workflow, tasks) if job_name in ("", at.job)]
-            _reject_second(path, other)
+            for found in find_test_steps(workflow, tasks):
+                if job_name in ("", found.job):
+                    where = f"{path}: jobs.{found.job}.steps[{found.number}]"
+                    raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
@@ -168,8 +174,9 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     started = StarterSuite(suite, framework)
     if GO.name in (framework, configured):
         with collected(obstacles):
-            started, about_go = go_suite(job, suite)
-            job, messages = replace(job, runs_suite=True), [*messages, *about_go]
+            started, goflags, about_go = go_suite(job, suite)
+            job = replace(job, runs_suite=True, goflags=goflags)
+            messages += about_go
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     reject_obstacles(job, obstacles)
@@ -199,14 +206,6 @@ def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
     table = "policy" if item.path == FILE else "tool.ciguard.policy"
     content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
     return replace(item, content=content)
-
-
-def _reject_second(path: str, others: Sequence[FoundStep]) -> None:
-    """Refuse to move another test step of a moved workflow."""
-    for found in others:
-        where = f"{path}: jobs.{found.job}.steps[{found.number}]"
-        what = "another step of this workflow has ciguard's shards, which only one can have"
-        raise NotMovable(what, where=where, fix=SECOND_FIX)
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -271,17 +270,14 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
 
 
 def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
-    """Return messages on changes that the user has to make, and on consequences.
-
-    Args:
-        job: before the move: lines are those of the file that the user knows.
-    """
+    """Return messages on changes to make, and on consequences; lines are those before the move."""
     messages = []
     if not (job.take or job.shards):
         count = len(read_matrix(job.matrix))
         each = first_shards_of_each(count)
         of = f", {each} for each of {count} combinations" if count > 1 else ""
-        messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
+        later = "; later plans choose by past times" if each > 1 else NO_SPLIT
+        messages.append(f"first run: {count * each} jobs{of}{later}")
     if not runs_on_push(job.workflow, branch):
         fix = f"add below `on:`:\n    push:\n      branches: [{branch}]"
         if "push" in triggers_of(job.workflow):

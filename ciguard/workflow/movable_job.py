@@ -91,6 +91,7 @@ class MovableJob:
         shards: number of filters that divided the tests; 0 for none.
         obstacles: reasons why ciguard's actions cannot run the job.
         runs_suite: the action runs the command of the suite instead of the step's.
+        goflags: variable of the test steps, for flags that an expression computes; "" for none.
     """
 
     source: SourceText
@@ -106,6 +107,7 @@ class MovableJob:
     shards: int = 0
     obstacles: tuple[NotMovable, ...] = ()
     runs_suite: bool = False
+    goflags: str = ""
 
     def without_split(self, command: str) -> str:
         """Remove the options that divide the tests by the axis `take`, and retries."""

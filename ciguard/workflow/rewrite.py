@@ -368,6 +368,7 @@ def _step_edits(job: MovableJob, entry: Entry, number: int, action: str) -> list
             lines.append(f"{indent}{deeper}{name}:{shifted}")
         elif key in defaults:
             lines.append(f"{indent}{deeper}{name}: {defaults[key]}")
+    lines += [f"{indent}env:", f"{indent}{deeper}GOFLAGS: {job.goflags}"] if job.goflags else []
     first, *other_entries = replaced
     edits = [Edit(first.start, source.content_end(first), "".join(lines))]
     for item in other_entries:
@@ -417,7 +418,8 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
         inputs |= {keys[key]: value for key, value in step.items() if key in keys}
         for key in _STEP_KEYS:
             step.pop(key, None)
-        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
+        added = {"env": {"GOFLAGS": job.goflags}} if job.goflags else {}
+        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs, **added}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")

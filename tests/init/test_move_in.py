@@ -578,6 +578,28 @@ def test_suite_of_go_replaces_its_command(
         assert configured["test"] == {"framework": "go", **({} if own else added)}
 
 
+def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    (repository / "Makefile").write_text("check:\n\trichgo test $(FLAGS) $(PACKAGES)\n", "utf-8")
+    env = b"env: {FLAGS: \"${{ matrix.a == 1 && '-ldflags=-s' || '' }}\", PACKAGES: ./...}"
+    matrix = b"strategy: {matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}}"
+    steps = b"      - run: go install github.com/kyoh86/richgo@v1\n"
+    steps += b"      - run: RICHGO_COLOR=1 PATH=$HOME/go/bin:$PATH make check\n"
+    write(repository, job_with(env, matrix).removesuffix(PYTEST) + steps)
+    answer = call(repository, "--into", CI, "--yes")
+    assert answer.stderr.splitlines()[2:5] == [
+        "- line 8 installs richgo, which the tests no longer need",
+        "- GOFLAGS of the step has FLAGS: write flags as -name=value",
+        "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
+        "of the job",
+    ]
+    assert ": no split (at most 20 jobs without past times); " in answer.stderr
+    step = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"][1]
+    assert step["env"] == {"GOFLAGS": "${{ env.FLAGS }}"}
+    suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
+    assert suite == {"framework": "go", "timeout": "10m"}
+
+
 @pytest.mark.parametrize(
     ("name", "moved"),
     [
