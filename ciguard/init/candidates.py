@@ -36,6 +36,7 @@ MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _ACTION: Final = re.compile(r"([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[0-9a-f]{40})")
+_TEST_FILE: Final = re.compile(r"(?:test|spec)[^/]*\.(?:[cm]?[jt]sx?|py|rb)$", re.I)
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 # Parts of names of jobs that are not the suite of each push, or only a small part of it.
@@ -125,17 +126,24 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
     parts = set(re.split(r"[^a-z0-9]+", names.lower()))
-    events, minutes = set(triggers_of(workflow)), job.get("timeout-minutes")
+    events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
+        -int(_runs_one_file(found)),
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),
-        minutes if isinstance(minutes, int) else 0,
     )
     name = f', step "{step["name"]}"' if "name" in step else ""
     title = shorten(f"job {found.job}{name}: {found.commands[0].words}", MAX_WIDTH)
     return Candidate(path, found.job, found.number, title, rank)
+
+
+def _runs_one_file(found: FoundStep) -> bool:
+    """Return whether the command names a single test file, which shards of files cannot divide."""
+    words = (word for command in found.commands for word in command.arguments)
+    files = [word for word in words if not word.startswith("-") and _TEST_FILE.search(word)]
+    return len(files) == 1 and not set("*?[{").intersection(files[0])
 
 
 def choose_candidate(

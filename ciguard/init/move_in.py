@@ -370,8 +370,10 @@ def job_framework(
             continue
         called = ENTERED.get(command.framework, ())
         adapters = {name: FRAMEWORKS[name] for name in called if name in FRAMEWORKS}
-        if not adapters:
-            what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
+        runtime = command.arguments[0] if command.framework in called else ""
+        if not adapters or runtime in ("deno", "bun"):
+            name = f"{command.framework} in {runtime}" if adapters else command.framework
+            what = f"ciguard has no adapter for {name}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
         files = [name for name in tracked if name.rpartition("/")[2] not in BUN_LOCKS]
         suites = suggest_languages(files, texts, adapters, lambda _: None)[0].suites
