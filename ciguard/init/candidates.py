@@ -36,7 +36,7 @@ MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _ACTION: Final = re.compile(r"([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[0-9a-f]{40})")
-_TEST_FILE: Final = re.compile(r"(?:test|spec)[^/]*\.(?:[cm]?[jt]sx?|py|rb)$", re.I)
+_TEST_FILE: Final = re.compile(r"(?!-).*(?:test|spec)[^/]*\.(?:[cm]?[jt]sx?|py|rb)$", re.I)
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 # Parts of names of jobs that are not the suite of each push, or only a small part of it.
@@ -141,8 +141,7 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
 
 def _runs_one_file(found: FoundStep) -> bool:
     """Return whether the command names a single test file, which shards of files cannot divide."""
-    words = (word for command in found.commands for word in command.arguments)
-    files = [word for word in words if not word.startswith("-") and _TEST_FILE.search(word)]
+    files = list(filter(_TEST_FILE.match, found.commands[0].arguments))
     return len(files) == 1 and not set("*?[{").intersection(files[0])
 
 

@@ -133,9 +133,9 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     workflow = load(text, path)
     if is_moved(workflow):
         if job_name or step:
-            for found in find_test_steps(workflow, tasks):
-                if job_name in ("", found.job):
-                    where = f"{path}: jobs.{found.job}.steps[{found.number}]"
+            for at in find_test_steps(workflow, tasks):
+                if job_name in ("", at.job):
+                    where = f"{path}: jobs.{at.job}.steps[{at.number}]"
                     raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
@@ -352,15 +352,10 @@ def job_framework(
     """
     suite = config.suite.get(suite_name(config, job.name))
     configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
-    for command in job.commands:
+    for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
-        if (command.framework, configured) == ("go test", GO.name):
-            continue
-        if (
-            started in (*STARTED.values(), GO.name)
-            and configured != COMMAND.name
-            and started in FRAMEWORKS
-        ):
+        is_go = (command.framework, configured) == ("go test", GO.name)
+        if started in (*STARTED.values(), GO.name) and not is_go:
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=BY_HAND)
     if configured != DEFAULT:

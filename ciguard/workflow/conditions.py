@@ -17,7 +17,6 @@ _AFTER_FAILURE: Final = re.compile(
 )
 _ONLY_AFTER_SUCCESS: Final = re.compile(r"!failure\(\)|=='success'", re.I)
 _STATUS_BUT_SUCCESS: Final = re.compile(r"\b(always|cancelled|failure)\(\)", re.I)
-_STATUS: Final = re.compile(rf"{_STATUS_BUT_SUCCESS.pattern}|\bsuccess\(\)")
 _EVENT: Final = re.compile(r"github\.event_name(==|!=)'([^']*)'")
 _LITERALS: Final = re.compile(r"'([^']*)'(==|!=)(?:'([^']*)'|(\d+))")  # a value of the matrix, too
 # Terms that count as true: they are the same in each run of a repository; a draft is not merged.
@@ -59,7 +58,8 @@ def evaluate(condition: str, event: str) -> bool | None:
 def are_opposite(first: str, second: str) -> bool:
     """Return whether one condition negates the other by its form, without functions of a status."""
     one, other = bare_condition(first).lower(), bare_condition(second).lower()
-    return bool(one and other) and other == _negated(one) and not _STATUS.search(one)
+    is_status = runs_after_skip(first) or "success()" in one
+    return bool(one and other) and other == _negated(one) and not is_status
 
 
 def _negated(text: str) -> str:

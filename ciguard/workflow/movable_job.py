@@ -122,7 +122,7 @@ class MovableJob:
     @property
     def retries(self) -> int:
         """Return how often the test step runs a command again if it fails."""
-        scripts = [step["run"] for step in self.steps.values()]
+        scripts: list[str] = [step["run"] for step in self.steps.values()]
         return max(run.count("||") - without_retry(run).count("||") for run in scripts)
 
     @property
@@ -364,6 +364,14 @@ def _step_obstacles(
         what = f"variables do not reach the tests: {shorten(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
         yield NotMovable(what, where=where, fix=fix)
+    folder = str({**run_defaults_of({}, job), **step}.get("working-directory", "")).strip("./")
+    for _, other in steps_of(job):
+        inputs = other.get("with", {}) if action_of(other) == "actions/checkout" else {}
+        name, path = str(inputs.get("repository", "")), str(inputs.get("path", "")).strip("./")
+        if "/" in name.partition("${{")[0] and path == folder:
+            what = f"the tests are those of another repository: {name}"
+            fix = "choose another job; or take `repository` out of its checkout, if it is this one"
+            yield NotMovable(what, where=where, fix=fix)
     outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
     if outputs and outputs in str(job):
         what = f"{outputs} is used, which the action does not have"

@@ -418,8 +418,8 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
         inputs |= {keys[key]: value for key, value in step.items() if key in keys}
         for key in _STEP_KEYS:
             step.pop(key, None)
-        added = {"env": {"GOFLAGS": job.goflags}} if job.goflags else {}
-        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs, **added}
+        own = {"env": {"GOFLAGS": job.goflags}} if job.goflags else {}
+        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs, **own}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")

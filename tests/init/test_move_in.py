@@ -156,6 +156,12 @@ REFUSED = {
         "if: matrix.coverage",
         3,
     ),
+    "another repository": (
+        b"      - {uses: actions/checkout@v6, with: {repository: 'a/${{ matrix.x }}'}}\n"
+        b"      - {uses: actions/checkout@v6, with: {path: b}}\n      - run: pytest\n",
+        "jobs.test.steps[3]: the tests are those of another repository: a/${{ matrix.x }}",
+        3,
+    ),
     "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
     "output": (
         b"      - id: t\n        run: pytest\n      - run: echo ${{ steps.t.outputs.x }}\n",
@@ -248,6 +254,14 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert len(rest) <= 1
     assert all(line.startswith("  fix: ") for line in rest)
     assert (repository / CI).read_bytes() == workflow
+
+
+def test_files_of_another_repository_do_not_matter(repository: Path, call: Init) -> None:
+    checkouts = b"      - {uses: actions/checkout@v6, with: {repository: a/b, path: data}}\n"
+    own = b"'${{ github.repository }}'"
+    checkouts += b"      - {uses: actions/checkout@v6, with: {repository: " + own + b"}}\n"
+    write(repository, JOB + checkouts + PYTEST)
+    call(repository, "--into", CI, "--yes")
 
 
 def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -> None:
