@@ -25,6 +25,10 @@ FIX: Final = (
     "remove the gate, run init again, and check the total in a job after all shards, as in "
     "docs/how-to/other-frameworks.md#measure-coverage, or by a coverage service"
 )
+LATER_FIX: Final = (
+    "take the gate out, run init again, and put it back when the later job reports the same total "
+    "for all shards as before"
+)
 _OPTION: Final = re.compile(
     r"^(?!.*\b(?:pylint|interrogate)\b)[^#\n]*?(--(?:cov-)?fail-under[^\d\n]*[1-9]\d*"
     r"|--check-coverage|--coverage\.thresholds\S*|--coverageThreshold)",
@@ -100,7 +104,8 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
         places = dict.fromkeys(_place(job, name, words, read) for name, words in gates)
         words = shorten(gates[0][1])
         what = f"each shard covers a part of the code, so that a coverage gate may fail: {words}"
-        raise NotMovable(what, where=", ".join([*places][:3]), fix=FIX)
+        is_later = {name for name, _ in gates} <= {*job.workflow["jobs"]} - {job.name}
+        raise NotMovable(what, where=", ".join([*places][:3]), fix=LATER_FIX if is_later else FIX)
 
 
 def _place(job: MovableJob, name: str, words: str, read: Callable[[str], str]) -> str:
