@@ -189,6 +189,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     )
     moved = move_job(job, new_jobs, actions)
     files = [GeneratedFile(path, text, moved)]
+    if job.retries:
+        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
+        added = f"retries = {job.retries} in [policy], in place of the commands after ||"
+        messages.append(f"set {added}" if is_missing else added)
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=started)
         files += [
@@ -283,9 +287,6 @@ def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
         if "push" in triggers_of(job.workflow):
             fix = f"let `on: push` start it for {branch}"
         messages.append(NO_PUSH.format(branch + guess) + fix)
-    if job.retries:
-        what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
-        messages.append(what)
     if job.take:
         messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
     strategy = job.value.get("strategy", {"fail-fast": False})

@@ -556,9 +556,12 @@ def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
     write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest -q --lf || exit 1\n")
     answer = call(repository, "--into", CI, "--yes")
-    assert "- retries = 2 in [policy] takes the place of the commands after ||" in answer.stderr
+    assert "\n- retries = 2 in [policy], in place of the commands after ||" in answer.stderr
     assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
     assert load(repository, {}).policy.retries == 2
+    (repository / "ciguard.toml").write_text(f"{ACTIONS}[suite.a]\n", "utf-8")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q\n")
+    assert "\n- set retries = 1 in [policy], in place of" in call(repository, "--into", CI).stderr
 
 
 GO = {
