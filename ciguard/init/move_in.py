@@ -76,7 +76,7 @@ NO_SPLIT: Final = (
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
 SECOND_FIX: Final = (
     "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
-    "and run ciguard init --into on that file"
+    "run ciguard init --into on that file, and give its job ciguard-report another name"
 )
 ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
 COMMAND_FIX: Final = (
