@@ -126,10 +126,11 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
     parts = set(re.split(r"[^a-z0-9]+", names.lower()))
+    files = list(filter(_TEST_FILE.match, found.commands[0].arguments))
     events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
-        -int(_runs_one_file(found)),
+        -int(len(files) == 1 and not set("*?[{").intersection(files[0])),  # no work to divide
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),
@@ -137,12 +138,6 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     name = f', step "{step["name"]}"' if "name" in step else ""
     title = shorten(f"job {found.job}{name}: {found.commands[0].words}", MAX_WIDTH)
     return Candidate(path, found.job, found.number, title, rank)
-
-
-def _runs_one_file(found: FoundStep) -> bool:
-    """Return whether the command names a single test file, which shards of files cannot divide."""
-    files = list(filter(_TEST_FILE.match, found.commands[0].arguments))
-    return len(files) == 1 and not set("*?[{").intersection(files[0])
 
 
 def choose_candidate(

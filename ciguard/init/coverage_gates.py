@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.movable_job import NotMovable, shorten
+from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of
 
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
 
 FIX: Final = (
-    "remove the gate, run init again, and check the total in a job after all shards, as in "
-    "docs/how-to/other-frameworks.md#measure-coverage, or by a coverage service"
-)
-LATER_FIX: Final = (
-    "take the gate out, run init again, and put it back when the later job reports the same total "
-    "for all shards as before"
+    "remove the gate, run init again, and check the total in a job after all shards (put the gate "
+    "back if it is there): see docs/how-to/other-frameworks.md#measure-coverage"
 )
 _OPTION: Final = re.compile(
     r"^(?!.*\b(?:pylint|interrogate)\b)[^#\n]*?(--(?:cov-)?fail-under[^\d\n]*[1-9]\d*"
@@ -88,7 +84,9 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
     Raises:
         NotMovable: with the file and line of each gate.
     """
-    jobs = dict.fromkeys((job.name, *(name for name, _, _ in find_downloads(job))))
+    jobs = dict.fromkeys(
+        (job.name, *(name for name, _, _ in find_downloads(job.workflow, job.name)))
+    )
     called = list(_called_texts(job.workflow, jobs, frozenset(tracked), read))
     gates = [(name, match[1]) for name, text in called for match in _OPTION.finditer(text)]
     run = "\n".join(text for _, text in called)
@@ -104,8 +102,7 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
         places = dict.fromkeys(_place(job, name, words, read) for name, words in gates)
         words = shorten(gates[0][1])
         what = f"each shard covers a part of the code, so that a coverage gate may fail: {words}"
-        is_later = {name for name, _ in gates} <= {*job.workflow["jobs"]} - {job.name}
-        raise NotMovable(what, where=", ".join([*places][:3]), fix=LATER_FIX if is_later else FIX)
+        raise NotMovable(what, where=", ".join([*places][:3]), fix=FIX)
 
 
 def _place(job: MovableJob, name: str, words: str, read: Callable[[str], str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
@@ -20,8 +21,8 @@ _VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression
 
 
-def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, str, list[str]]:
-    """Return the suite of the job's `go test`, `richgo test` or `gotestsum`, GOFLAGS, and messages.
+def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list[str]]:
+    """Return the suite of `go test`, `richgo test` or `gotestsum`, the job for it, and messages.
 
     Raises:
         NotMovable: the step has other commands, or a flag that ciguard sets itself.
@@ -57,7 +58,8 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, str, list[str]]:
         what = f"left out, as the workflow computes them: {', '.join(left_out)}"
         messages.append(f"{what}; flags can be in GOFLAGS in `env` of the job")
     goflags = " ".join(f"${{{{ env.{name} }}}}" for name in names)
-    return StarterSuite(name, GO.name, args=tuple(args), env=env), goflags, messages
+    changed = replace(job, runs_suite=True, goflags=goflags)
+    return StarterSuite(name, GO.name, args=tuple(args), env=env), changed, messages
 
 
 def _flags(words: Sequence[str]) -> list[str]:

@@ -36,7 +36,6 @@ from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.matrix import SHARD, read_matrix
 from ciguard.workflow.movable_job import (
@@ -48,6 +47,7 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
+from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.rewrite import (
     DATA_FILE,
     MERGE,
@@ -132,11 +132,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     text, tasks = read_workflow(folder, path), read_tasks(read)
     workflow = load(text, path)
     if is_moved(workflow):
-        if job_name or step:
-            for at in find_test_steps(workflow, tasks):
-                if job_name in ("", at.job):
-                    where = f"{path}: jobs.{at.job}.steps[{at.number}]"
-                    raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
+        for at in find_test_steps(workflow, tasks) if job_name or step else ():
+            if job_name in ("", at.job):
+                where = f"{path}: jobs.{at.job}.steps[{at.number}]"
+                raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
@@ -174,8 +173,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     started = StarterSuite(suite, framework)
     if GO.name in (framework, configured):
         with collected(obstacles):
-            started, goflags, about_go = go_suite(job, suite)
-            job = replace(job, runs_suite=True, goflags=goflags)
+            started, job, about_go = go_suite(job, suite)
             messages += about_go
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
@@ -187,19 +185,14 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         take=job.take,
         shards=job.shards,
     )
-    moved = move_job(job, new_jobs, actions)
-    files = [GeneratedFile(path, text, moved)]
-    if job.retries:
-        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
-        added = f"retries = {job.retries} in [policy], in place of the commands after ||"
-        messages.append(f"set {added}" if is_missing else added)
+    files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=started)
         files += [
             _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
         ]
     before = replace(before, matrix=job.matrix, shards=job.shards)
-    messages += remarks(before, default_branch(folder), guess_of(folder))
+    messages += remarks(before, config, default_branch(folder), guess_of(folder))
     return Move(tuple(files), found, tuple(messages))
 
 
@@ -273,7 +266,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
-def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
+def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[str]:
     """Return messages on changes to make, and on consequences; lines are those before the move."""
     messages = []
     if not (job.take or job.shards):
@@ -287,6 +280,10 @@ def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
         if "push" in triggers_of(job.workflow):
             fix = f"let `on: push` start it for {branch}"
         messages.append(NO_PUSH.format(branch + guess) + fix)
+    if job.retries:
+        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
+        added = f"retries = {job.retries} in [policy], in place of the commands after ||"
+        messages.append(f"set {added}" if is_missing else added)
     if job.take:
         messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
     strategy = job.value.get("strategy", {"fail-fast": False})
@@ -311,7 +308,7 @@ def remarks(job: MovableJob, branch: str, guess: str) -> list[str]:
         what = "if they do not succeed, it is red, but their test results are not in its comment"
         messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
     source, path = job.source, job.where.partition(":")[0]
-    for name, step, inputs in find_downloads(job):
+    for name, step, inputs in find_downloads(job.workflow, job.name):
         at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"
         if "name" in inputs:
             messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")

@@ -134,16 +134,14 @@ class MovableJob:
 def find_movable_steps(workflow: Any, tasks: Tasks = NO_TASKS) -> list[FoundStep]:
     """Find the test steps as `find_test_steps`, without the alternatives of steps before them."""
     found = find_test_steps(workflow, tasks)
-    return [
-        at for at in found if not 0 < _alternative(workflow, at.job, at.number, found) < at.number
-    ]
+    return [at for at in found if not 0 < _alternative(workflow, at, found) < at.number]
 
 
-def _alternative(workflow: Any, job: str, number: int, found: Sequence[FoundStep]) -> int:
+def _alternative(workflow: Any, step: FoundStep, found: Sequence[FoundStep]) -> int:
     """Return the only other test step of a job if its condition is the opposite one; else 0."""
-    conditions = {at: str(step.get("if", "")) for at, step in steps_of(jobs_of(workflow).get(job))}
-    others = [at.number for at in found if at.job == job and at.number != number]
-    is_pair = len(others) == 1 and are_opposite(conditions[number], conditions[others[0]])
+    ifs = {at: str(value.get("if", "")) for at, value in steps_of(jobs_of(workflow).get(step.job))}
+    others = [at.number for at in found if at.job == step.job and at is not step]
+    is_pair = len(others) == 1 and are_opposite(ifs[step.number], ifs[others[0]])
     return others[0] if is_pair else 0
 
 
@@ -236,8 +234,9 @@ def read_job(
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
     test_steps = find_test_steps(workflow, tasks)
+    own = [at for at in test_steps if (at.job, at.number) == (name, number)]
+    alternative = _alternative(workflow, own[0], test_steps) if own else 0
     by_step = {at.number: at.commands for at in test_steps if at.job == name}
-    alternative = _alternative(workflow, name, number, test_steps) if number in by_step else 0
     commands, replaced = by_step.get(number, ()), comment_jobs(workflow)
     obstacles = [*_job_obstacles(workflow, name, replaced, where)]
     for at in filter(None, (number, alternative)):

@@ -19,7 +19,6 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.aggregation import find_aggregations, guarded_jobs
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.matrix import SHARD
 from ciguard.workflow.movable_job import (
     BY_HAND,
@@ -40,7 +39,7 @@ from ciguard.workflow.positions import (
     is_block,
     is_flow,
 )
-from ciguard.workflow.result_upload import uploads_artifact
+from ciguard.workflow.result_upload import find_downloads, uploads_artifact
 from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def has_drill(workflow: Any) -> bool:
 
 def data_files(job: MovableJob) -> list[str]:
     """Return the names in COVERAGE_FILE that get the shard, as a later job merges the files."""
-    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
+    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job.workflow, job.name)):
         return []
     values = [get(get(owner, "env"), DATA_FILE) for owner in (job.value, *job.value["steps"])]
     names = [str(value or "").removeprefix("./") for value in values]
