@@ -256,17 +256,11 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert (repository / CI).read_bytes() == workflow
 
 
-def test_files_of_another_repository_do_not_matter(repository: Path, call: Init) -> None:
-    checkouts = b"      - {uses: actions/checkout@v6, with: {repository: a/b, path: data}}\n"
-    own = b"'${{ github.repository }}'"
-    checkouts += b"      - {uses: actions/checkout@v6, with: {repository: " + own + b"}}\n"
-    write(repository, JOB + checkouts + PYTEST)
-    call(repository, "--into", CI, "--yes")
-
-
-def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -> None:
+def test_job_that_resembles_a_refused_one_is_moved(repository: Path, call: Init) -> None:
     step = b"      - run: cargo publish --dry-run; gh release download v1\n"
     upload = b"      - {uses: a/b@v1, with: {use_oidc: true}}\n"
+    for name in (b"a/b, path: data", b"'${{ github.repository }}'"):
+        upload += b"      - {uses: actions/checkout@v6, with: {repository: " + name + b"}}\n"
     write(repository, job_with(b"permissions: {id-token: write}") + step + upload)
     call(repository, "--into", CI, "--yes")
     moved = (repository / CI).read_bytes()
@@ -367,20 +361,14 @@ def test_condition_that_holds_wherever_the_job_succeeds_stays(
 
 
 def test_steps_of_opposite_conditions_both_become_the_action(repository: Path, call: Init) -> None:
-    other = b"        if: '!matrix.cov'\n        env: {A: b}\n"
+    other = b"        if: '!matrix.cov'\n"
     pair = PYTEST + b"        if: matrix.cov\n      - run: a\n      - run: pytest --cov\n" + other
     write(repository, JOB + pair)
     answer = call(repository, "--yes")
     assert f"{CI}:6 and 9, by `if`: job test runs the tests: pytest" in answer.stderr
-    assert "runs tests too" not in answer.stderr
     steps = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"]
     assert [step.get("if") for step in steps] == ["matrix.cov", None, "!matrix.cov"]
-    commands = [step["with"]["command"] for step in (steps[0], steps[2])]
-    assert commands == ["pytest", "pytest --cov"]
-    assert steps[2]["env"] == {"A": "b"}
-    write(repository, JOB + pair.replace(b"--cov\n", b"--cov\n        shell: pwsh\n"))
-    answer = call(repository, "--into", CI, "--step", "3", expect=3)
-    assert "jobs.test.steps[3], line 10: ciguard runs no pwsh script" in answer.stderr
+    assert [steps[at]["with"]["command"] for at in (0, 2)] == ["pytest", "pytest --cov"]
 
 
 @pytest.mark.parametrize("general", [b"{}", b"{contents: read}"])
