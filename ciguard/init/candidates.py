@@ -19,9 +19,9 @@ from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.movable_job import comment_jobs, shorten
+from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, find_test_steps, read_tasks
+from ciguard.workflow.test_commands import FoundStep, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of, triggers_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _ACTION: Final = re.compile(r"([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[0-9a-f]{40})")
+_TEST_FILE: Final = re.compile(r"(?!-).*(?:test|spec)[^/]*\.(?:[cm]?[jt]sx?|py|rb)$", re.I)
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 # Parts of names of jobs that are not the suite of each push, or only a small part of it.
@@ -85,7 +86,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
             moved = moved or path
             continue
         # YAML may read the id of a job as a number, which no option can name.
-        steps = [at for at in find_test_steps(workflow, tasks) if at.job in workflow["jobs"]]
+        steps = [at for at in find_movable_steps(workflow, tasks) if at.job in workflow["jobs"]]
         candidates += [_candidate(path, workflow, step) for step in steps]
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 
@@ -125,13 +126,14 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
     parts = set(re.split(r"[^a-z0-9]+", names.lower()))
-    events, minutes = set(triggers_of(workflow)), job.get("timeout-minutes")
+    files = list(filter(_TEST_FILE.match, found.commands[0].arguments))
+    events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
+        -int(len(files) == 1 and not set("*?[{").intersection(files[0])),  # no work to divide
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),
-        minutes if isinstance(minutes, int) else 0,
     )
     name = f', step "{step["name"]}"' if "name" in step else ""
     title = shorten(f"job {found.job}{name}: {found.commands[0].words}", MAX_WIDTH)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.movable_job import NotMovable, shorten
+from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
 
 FIX: Final = (
-    "remove the gate, run init again, and check the total in a job after all shards, as in "
-    "docs/how-to/other-frameworks.md#measure-coverage, or by a coverage service"
+    "remove the gate, run init again, and check the total in a job after all shards (put the gate "
+    "back if it is there): see docs/how-to/other-frameworks.md#measure-coverage"
 )
 _OPTION: Final = re.compile(
     r"^(?!.*\b(?:pylint|interrogate)\b)[^#\n]*?(--(?:cov-)?fail-under[^\d\n]*[1-9]\d*"
@@ -84,7 +84,9 @@ def reject_gate(job: MovableJob, tracked: Collection[str], read: Callable[[str],
     Raises:
         NotMovable: with the file and line of each gate.
     """
-    jobs = dict.fromkeys((job.name, *(name for name, _, _ in find_downloads(job))))
+    jobs = dict.fromkeys(
+        (job.name, *(name for name, _, _ in find_downloads(job.workflow, job.name)))
+    )
     called = list(_called_texts(job.workflow, jobs, frozenset(tracked), read))
     gates = [(name, match[1]) for name, text in called for match in _OPTION.finditer(text)]
     run = "\n".join(text for _, text in called)

@@ -202,8 +202,6 @@ def suggest_suites(
 ) -> Suggestion:
     """Suggest suites and set-up for a repository whose configuration has none.
 
-    Args:
-
     Raises:
         InputError: no suite was found, so that a workflow could only fail.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.init.workflow_files import StarterSuite
@@ -10,19 +12,23 @@ from ciguard.run.frameworks.go import GO, REFUSED
 from ciguard.run.frameworks.plugin_protocol import refuse_flags
 from ciguard.workflow.movable_job import MovableJob, NotMovable, shorten
 from ciguard.workflow.test_commands import is_assignment, split_commands
+from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
+_FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression
 
-def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, list[str]]:
-    """Return the suite of the job's `go test`, `richgo test` or `gotestsum`, and messages.
+
+def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list[str]]:
+    """Return the suite of `go test`, `richgo test` or `gotestsum`, the job for it, and messages.
 
     Raises:
         NotMovable: the step has other commands, or a flag that ciguard sets itself.
     """
-    (command,) = job.commands
-    words, *others = split_commands(job.value["steps"][job.step - 1]["run"])
+    command, scripts = job.commands[0], dict.fromkeys(step["run"] for step in job.steps.values())
+    words, *others = [words for script in scripts for words in split_commands(script)]
     if others:
         what = f"ciguard starts go test itself, without the step's {' '.join(others[0]):.60}"
         raise NotMovable(what, where=job.where, fix="move other commands into a step before it")
@@ -31,14 +37,29 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, list[str]]:
         refuse_flags(flags, REFUSED, GO.name)
     except UsageError as error:
         raise NotMovable(f"{error.what} of go test", where=job.where, fix=error.fix) from error
+    messages = [f"ciguard starts go test itself, in place of: {shorten(command.words)}"]
+    for tool in {"richgo", "gotestsum"}.intersection(command.arguments):
+        own = ("PATH=", f"{tool.upper()}_")
+        variables = [word for word in variables if not word.startswith(own)]
+        if f"/{tool}@" in str(job.value):
+            line = job.source.line_number("jobs", job.name, "steps", text=f"/{tool}@")
+            messages.append(f"line {line} installs {tool}, which the tests no longer need")
     computed = [word for word in (*variables, *flags) if "$" in word]
     args = [word for word in flags if word not in computed]
     env = dict(word.split("=", 1) for word in variables if word not in computed)
-    messages = [f"ciguard starts go test itself, in place of: {shorten(command.words)}"]
-    if computed:
-        what = f"left out, as the workflow computes them: {', '.join(computed)}"
+    of_job = {**(get(job.workflow, "env") or {}), **(get(job.value, "env") or {})}
+    is_free = "GOFLAGS" not in of_job and not any("env" in step for step in job.steps.values())
+    names = [match[1] for match in map(_VARIABLE.fullmatch, computed if is_free else ()) if match]
+    names = [name for name in names if _FLAG.search(str(of_job.get(name)))]
+    if names:
+        messages.append(f"GOFLAGS of the step has {', '.join(names)}: write flags as -name=value")
+    left_out = [word for word in computed if word.strip("${()}") not in names]
+    if left_out:
+        what = f"left out, as the workflow computes them: {', '.join(left_out)}"
         messages.append(f"{what}; flags can be in GOFLAGS in `env` of the job")
-    return StarterSuite(name, GO.name, args=tuple(args), env=env), messages
+    goflags = " ".join(f"${{{{ env.{name} }}}}" for name in names)
+    changed = replace(job, runs_suite=True, goflags=goflags)
+    return StarterSuite(name, GO.name, args=tuple(args), env=env), changed, messages
 
 
 def _flags(words: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config.file import FILE, FILES
@@ -27,7 +27,7 @@ from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
-from ciguard.model.jobs import first_shards_of_each
+from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
@@ -36,7 +36,6 @@ from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.conditions import runs_on_push
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.matrix import SHARD, read_matrix
 from ciguard.workflow.movable_job import (
@@ -48,7 +47,7 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
-from ciguard.workflow.positions import SourceText
+from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.rewrite import (
     DATA_FILE,
     MERGE,
@@ -59,7 +58,7 @@ from ciguard.workflow.rewrite import (
     move_job,
     repin,
 )
-from ciguard.workflow.test_commands import UNKNOWN, FoundStep, find_test_steps, read_tasks
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of, triggers_of
 
 if TYPE_CHECKING:
@@ -70,10 +69,14 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
-
+NO_SPLIT: Final = (
+    f": no split (at most {MAX_FIRST_SHARDS} jobs without past times); later plans split what "
+    "exceeds target_wall; `shards: 2` in the step `plan` splits all"
+)
+SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
 SECOND_FIX: Final = (
     "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
-    "and run ciguard init --into on that file"
+    "run ciguard init --into on that file, and give its job ciguard-report another name"
 )
 ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
 COMMAND_FIX: Final = (
@@ -129,15 +132,16 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     text, tasks = read_workflow(folder, path), read_tasks(read)
     workflow = load(text, path)
     if is_moved(workflow):
-        if job_name or step:
-            other = [at for at in find_test_steps(workflow, tasks) if job_name in ("", at.job)]
-            _reject_second(path, other)
+        for at in find_test_steps(workflow, tasks) if job_name or step else ():
+            if job_name in ("", at.job):
+                where = f"{path}: jobs.{at.job}.steps[{at.number}]"
+                raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = read_job(text, path, job_name, step, tasks)
+    job = before = read_job(text, path, job_name, step, tasks)
     obstacles: list[NotMovable] = []
     with collected(obstacles):
         reject_gate(job, tracked, read)
@@ -148,9 +152,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     with collected(obstacles):
         reject_several_environments(job)
     suite = suite_name(config, job.name)
-    line = job.source.line_number("jobs", job.name, "steps", job.step)
+    line_of = partial(job.source.line_number, "jobs", job.name, "steps")
     words = f": {shorten(job.commands[0].words)}" if job.commands else ""
-    found = f"{path}:{line}: job {job.name} runs the tests{words}"
+    other = f" and {line_of(job.alternative)}, by `if`" if job.alternative else ""
+    found = f"{path}:{line_of(job.step)}{other}: job {job.name} runs the tests{words}"
     prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
@@ -168,8 +173,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     started = StarterSuite(suite, framework)
     if GO.name in (framework, configured):
         with collected(obstacles):
-            started, about_go = go_suite(job, suite)
-            job, messages = replace(job, runs_suite=True), [*messages, *about_go]
+            started, job, about_go = go_suite(job, suite)
+            messages += about_go
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     reject_obstacles(job, obstacles)
@@ -180,14 +185,14 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         take=job.take,
         shards=job.shards,
     )
-    moved = move_job(job, new_jobs, actions)
-    files = [GeneratedFile(path, text, moved)]
+    files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "suite" not in config.model_fields_set:
         generated = generate(folder, config, suite=started)
         files += [
             _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
         ]
-    messages += remarks(job, moved, default_branch(folder), guess_of(folder))
+    before = replace(before, matrix=job.matrix, shards=job.shards)
+    messages += remarks(before, config, default_branch(folder), guess_of(folder))
     return Move(tuple(files), found, tuple(messages))
 
 
@@ -198,14 +203,6 @@ def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
     table = "policy" if item.path == FILE else "tool.ciguard.policy"
     content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
     return replace(item, content=content)
-
-
-def _reject_second(path: str, others: Sequence[FoundStep]) -> None:
-    """Refuse to move another test step of a moved workflow."""
-    for found in others:
-        where = f"{path}: jobs.{found.job}.steps[{found.number}]"
-        what = "another step of this workflow has ciguard's shards, which only one can have"
-        raise NotMovable(what, where=where, fix=SECOND_FIX)
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -269,22 +266,24 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
-def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
-    """Return messages on changes that the user has to make, and on consequences."""
+def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[str]:
+    """Return messages on changes to make, and on consequences; lines are those before the move."""
     messages = []
     if not (job.take or job.shards):
         count = len(read_matrix(job.matrix))
         each = first_shards_of_each(count)
         of = f", {each} for each of {count} combinations" if count > 1 else ""
-        messages.append(f"first run: {count * each} jobs{of}; later plans choose by past times")
+        later = "; later plans choose by past times" if each > 1 else NO_SPLIT
+        messages.append(f"first run: {count * each} jobs{of}{later}")
     if not runs_on_push(job.workflow, branch):
         fix = f"add below `on:`:\n    push:\n      branches: [{branch}]"
         if "push" in triggers_of(job.workflow):
             fix = f"let `on: push` start it for {branch}"
         messages.append(NO_PUSH.format(branch + guess) + fix)
     if job.retries:
-        what = f"retries = {job.retries} in [policy] takes the place of the commands after ||"
-        messages.append(what)
+        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
+        added = f"retries = {job.retries} in [policy], in place of the commands after ||"
+        messages.append(f"set {added}" if is_missing else added)
     if job.take:
         messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
     strategy = job.value.get("strategy", {"fail-fast": False})
@@ -301,15 +300,15 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
     messages += [
         f"step {step.number} runs tests too, all of them in every shard: move it to another job"
         for step in find_test_steps(job.workflow)
-        if step.job == job.name and step.number != job.step
+        if step.job == job.name and step.number not in job.steps
     ]
     if "if" in job.value and "allowed-skips" in job.source.text:
         messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")
     if guarded := guarded_jobs(job.workflow, job.name, job.replaced):
         what = "if they do not succeed, it is red, but their test results are not in its comment"
         messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
-    source, path = SourceText(moved), job.where.partition(":")[0]
-    for name, step, inputs in find_downloads(job):
+    source, path = job.source, job.where.partition(":")[0]
+    for name, step, inputs in find_downloads(job.workflow, job.name):
         at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"
         if "name" in inputs:
             messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")
@@ -319,14 +318,14 @@ def remarks(job: MovableJob, moved: str, branch: str, guess: str) -> list[str]:
             is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
             what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
             messages.append(f"{at} merges the files of all shards: {what}")
-    if lines := ", ".join(map(str, data_file_uses(job, source))):
+    if lines := ", ".join(map(str, data_file_uses(job))):
         what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
         messages.append(f"{what}: append `.{SHARD}` where it is the data file")
     for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
         entry = source.find("jobs", name) if reads_single_results else None
-        match = NAMED_NEED.search(moved, entry.start) if entry else None
+        match = NAMED_NEED.search(source.text, entry.start) if entry else None
         if match:
-            line = moved.count("\n", 0, match.start()) + 1
+            line = source.text.count("\n", 0, match.start()) + 1
             messages.append(
                 f"{path}:{line}: {name} reads {match[0]}: let it fail unless "
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
@@ -351,15 +350,10 @@ def job_framework(
     """
     suite = config.suite.get(suite_name(config, job.name))
     configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
-    for command in job.commands:
+    for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
-        if (command.framework, configured) == ("go test", GO.name):
-            continue
-        if (
-            started in (*STARTED.values(), GO.name)
-            and configured != COMMAND.name
-            and started in FRAMEWORKS
-        ):
+        is_go = (command.framework, configured) == ("go test", GO.name)
+        if started in (*STARTED.values(), GO.name) and not is_go:
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=BY_HAND)
     if configured != DEFAULT:
@@ -369,8 +363,10 @@ def job_framework(
             continue
         called = ENTERED.get(command.framework, ())
         adapters = {name: FRAMEWORKS[name] for name in called if name in FRAMEWORKS}
-        if not adapters:
-            what = f"ciguard has no adapter for {command.framework}: {shorten(command.words)}"
+        runtime = command.arguments[0] if command.framework in called else ""
+        if not adapters or runtime in ("deno", "bun"):
+            name = f"{command.framework} in {runtime}" if adapters else command.framework
+            what = f"ciguard has no adapter for {name}: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
         files = [name for name in tracked if name.rpartition("/")[2] not in BUN_LOCKS]
         suites = suggest_languages(files, texts, adapters, lambda _: None)[0].suites

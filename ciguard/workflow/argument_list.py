@@ -35,7 +35,8 @@ def split_argument_list(job: MovableJob, path: str) -> MovableJob:
     step = job.value["steps"][job.step - 1]
     run = job.source.find("jobs", job.name, "steps", job.step, "run")
     calls = list(_CALL.finditer(step["run"]))
-    if str(step.get("shell")) not in ("pwsh", "powershell") or len(calls) != 1 or run is None:
+    is_powershell = str(step.get("shell")) in ("pwsh", "powershell") and not job.alternative
+    if not is_powershell or len(calls) != 1 or run is None:
         return job
     script, call = step["run"], calls[0]
     items: list[str] = []

@@ -25,6 +25,7 @@ _SETTLED: Final = re.compile(
     r"|!?github\.event\.pull_request\.draft((==|!=)(true|false))?",
     re.I,
 )
+_COMPARED: Final = re.compile(r"([^=!<>&|]+)(==|!=)([^=!<>&|]+)")
 _KNOWN: Final = {
     "always()": True,
     "success()": True,
@@ -52,6 +53,23 @@ def evaluate(condition: str, event: str) -> bool | None:
     Terms that are the same in each run of the repository, its name and variables, count as true.
     """
     return _value(bare_condition(condition) or "true", event)
+
+
+def are_opposite(first: str, second: str) -> bool:
+    """Return whether one condition negates the other by its form, without functions of a status."""
+    one, other = bare_condition(first).lower(), bare_condition(second).lower()
+    is_status = runs_after_skip(first) or "success()" in one
+    return bool(one and other) and other == _negated(one) and not is_status
+
+
+def _negated(text: str) -> str:
+    """Negate a bare condition; by De Morgan's laws if it has one kind of logical operator."""
+    for operator, other in (("||", "&&"), ("&&", "||")):
+        if len(parts := _split(text, operator)) > 1:
+            return f"!({text})" if other in text else other.join(map(_negated, parts))
+    if match := _COMPARED.fullmatch(text):
+        return f"{match[1]}{'!=' if match[2] == '==' else '=='}{match[3]}"
+    return text[1:] if text.startswith("!") else f"!{text}"
 
 
 def _value(text: str, event: str) -> bool | None:

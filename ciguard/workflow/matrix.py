@@ -83,7 +83,7 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
         InputError: as `read_matrix`.
     """
     axes, excluded, included = _read_parts(matrix, where)
-    product_size = _product_size(axes)
+    product_size = math.prod(map(len, axes.values())) if axes else 0
     if product_size > MAX_JOBS * MAX_JOBS:  # before the product is enumerated
         _reject_count(product_size, where)
     value_pairs = _combine(axes, excluded, included)
@@ -114,10 +114,6 @@ def _read_parts(
             raise InputError(f"exclude names {name!r}, which is no axis", where=where, fix=fix)
     included = [_entry(item, where, "include") for item in _list(matrix, "include", where)]
     return axes, excluded, included
-
-
-def _product_size(axes: Mapping[str, list[Any]]) -> int:
-    return math.prod(map(len, axes.values())) if axes else 0
 
 
 def _combine(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.errors import InputError, combine
-from ciguard.workflow.conditions import bare_condition
+from ciguard.workflow.conditions import are_opposite, bare_condition
 from ciguard.workflow.matrix import SHARD, SHARD_PATH, read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
 from ciguard.workflow.result_upload import uploads_artifact
 from ciguard.workflow.test_commands import (
     NO_TASKS,
     FoundCommand,
+    FoundStep,
     Tasks,
     action_of,
     find_test_steps,
@@ -82,13 +83,15 @@ class MovableJob:
 
     Attributes:
         step: number of the test step, from 1.
+        alternative: number of the test step that runs where the condition of `step` is false, or 0.
         matrix: text of the matrix with the comments, at column 0; "" for none.
-        commands: the test commands of the step; none if `--step` names another step.
+        commands: the test commands of both steps; none if `--step` names another step.
         take: axis of the matrix that divides the tests by hand; "" for none.
         replaced: jobs that only comment, as the report of the moved job does.
         shards: number of filters that divided the tests; 0 for none.
         obstacles: reasons why ciguard's actions cannot run the job.
         runs_suite: the action runs the command of the suite instead of the step's.
+        goflags: variable of the test steps, for flags that an expression computes; "" for none.
     """
 
     source: SourceText
@@ -96,6 +99,7 @@ class MovableJob:
     where: str
     name: str
     step: int
+    alternative: int
     matrix: str
     commands: tuple[FoundCommand, ...]
     take: str
@@ -103,21 +107,42 @@ class MovableJob:
     shards: int = 0
     obstacles: tuple[NotMovable, ...] = ()
     runs_suite: bool = False
+    goflags: str = ""
 
     def without_split(self, command: str) -> str:
         """Remove the options that divide the tests by the axis `take`, and retries."""
         return without_retry(_SPLIT_OPTIONS.sub("", command) if self.take else command)
 
     @property
+    def steps(self) -> dict[int, dict[str, Any]]:
+        """Return the test steps by number: the step, and its alternative."""
+        numbers = filter(None, (self.step, self.alternative))
+        return {number: self.value["steps"][number - 1] for number in numbers}
+
+    @property
     def retries(self) -> int:
         """Return how often the test step runs a command again if it fails."""
-        run: str = self.value["steps"][self.step - 1]["run"]
-        return run.count("||") - without_retry(run).count("||")
+        scripts: list[str] = [step["run"] for step in self.steps.values()]
+        return max(run.count("||") - without_retry(run).count("||") for run in scripts)
 
     @property
     def value(self) -> dict[str, Any]:
         job: dict[str, Any] = self.workflow["jobs"][self.name]
         return job
+
+
+def find_movable_steps(workflow: Any, tasks: Tasks = NO_TASKS) -> list[FoundStep]:
+    """Find the test steps as `find_test_steps`, without the alternatives of steps before them."""
+    found = find_test_steps(workflow, tasks)
+    return [at for at in found if not 0 < _alternative(workflow, at, found) < at.number]
+
+
+def _alternative(workflow: Any, step: FoundStep, found: Sequence[FoundStep]) -> int:
+    """Return the only other test step of a job if its condition is the opposite one; else 0."""
+    ifs = {at: str(value.get("if", "")) for at, value in steps_of(jobs_of(workflow).get(step.job))}
+    others = [at.number for at in found if at.job == step.job and at is not step]
+    is_pair = len(others) == 1 and are_opposite(ifs[step.number], ifs[others[0]])
+    return others[0] if is_pair else 0
 
 
 def choose_step(
@@ -139,7 +164,7 @@ def choose_step(
     if job and job not in jobs:
         fix = f"its jobs are {', '.join(map(str, jobs))}"
         raise InputError(f"no job {job!r}", where=where, fix=fix)
-    test_steps = find_test_steps(workflow, tasks)
+    test_steps = find_movable_steps(workflow, tasks)
     if step and len({found.job for found in test_steps}) == 1:
         job = job or test_steps[0].job
     if job and step:
@@ -209,16 +234,17 @@ def read_job(
     if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
         raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
     test_steps = find_test_steps(workflow, tasks)
-    commands = next((at.commands for at in test_steps if (at.job, at.number) == (name, number)), ())
-    replaced = comment_jobs(workflow)
-    at = f"{where}.steps[{number}]"
-    if not isinstance(workflow["jobs"][name]["steps"][number - 1].get("run"), str):
-        fix = "move the commands of the action into a step"
-        raise NotMovable("the step runs an action, no commands", where=at, fix=fix)
-    obstacles = [
-        *_job_obstacles(workflow, name, replaced, where),
-        *_step_obstacles(workflow["jobs"][name], number, commands, at),
-    ]
+    own = [at for at in test_steps if (at.job, at.number) == (name, number)]
+    alternative = _alternative(workflow, own[0], test_steps) if own else 0
+    by_step = {at.number: at.commands for at in test_steps if at.job == name}
+    commands, replaced = by_step.get(number, ()), comment_jobs(workflow)
+    obstacles = [*_job_obstacles(workflow, name, replaced, where)]
+    for at in filter(None, (number, alternative)):
+        place = f"{where}.steps[{at}]"
+        if not isinstance(workflow["jobs"][name]["steps"][at - 1].get("run"), str):
+            fix = "move the commands of the action into a step"
+            raise NotMovable("the step runs an action, no commands", where=place, fix=fix)
+        obstacles += _step_obstacles(workflow["jobs"][name], at, by_step.get(at, ()), place)
     matrix = take = ""
     with collected(obstacles):
         matrix = _moved_matrix(source, entry, where)
@@ -226,7 +252,8 @@ def read_job(
     with collected(obstacles):
         take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
     return MovableJob(
-        *(source, workflow, where, name, number, matrix, commands, take, replaced),
+        *(source, workflow, where, name, number, alternative, matrix),
+        *((*commands, *by_step.get(alternative, ())), take, replaced),
         obstacles=tuple(obstacles),
     )
 
@@ -246,18 +273,18 @@ def reject_obstacles(job: MovableJob, found: Sequence[NotMovable] = ()) -> None:
 
 def reject_shell(job: MovableJob) -> None:
     """Refuse a shell that ciguard does not run."""
-    step = job.value["steps"][job.step - 1]
-    shell = str(step.get("shell") or run_defaults_of(job.workflow, job.value).get("shell", ""))
-    if shell and shell not in _SHELLS and "{" not in shell:
-        line = job.source.line_number("jobs", job.name, "steps", job.step, "shell")
-        where = f"{job.where}.steps[{job.step}], line {line}"
-        raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=SHELL_FIX)
+    for number, step in job.steps.items():
+        shell = str(step.get("shell") or run_defaults_of(job.workflow, job.value).get("shell", ""))
+        if shell and shell not in _SHELLS and "{" not in shell:
+            line = job.source.line_number("jobs", job.name, "steps", number, "shell")
+            where = f"{job.where}.steps[{number}], line {line}"
+            raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=SHELL_FIX)
 
 
 def _reject_condition(job: MovableJob) -> None:
     """Refuse a test step that a successful job may skip: its shards would have no results."""
     condition = str(job.value["steps"][job.step - 1].get("if", ""))
-    if bare_condition(condition).lower() in _ALWAYS_TRUE:
+    if job.alternative or bare_condition(condition).lower() in _ALWAYS_TRUE:
         return
     line = job.source.line_number("jobs", job.name, "steps", job.step, "if")
     what = f"jobs where its condition is false would have no results: if: {shorten(condition)}"
@@ -336,6 +363,14 @@ def _step_obstacles(
         what = f"variables do not reach the tests: {shorten(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
         yield NotMovable(what, where=where, fix=fix)
+    folder = str({**run_defaults_of({}, job), **step}.get("working-directory", "")).strip("./")
+    for _, other in steps_of(job):
+        inputs = other.get("with", {}) if action_of(other) == "actions/checkout" else {}
+        name, path = str(inputs.get("repository", "")), str(inputs.get("path", "")).strip("./")
+        if "/" in name.partition("${{")[0] and path == folder:
+            what = f"the tests are those of another repository: {name}"
+            fix = "choose another job; or take `repository` out of its checkout, if it is this one"
+            yield NotMovable(what, where=where, fix=fix)
     outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
     if outputs and outputs in str(job):
         what = f"{outputs} is used, which the action does not have"

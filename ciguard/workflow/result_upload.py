@@ -1,4 +1,4 @@
-"""The result files of a test job: those that its commands name, and their upload. Pure."""
+"""The files of a test job: results that its commands name, uploads, later downloads. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.workflow.test_commands import COVERAGE, RESULTS
-from ciguard.workflow.yaml_values import get, steps_of
+from ciguard.workflow.yaml_values import dependents_of, get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.workflow.test_commands import FoundStep
 
@@ -87,3 +87,19 @@ def uploads_artifact(step: Any) -> bool:
     """Return whether the step uploads an artifact."""
     uses = get(step, "uses")
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
+
+
+def find_downloads(workflow: Any, job: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield (job, step, inputs) of later steps that download artifacts of a test job."""
+    uploading = [step for _, step in steps_of(jobs_of(workflow).get(job)) if uploads_artifact(step)]
+    uploads = [str(step.get("with", {}).get("name", "artifact")) for step in uploading]
+    for name in dependents_of(workflow, job):
+        for number, step in steps_of(workflow["jobs"][name]):
+            inputs = step.get("with", {})
+            wanted = str(inputs.get("name", inputs.get("pattern", "*")))
+            is_ours = any(
+                fnmatchcase(wanted, glob_of(upload)) or fnmatchcase(upload, wanted)
+                for upload in uploads
+            )
+            if is_ours and str(step.get("uses")).startswith("actions/download-artifact@"):
+                yield name, number, inputs

@@ -12,13 +12,13 @@ import copy
 import json
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.aggregation import find_aggregations, guarded_jobs
-from ciguard.workflow.downloads import find_downloads
 from ciguard.workflow.matrix import SHARD
 from ciguard.workflow.movable_job import (
     BY_HAND,
@@ -39,7 +39,7 @@ from ciguard.workflow.positions import (
     is_block,
     is_flow,
 )
-from ciguard.workflow.result_upload import uploads_artifact
+from ciguard.workflow.result_upload import find_downloads, uploads_artifact
 from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, run_defaults_of, steps_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> str:
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
             *name_edits(source, entry.value, "name", _NAME_END),
-            *_step_edits(job, entry, action_path(actions, "run")),
+            *chain(*(_step_edits(job, entry, at, action_path(actions, "run")) for at in job.steps)),
             *_artifact_edits(job),
         ]
         for other in entries(jobs.value):
@@ -154,22 +154,24 @@ def has_drill(workflow: Any) -> bool:
 
 def data_files(job: MovableJob) -> list[str]:
     """Return the names in COVERAGE_FILE that get the shard, as a later job merges the files."""
-    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job)):
+    if not any(inputs.get(MERGE) for *_, inputs in find_downloads(job.workflow, job.name)):
         return []
     values = [get(get(owner, "env"), DATA_FILE) for owner in (job.value, *job.value["steps"])]
     names = [str(value or "").removeprefix("./") for value in values]
     return [name for name in names if name and SHARD not in name]
 
 
-def data_file_uses(job: MovableJob, moved: SourceText) -> list[int]:
-    """Return the lines of a moved job, from 1, with the name of a data file without the shard."""
+def data_file_uses(job: MovableJob) -> list[int]:
+    """Return the lines of a job, from 1, with the name of a data file that gets no shard."""
     names = "|".join(re.escape(name.rpartition("/")[2]) for name in data_files(job))
-    entry = moved.find("jobs", job.name)
+    source, entry = job.source, job.source.find("jobs", job.name)
     if not names or entry is None:
         return []
     use = re.compile(rf"^(?!\s*#)(?:.*[^\w.\n-])?(?:{names})(?![\w.*-])", re.M)
-    found = use.finditer(moved.text, moved.colon_end(entry), moved.content_end(entry))
-    return [1 + moved.text.count("\n", 0, match.end()) for match in found]
+    edited = {edit.end for edit in _data_file_edits(job, entry)}
+    found = use.finditer(source.text, source.colon_end(entry), source.content_end(entry))
+    ends = [match.end() for match in found if match.end() not in edited]
+    return [1 + source.text.count("\n", 0, end) for end in ends]
 
 
 def _data_file_edits(job: MovableJob, entry: Entry) -> list[Edit]:
@@ -344,17 +346,16 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
     return edits
 
 
-def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
-    """Turn the commands of the step into inputs of the action; other keys stay unchanged."""
-    source = job.source
-    step = _step_nodes(job)[job.step - 1]
+def _step_edits(job: MovableJob, entry: Entry, number: int, action: str) -> list[Edit]:
+    """Turn the commands of a test step into inputs of the action; other keys stay unchanged."""
+    source, step = job.source, _step_nodes(job)[number - 1]
     if not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [item for item in entries(step) if item.name in _STEP_KEYS]
     deeper = " " * level_of(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
-    inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
+    inputs = {**_INPUTS, **_limit(job.steps[number])}
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = run_defaults_of(job.workflow, job.value)
     for key, name in _moved_keys(job).items():
@@ -366,6 +367,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
             lines.append(f"{indent}{deeper}{name}:{shifted}")
         elif key in defaults:
             lines.append(f"{indent}{deeper}{name}: {defaults[key]}")
+    lines += [f"{indent}env:", f"{indent}{deeper}GOFLAGS: {job.goflags}"] if job.goflags else []
     first, *other_entries = replaced
     edits = [Edit(first.start, source.content_end(first), "".join(lines))]
     for item in other_entries:
@@ -407,16 +409,16 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
     for item in moved["steps"]:
         if uploads_artifact(item) and isinstance(item.get("with"), dict):
             item["with"]["name"] = with_suffix(item["with"].get("name", "artifact"), _ARTIFACT_END)
-    step = moved["steps"][job.step - 1]
-    inputs = {**_INPUTS, **_limit(step)}
-    defaults = run_defaults_of(workflow, moved)
-    keys = _moved_keys(job)
-    inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
-    step["run"] = job.without_split(step["run"])
-    inputs |= {keys[key]: value for key, value in step.items() if key in keys}
-    for key in _STEP_KEYS:
-        step.pop(key, None)
-    step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
+    defaults, keys = run_defaults_of(workflow, moved), _moved_keys(job)
+    for step in (moved["steps"][number - 1] for number in job.steps):
+        inputs = {**_INPUTS, **_limit(step)}
+        inputs |= {key: defaults[key] for key in _DEFAULTS if key in defaults and key in keys}
+        step["run"] = job.without_split(step["run"])
+        inputs |= {keys[key]: value for key, value in step.items() if key in keys}
+        for key in _STEP_KEYS:
+            step.pop(key, None)
+        own = {"env": {"GOFLAGS": job.goflags}} if job.goflags else {}
+        step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs, **own}
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")

@@ -315,7 +315,9 @@ def _test_commands(words: Sequence[str], tasks: Tasks) -> tuple[FoundCommand, ..
     found = tasks.get((_TASK_FILES[words[at]], called[0]), ()) if called else ()
     start = test_command((*words[:at], PYTEST))  # None if these words start no command
     if found and start and not _FOLDER_OPTIONS.intersection(called):
-        drops = start.drops_variables
+        drops, is_script = start.drops_variables, _TASK_FILES[words[at]] == "package.json"
+        added = [word for word in called[1:] if is_script and word != "--"]
+        found = [replace(item, arguments=(*item.arguments, *added)) for item in found]
         return tuple(replace(item, drops_variables=drops or item.drops_variables) for item in found)
     command = test_command(words)
     return (command,) if command else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from typing import TYPE_CHECKING
@@ -86,6 +87,20 @@ def test_terminal_asks_once_which_step_to_move(
     assert shown < output.index(f"{changed}? [y/N]")
 
 
+def test_single_test_file_comes_last(repository: Path, call: Init) -> None:
+    scripts = {"all": 'run x "<rootDir>/test/*.spec.js"', "one": "run x --match test/a.spec.js"}
+    base = {"x": "deno -A node_modules/jest-cli/bin/jest.js"}
+    scripts = {name: text.replace("run", "yarn") for name, text in scripts.items()}
+    (repository / "package.json").write_text(json.dumps({"scripts": scripts | base}), "utf-8")
+    jobs = SUITE.format("tests", "").replace("pytest", "yarn one --ci")
+    jobs += SUITE.format("a", "").replace("pytest", "yarn all --ci")
+    (repository / CI).write_text(f"on: push\njobs:\n{jobs}", "utf-8")
+    commit(repository)
+    assert [candidate.job for candidate in find_candidates(repository)[1]] == ["a", "tests"]
+    answer = call(repository, "--into", CI, "--job", "a", expect=3)
+    assert "jobs.a: ciguard has no adapter for jest in deno: yarn all --ci" in answer.stderr
+
+
 @pytest.mark.parametrize(
     ("likelier", "other"),
     [
@@ -94,7 +109,6 @@ def test_terminal_asks_once_which_step_to_move(
         ("on: push\n|test|", "on: push\n|lint|"),
         ("on: push\n|a|    strategy: {matrix: {a: [1]}}\n", "on: push\n|test|"),
         ("on: push\n|unit|", "on: push\n|a|"),
-        ("on: push\n|a|    timeout-minutes: 60\n", "on: push\n|b|    timeout-minutes: 5\n"),
     ],
 )
 def test_likelier_suite_comes_first(likelier: str, other: str, repository: Path) -> None:

@@ -156,6 +156,12 @@ REFUSED = {
         "if: matrix.coverage",
         3,
     ),
+    "another repository": (
+        b"      - {uses: actions/checkout@v6, with: {repository: 'a/${{ matrix.x }}'}}\n"
+        b"      - {uses: actions/checkout@v6, with: {path: b}}\n      - run: pytest\n",
+        "jobs.test.steps[3]: the tests are those of another repository: a/${{ matrix.x }}",
+        3,
+    ),
     "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
     "output": (
         b"      - id: t\n        run: pytest\n      - run: echo ${{ steps.t.outputs.x }}\n",
@@ -250,9 +256,11 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert (repository / CI).read_bytes() == workflow
 
 
-def test_job_that_only_tries_to_publish_is_moved(repository: Path, call: Init) -> None:
+def test_job_that_resembles_a_refused_one_is_moved(repository: Path, call: Init) -> None:
     step = b"      - run: cargo publish --dry-run; gh release download v1\n"
     upload = b"      - {uses: a/b@v1, with: {use_oidc: true}}\n"
+    for name in (b"a/b, path: data", b"'${{ github.repository }}'"):
+        upload += b"      - {uses: actions/checkout@v6, with: {repository: " + name + b"}}\n"
     write(repository, job_with(b"permissions: {id-token: write}") + step + upload)
     call(repository, "--into", CI, "--yes")
     moved = (repository / CI).read_bytes()
@@ -350,6 +358,17 @@ def test_condition_that_holds_wherever_the_job_succeeds_stays(
     write(repository, JOB + PYTEST + b"        if: " + condition + b"\n")
     call(repository, "--into", CI, "--yes")
     assert b"        if: " + condition + b"\n" in (repository / CI).read_bytes()
+
+
+def test_steps_of_opposite_conditions_both_become_the_action(repository: Path, call: Init) -> None:
+    other = b"        if: '!matrix.cov'\n"
+    pair = PYTEST + b"        if: matrix.cov\n      - run: a\n      - run: pytest --cov\n" + other
+    write(repository, JOB + pair)
+    answer = call(repository, "--yes")
+    assert f"{CI}:6 and 9, by `if`: job test runs the tests: pytest" in answer.stderr
+    steps = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"]
+    assert [step.get("if") for step in steps] == ["matrix.cov", None, "!matrix.cov"]
+    assert [steps[at]["with"]["command"] for at in (0, 2)] == ["pytest", "pytest --cov"]
 
 
 @pytest.mark.parametrize("general", [b"{}", b"{contents: read}"])
@@ -525,9 +544,12 @@ def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
     write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest -q --lf || exit 1\n")
     answer = call(repository, "--into", CI, "--yes")
-    assert "- retries = 2 in [policy] takes the place of the commands after ||" in answer.stderr
+    assert "\n- retries = 2 in [policy], in place of the commands after ||" in answer.stderr
     assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
     assert load(repository, {}).policy.retries == 2
+    (repository / "ciguard.toml").write_text(f"{ACTIONS}[suite.a]\n", "utf-8")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q\n")
+    assert "\n- set retries = 1 in [policy], in place of" in call(repository, "--into", CI).stderr
 
 
 GO = {
@@ -559,6 +581,28 @@ def test_suite_of_go_replaces_its_command(
         configured = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]
         added = {"args": args, **({"env": env} if env else {}), "timeout": "10m"}
         assert configured["test"] == {"framework": "go", **({} if own else added)}
+
+
+def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    (repository / "Makefile").write_text("check:\n\trichgo test $(FLAGS) $(PACKAGES)\n", "utf-8")
+    env = b"env: {FLAGS: \"${{ matrix.a == 1 && '-ldflags=-s' || '' }}\", PACKAGES: ./...}"
+    matrix = b"strategy: {matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}}"
+    steps = b"      - run: go install github.com/kyoh86/richgo@v1\n"
+    steps += b"      - run: RICHGO_COLOR=1 PATH=$HOME/go/bin:$PATH make check\n"
+    write(repository, job_with(env, matrix).removesuffix(PYTEST) + steps)
+    answer = call(repository, "--into", CI, "--yes")
+    assert answer.stderr.splitlines()[2:5] == [
+        "- line 8 installs richgo, which the tests no longer need",
+        "- GOFLAGS of the step has FLAGS: write flags as -name=value",
+        "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
+        "of the job",
+    ]
+    assert ": no split (at most 20 jobs without past times); " in answer.stderr
+    step = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"][1]
+    assert step["env"] == {"GOFLAGS": "${{ env.FLAGS }}"}
+    suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
+    assert suite == {"framework": "go", "timeout": "10m"}
 
 
 @pytest.mark.parametrize(

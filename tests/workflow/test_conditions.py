@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip, runs_on_push
+from ciguard.workflow.conditions import (
+    are_opposite,
+    evaluate,
+    runs_after_failure,
+    runs_after_skip,
+    runs_on_push,
+)
 from ciguard.workflow.yaml_values import load
 
 PULL = "github.event_name == 'pull_request'"
@@ -42,6 +48,22 @@ OUTPUT = "needs.changes.outputs.code == 'true'"
 )
 def test_evaluates_what_is_known_of_a_pull_request(condition: str, expected: bool | None) -> None:
     assert evaluate(condition, "pull_request") is expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("! matrix.cov", "${{ matrix.cov }}", True),
+        ("runner.os == 'Windows'", "runner.os != 'windows'", True),
+        ("matrix.a != '1' && matrix.a != '2'", "matrix.a == '1' || matrix.a == '2'", True),
+        ("matrix.a || matrix.b && matrix.c", "!(matrix.a || matrix.b && matrix.c)", True),
+        ("matrix.a || matrix.b && matrix.c", "!matrix.a && !matrix.b || !matrix.c", False),
+        ("failure()", "!failure()", False),
+        ("", "", False),
+    ],
+)
+def test_one_of_two_opposite_conditions_is_true(first: str, second: str, expected: bool) -> None:
+    assert are_opposite(first, second) is expected
 
 
 @pytest.mark.parametrize(
