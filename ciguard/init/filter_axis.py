@@ -112,14 +112,16 @@ def _is_path(framework: str, words: Sequence[str]) -> bool:
     """Return whether a path among the arguments holds the place of the filter."""
     language = LANGUAGES.get(framework)
     if language is None:
-        return False
+        before, _, after = " ".join(words).partition(f" {_PLACE}")
+        is_value = before.rpartition(" ")[2].startswith("-")
+        return framework == "jest" and after[:1] in {"", " "} and not is_value
     words = [EXPRESSION.sub("x", word) for word in words]
     try:
         found = [term.condition for term in terms(language.parse(language.find_filter(words), ""))]
     except InputError:
         return False
     arguments = [item for item in found if isinstance(item, Argument)]
-    return any(item.kind in ("path", "pattern") and _PLACE in item.value for item in arguments)
+    return any(item.kind == "path" and _PLACE in item.value for item in arguments)
 
 
 def _union(word: str, filters: Sequence[str], union: str | None) -> str | None:

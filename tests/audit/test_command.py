@@ -152,26 +152,6 @@ def test_utf_16_that_is_cut_is_refused(folder: Path, ciguard: Ciguard) -> None:
     assert "tests.json: not UTF-16: " in answer.stderr
 
 
-def test_shards_of_absolute_paths_are_those_of_relative_ones(
-    folder: Path, ciguard: Ciguard
-) -> None:
-    job = (
-        "jobs: {a: {strategy: {matrix: {m: [1, 2]}}, "
-        'steps: [{run: "npx jest --shard=${{ matrix.m }}/2"}]}}'
-    )
-    (folder / "ci.yml").write_text(job, "utf-8")
-    words = ("audit", "--matrix", "ci.yml", "--tests", "tests.txt", "--output", "-")
-    names = [f"test/{letter}.test.js" for letter in "abcde"]
-    plans = []
-    for root in ("", f"{folder.resolve()}/"):
-        (folder / "tests.txt").write_text("".join(f"{root}{name}\n" for name in names), "utf-8")
-        plans.append(json.loads(ciguard(*words, cwd=folder).stdout)["shards"])
-    assert plans[0] == plans[1]
-    (folder / "tests.txt").write_text("/elsewhere/test/a.test.js\n", "utf-8")
-    answer = ciguard(*words[:-2], "--fail-on", "orphan", cwd=folder, expect=14)
-    assert "not decided: 1 test: 1 undecided" in answer.stderr
-
-
 JOB = """
   {name}:
     strategy:

@@ -242,7 +242,6 @@ jobs:
         # Unquoted, the value is two words, as in the shell.
         ("pytest ${{ matrix.part }} -x 2>&1 | tee log", "pytest", "tests/a tests/b -x"),
         ("uv run pytest '${{ matrix.part }}' > log", "pytest", "'tests/a tests/b'"),
-        ("npx jest --shard=${{ matrix.index }}/2", "jest", "--shard=1/2"),
     ],
 )
 def test_arguments_of_each_tool_are_found(command: str, language: str, first: str) -> None:

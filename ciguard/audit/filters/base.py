@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ciguard.audit.filters import jest, pytest_selection, vstest
+from ciguard.audit.filters import pytest_selection, vstest
 from ciguard.audit.filters.expression import Expression, Selection, Term, select
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ class FilterLanguage(Protocol):
 LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
     "dotnet test": vstest,
     "pytest": pytest_selection,
-    "jest": jest,
 }
 
 
