@@ -27,6 +27,8 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
     Raises:
         NotMovable: the step has other commands, or a flag that ciguard sets itself.
     """
+    if not job.commands:
+        raise NotMovable("the step runs no go test", where=job.where, fix="name another --step")
     command, scripts = job.commands[0], dict.fromkeys(step["run"] for step in job.steps.values())
     words, *others = [words for script in scripts for words in split_commands(script)]
     if others:

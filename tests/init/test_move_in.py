@@ -583,6 +583,13 @@ def test_suite_of_go_replaces_its_command(
         assert configured["test"] == {"framework": "go", **({} if own else added)}
 
 
+def test_step_without_go_test_is_refused_for_a_suite_of_go(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(f'{ACTIONS}[suite.test]\nframework = "go"\n', "utf-8")
+    write(repository, JOB + b"      - run: go test ./...\n      - run: go vet ./...\n")
+    answer = call(repository, "--into", CI, "--step", "2", "--yes", expect=3)
+    assert "jobs.test: the step runs no go test" in answer.stderr
+
+
 def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
     (repository / "Makefile").write_text("check:\n\trichgo test $(FLAGS) $(PACKAGES)\n", "utf-8")
