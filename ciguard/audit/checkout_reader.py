@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from ciguard.audit.declared_jobs import test_workflows
 from ciguard.audit.repository_runs import FOLDER, RepositoryRuns, Unread, read_workflow
-from ciguard.audit.result_options import POSARGS
 from ciguard.errors import InputError, NothingToDo, RemoteError
 from ciguard.git.checkout import Checkout
 from ciguard.git.commands import program
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 # Variables that git and gh do not receive: gh would give some of them for any server.
 TOKENS: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")
-MAX_POSARGS: Final = 30  # characters
 GH_LIMIT_S: Final = 10.0
 
 
@@ -69,16 +67,6 @@ def read_checkout(
 
 def _text(path: Path) -> str:
     return local.read(path).decode("utf-8", "replace") if path.is_file() else ""
-
-
-def read_posargs(folder: Path) -> str:
-    """Return the words of tox's test command that those after `--` replace, or their line."""
-    text = _text(folder / "tox.ini")
-    match = POSARGS.search(text)
-    default = match[1] or "" if match else ""
-    if match and ("{" in default or len(default) > MAX_POSARGS):
-        return f"(posargs of tox.ini:{text.count(chr(10), 0, match.start()) + 1})"
-    return default
 
 
 def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.text import count_of
 from ciguard.workflow.actions_address import UNKNOWN_ADDRESS
 from ciguard.workflow.check_names import has_matrix
-from ciguard.workflow.matrix import combinations
+from ciguard.workflow.matrix import combinations, text_of
 from ciguard.workflow.movable_job import read_job, reject_obstacles, reject_shell
 from ciguard.workflow.result_upload import ResultUpload, find_result_upload, written_files
 from ciguard.workflow.rewrite import is_moved
@@ -41,6 +41,7 @@ MAX_COMMAND: Final = 74  # characters
 # In the text of a workflow: jobs that plan or judge, and the job that comments.
 _JUDGING: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b|(?:/ciguard|\$)/actions/\w")
 _COMMENTING: Final = re.compile(r"\buses: *['\"]?[\w-]+/ciguard@")
+_NAME: Final = re.compile(r"[\w.+-]{1,80}")
 _UPLOAD: Final = """\
 - if: always()
   uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
@@ -75,7 +76,7 @@ class NextStep(NamedTuple):
 
 
 def after_workflows(
-    files: Sequence[WorkflowFile], address: str, set_up: str = "", job: str = "", posargs: str = ""
+    files: Sequence[WorkflowFile], address: str, set_up: str = "", job: str = ""
 ) -> NextStep:
     """Return the step that follows an audit of workflows.
 
@@ -83,13 +84,14 @@ def after_workflows(
         address: of the root action, as `OWNER/ciguard@COMMIT`.
         set_up: text before `ciguard init`, as a command that sets the address.
         job: id of the only test job to consider; "" for all.
-        posargs: words of tox's test command that those after `--` replace.
     """
     texts = [re.sub("#.*", "", file.text) for file in files]
     if any(is_moved(file.content) for file in files) or any(map(_JUDGING.search, texts)):
         return NextStep("check", "ciguard doctor")
     steps = [(file, step) for file in files for step in file.test_steps() if job in ("", step.job)]
-    if not steps or any(map(_COMMENTING.search, texts)):
+    if any(map(_COMMENTING.search, texts)):  # which names the address
+        return NextStep("divide", _init_command(steps))
+    if not steps:
         return NextStep("divide", set_up + _init_command(steps))
     file, step = max(steps, key=_likelihood)
     of_file = [step for other, step in steps if other is file]
@@ -102,7 +104,7 @@ def after_workflows(
     if uploads:
         following = _comment(file.path, jobs, uploads, address)
     else:
-        following = _write_results(file, of_file, step, posargs)
+        following = _write_results(file, of_file, step)
     return following if set_up else following._replace(command=_init_command(steps))
 
 
@@ -136,14 +138,14 @@ def _init_command(steps: Sequence[tuple[WorkflowFile, FoundStep]]) -> str:
     return "ciguard init"
 
 
-def _write_results(
-    file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep, posargs: str
-) -> NextStep:
+def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep) -> NextStep:
     """Return the lines by which a test job uploads its results; `steps` are all of the file."""
-    command = step.commands[0]
+    command, jobs = step.commands[0], _jobs(file)
     # A script of package.json passes options on; a recipe of a Makefile does not.
-    words = " ".join(command.arguments) if "make " in command.words else command.words
     programs = {command.framework, *(word.rpartition("/")[2] for word in command.arguments)}
+    is_recipe = "make " in command.words
+    words = " ".join(command.arguments) if is_recipe and DEFAULT not in programs else command.words
+    programs |= {"make"} if words == command.words and is_recipe else set()
     option = next((text for name, text in RESULT_OPTIONS.items() if name in programs), "")
     path = RESULT_PATHS.get(command.framework, "")
     if written := written_files(step) or re.findall(r"> ?(\S+\.json)", words):
@@ -152,23 +154,43 @@ def _write_results(
     if not (path or option):
         fix = "write a result file (docs/how-to/comment.md), and add the step"
     lines = ""
-    if "tox" in programs and posargs:
-        option = option.replace("--", f"-- {posargs}", 1)
     if option:
-        fix = "add the option to its tests, and the step"
+        what = option.partition(":")[0] if option.startswith("env:") else "option"
+        fix = f"add the {what} to its tests, and the step"
         option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
         width = max(30, MAX_COMMAND - len(option.partition("\n")[0]))
         words = textwrap.shorten(words, width, placeholder=" ...")
-        lines = textwrap.indent(f"{words} {option}\n", "# ")
+        separator = "\n" if what == "env" else " "
+        lines = textwrap.indent(f"{words}{separator}{option}\n", "# ")
     at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
     others = len({other.job for other in steps} - {step.job})
     problem = f"job {step.job} ({at.what}:{at.line}) uploads none"
     problem += f", nor {count_of(others, 'other job')}" if others else ""
-    own = [other.commands for other in steps if other.job == step.job]
-    if len({command.words for commands in own for command in commands}) > 1:
+    if repeated := [other for other in steps if _repeats_a_part(jobs, other)]:
+        names = ", ".join(dict.fromkeys(other.job for other in repeated))
+        fix += f". In {names}, the tries after || would replace the file: move it by ciguard init"
+    own = [other for other in steps if other.job == step.job and other not in repeated]
+    if sum(len({command.words for command in other.commands}) for other in own) > 1:
         fix += " (each further command: its own file, and for the same tests its own artifact)"
-    lines += _UPLOAD.replace("FILES", json.dumps(path or "results*"))
-    return NextStep("results", "", lines, problem, fix)
+    upload = _UPLOAD.replace("FILES", json.dumps(path or "results*"))
+    if _has_names(matrix_of(jobs[step.job])):
+        upload = upload.replace("strategy.job-index", "join(matrix.*, '-')")
+    return NextStep("results", "", lines + upload, problem, fix)
+
+
+def _has_names(matrix: Mapping[str, Any]) -> bool:
+    """Return whether the values of each combination can be a part of the name of an artifact."""
+    with contextlib.suppress(InputError):
+        names = ["-".join(map(text_of, one.values.values())) for one in combinations(matrix)]
+        return all(map(_NAME.fullmatch, names)) and len(set(names)) == len(names)
+    return False
+
+
+def _repeats_a_part(jobs: Mapping[str, Any], step: FoundStep) -> bool:
+    """Return whether a command runs again after `||` with more words, as for the failed tests."""
+    script = str(jobs[step.job]["steps"][step.number - 1].get("run"))
+    tries = [[part.strip() for part in line.split("||")] for line in script.splitlines()]
+    return any(part.startswith(f"{parts[0]} ") for parts in tries for part in parts[1:])
 
 
 def _comment(

@@ -83,7 +83,8 @@ def screen(audit: RepositoryAudit, following: NextStep | None = None) -> tuple[B
 
 def document(audit: RepositoryAudit, following: NextStep | None = None) -> tuple[Block, ...]:
     """Return the whole audit, for Markdown and HTML."""
-    clean = [rule for rule, findings in audit.findings.items() if not findings]
+    applied = RULES if audit.repository.runs else [rule for rule in RULES if rule not in RUN_RULES]
+    clean = [rule for rule in applied if not audit.findings[rule]]
     return (
         _headline(audit),
         Facts(tuple(_facts(audit))),

@@ -5,7 +5,6 @@ Tests compare these constants with docs/how-to/comment.md.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.registry import DEFAULT
@@ -13,11 +12,14 @@ from ciguard.run.frameworks.registry import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Words after `--` would replace the default words of an environment of tox, which may be a path.
+_VARIABLE: Final = f"{DEFAULT.upper()}_ADDOPTS"
+_ADDOPTS: Final = f"{_VARIABLE}: --junitxml=results.xml"
 # Program or framework -> words that make a test command write a result file, or two changes.
 # A pipe to `tee` would hide a failure: the default shell of a step is bash without `pipefail`.
 RESULT_OPTIONS: Final[Mapping[str, str]] = {
-    "tox": "-- --junitxml=results.xml",
-    "nox": "-- --junitxml=results.xml",
+    "tox": f"env: {{ {_ADDOPTS}, TOX_OVERRIDE: testenv.pass_env+={_VARIABLE} }}",
+    **dict.fromkeys(("make", "nox"), f"env: {{ {_ADDOPTS} }}"),
     "richgo": "-json > results.json\ncall go in the place of richgo",
     "gotestsum": "--junitfile=results.xml",
     DEFAULT: "--junitxml=results.xml",
@@ -39,5 +41,3 @@ RESULT_PATHS: Final[Mapping[str, str]] = {
     "maven": "**/target/surefire-reports/*.xml",
     "gradle": "**/build/test-results/**/*.xml",
 }
-# A command of tox.ini, with the words that those after `--` replace.
-POSARGS: Final = re.compile(rf"^.*\b{DEFAULT}\b.*?\{{posargs(?::(.*))?\}}", re.MULTILINE)

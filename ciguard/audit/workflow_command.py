@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ciguard import console
-from ciguard.audit.checkout_reader import find_token, read_checkout, read_posargs
+from ciguard.audit.checkout_reader import find_token, read_checkout
 from ciguard.audit.next_step import after_workflows
 from ciguard.audit.repository_runs import FOLDER, Unread
 from ciguard.audit.repository_view import as_json, document, headline, screen
@@ -55,9 +55,7 @@ def audit_workflows(
         facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
         up = "../" * prefix.count("/")  # the paths are those of the repository
         root = invocation.folder / up
-        following = after_workflows(
-            facts.workflows, *address_and_set_up(root, environ), posargs=read_posargs(root)
-        )
+        following = after_workflows(facts.workflows, *address_and_set_up(root, environ))
         if prefix and following.command:
             following = following._replace(command=f"cd {up} && {following.command}")
         try:

@@ -14,8 +14,6 @@ import pytest
 from audit.conftest import SHARDS, TOKEN
 from fakegithub.state import Fault
 
-from ciguard.audit.checkout_reader import read_posargs
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -202,8 +200,8 @@ def test_next_step_works_as_printed(
         ("npx vitest run", "--outputFile.junit=results.xml", "*.xml"),
         ("gotestsum ./...", "--junitfile=results.xml", "*.xml"),
         ("go test ./...", "-json > results.json", "*.xml"),  # and others
-        ("tox", "-- -n 2 --junitxml=results.xml", "*.xml"),
-        ("nox", "-- --junitxml=results.xml", "*.xml"),
+        ("tox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results.xml, TOX_OVERRIDE", "*.xml"),
+        ("nox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results.xml }", "*.xml"),
         ("npm run e2e", "-- --reporter=list,json\n# env: { PLAYWRIGHT_JSON_", "*.xml"),
         ("mvn verify", "", "*.xml"),
         ("pytest --junitxml=out/unit.xml", "", "unit.xml"),
@@ -216,7 +214,6 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     scripts["cover:unit"] = "yarn cover:base --coverage"
     scripts["e2e"] = "playwright test"
     (folder / "package.json").write_text(json.dumps({"scripts": scripts}), "utf-8")
-    (folder / "tox.ini").write_text("commands = pytest {posargs:-n 2}", "utf-8")
     text = TEST.replace("    steps", "    strategy: {matrix: {part: [unit, api]}}\n    steps")
     text = text.replace("COMMAND", command)
 
@@ -228,8 +225,8 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     results = following()
     assert results["kind"] == "results"
     assert "job test (.github/workflows/tests.yml:7) uploads none" in results["problem"]
-    pasted, comment = results["lines"], f"# {command} "
-    assert pasted.startswith(f"{comment}" if added else "- if")
+    pasted = results["lines"]
+    assert pasted.startswith(f"# {command}" if added else "- if")
     assert added in pasted
     if added:
         changed = pasted.partition("\n")[0].removeprefix("# ")
@@ -242,20 +239,6 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     text += job["lines"]
     assert following()["kind"] == "divide"
     assert "no finding in 1 workflow file" in look("--workflow", "tests.yml").stdout
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("pytest {posargs}\n  pytest {posargs:benchmarks}", ""),
-        ("coverage run -m pytest {posargs:{toxinidir}/tests}", "(posargs of tox.ini:2)"),
-    ],
-)
-def test_posargs_of_tox_are_those_of_its_first_pytest(
-    tmp_path: Path, command: str, words: str
-) -> None:
-    (tmp_path / "tox.ini").write_text(f"[testenv]\ncommands = {command}\n", "utf-8")
-    assert read_posargs(tmp_path) == words
 
 
 def test_what_cannot_be_audited_is_named(folder: Path, look: Look, tmp_path: Path) -> None:

@@ -94,11 +94,7 @@ def test_job_that_comments_is_that_of_the_guide(folder: Path, ciguard: Ciguard) 
     assert found["lines"] == GUIDE_YAML[1].replace('"**/*.xml"', '"results-*/**/*.trx"')
     assert [found[key] for key in ("kind", "command", "problem")] == ["comment", "", ""]
     following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
-    set_up = "echo 'actions = \"OWNER/ciguard@COMMIT\"' > ciguard.toml"
-    assert following["command"] == f"{set_up}\nciguard init"
-    (folder / "ciguard.toml").write_text("[plan]\n", "utf-8")
-    following = next_step(folder, ciguard, f"{BY_HAND}\n{found['lines']}")
-    assert following["command"] == "CIGUARD_ACTIONS=OWNER/ciguard@COMMIT ciguard init"
+    assert following["command"] == "ciguard init"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +140,13 @@ def test_second_command_of_a_job_needs_an_artifact() -> None:
     one = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
     assert "its own artifact" not in after(one).fix
     assert "its own artifact" in after(f"{one}      - run: dotnet test --framework net9.0\n").fix
+
+
+def test_tries_that_replace_the_results_of_the_first_are_named() -> None:
+    one = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
+    assert "||" not in after(f"{one}      - run: npx jest || npx jest\n").fix
+    found = after(f"{one}      - run: npx jest || npx jest --onlyFailures\n")
+    assert "In test, the tries after || would replace the file: move it by" in found.fix
 
 
 def test_artifacts_of_one_name_are_named() -> None:

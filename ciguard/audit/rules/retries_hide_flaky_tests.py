@@ -125,7 +125,7 @@ def _finding(workflow: WorkflowFile, subject: str, retries: list[_Retry]) -> Rul
 def sentence(facts: Mapping[str, Any]) -> str:
     """Name the options, variables and shapes of the retries, and what replaces the shape `||`."""
     if facts["patterns"] == ["||"]:
-        return "a failed test runs again after ||; in ciguard, set retries = 1"
+        return "a failed test runs again after ||; `retries` of ciguard names it"
     return f"a failed test may pass or count for nothing: {', '.join(facts['patterns'])}"
 
 

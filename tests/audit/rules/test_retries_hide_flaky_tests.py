@@ -135,4 +135,6 @@ def test_leaves_out_what_is_possible_beside_what_is_certain() -> None:
 
 def test_repeated_command_names_the_retries_of_ciguard() -> None:
     (found,) = find(RULE, job("- run: pytest || pytest || exit 1"))
-    assert sentence(found.facts) == "a failed test runs again after ||; in ciguard, set retries = 1"
+    assert (
+        sentence(found.facts) == "a failed test runs again after ||; `retries` of ciguard names it"
+    )
