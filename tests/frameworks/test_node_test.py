@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from conftest import call_in_process
 from frameworks.loop import NODE_MODULES, TOOLS, Loop, bad, is_whole, lay_out, needs_program
 
+import ciguard.run
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 HEAD: Final = """const { after, before, describe, it, test } = require("node:test");
 test("first", () => {});
@@ -238,6 +241,27 @@ def test_job_runs_its_own_files_once(folder: Path) -> None:
     ]
     kinds = [line["type"] for line in lines]
     assert kinds == ["start", "event"] * (len(kinds) // 2)  # one at a time
+
+
+@pytest.mark.parametrize("folder", [20, soak(22), soak(24)], indirect=True)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_no_file_begins_after_a_stop_or_without_one(folder: Path, is_there: bool) -> None:
+    """Without arguments, the runner would run all files."""
+    for name in ("a.test.js", "b.test.js"):
+        (folder / name).write_text("process.exit(9);")
+    (folder / "units").write_text(json.dumps(["a.test.js" if is_there else "gone.test.js"]))
+    (folder / "stop").touch()
+    names = {"RECORD_FILE": "record", "UNITS_FILE": "units", "STOP_FILE": "stop"}
+    plugin = Path(ciguard.run.__file__).parent / "plugins/ciguard_node_test.cjs"
+    environ = {f"CIGUARD_{name}": str(folder / file) for name, file in names.items()}
+    environ |= {"PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
+    environ |= {"NODE_OPTIONS": f"--require {plugin}"}
+    done = subprocess.run(
+        ["node", "--test"], cwd=folder, env=environ, check=False, capture_output=True
+    )
+    assert done.returncode == is_there
+    kinds = [json.loads(line).get("kind") for line in (folder / "record").read_text().splitlines()]
+    assert kinds == (["execution"] if is_there else ["execution", "not_collected"])
 
 
 TYPED: Final = 'import { test } from "node:test"; const a: number = 1; test("typed", () => { a; });'
