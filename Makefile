@@ -13,8 +13,12 @@ LEG := ciguard/__init__.py ciguard/errors.py ciguard/text.py ciguard/model cigua
 PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
 # Test frameworks that the tests of ciguard's adapters run.
-NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3
+NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3 \
+	tsx@4.23.15 c8@12.0.0
 NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
+# Node.js itself, whose own test runner has differences between versions.
+NODE_VERSIONS := 22.23.3 24.21.0
+NODES := .tools/nodes/node_modules/.package-lock.json
 GO_VERSION := 1.27.3
 GO := .tools/go/.installed
 # What the pages of `ciguard serve` are checked with in a browser.
@@ -72,7 +76,7 @@ bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 # GitHub's own workflow parser and test frameworks of npm and PyPI; without one its tests are skipped.
-tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS) $(AXE)) $(GO) $(NEXTEST)
+tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS) $(NODES) $(AXE)) $(GO) $(NEXTEST)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
@@ -82,6 +86,12 @@ $(PARSER): Makefile
 $(NODE_TOOLS): Makefile
 	@npm install --prefix .tools/frameworks --no-audit --no-fund --ignore-scripts --loglevel=error \
 		$(NODE_FRAMEWORKS)
+	@touch $@
+
+$(NODES): Makefile
+	@npm install --prefix .tools/nodes --no-audit --no-fund --ignore-scripts --loglevel=error \
+		$(foreach version,$(NODE_VERSIONS),node$(firstword $(subst ., ,$(version)))@npm:node-$$(node -p \
+		'process.platform + "-" + process.arch')@$(version))
 	@touch $@
 
 $(AXE): Makefile

@@ -37,7 +37,9 @@ ENDLESS: Final[Mapping[str, re.Pattern[str]]] = {
     "vitest": re.compile(r"(?:-w|--watch|--ui)(?:=.*)?$"),
     "mocha": re.compile(r"(?:-w|--watch)(?:=.*)?$"),
     "playwright": re.compile(r"--ui(?:=.*)?$"),
+    **dict.fromkeys(("node", "tsx"), re.compile(r"--watch(?:-path)?(?:=.*)?$")),
 }
+NODE_RUNNER: Final = re.compile(r"\b(node|tsx)\b[^\"&|;]* --test\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
         f"node-version-file: {quoted(folder.start + files[0])}" if files else "node-version: lts/*"
     )
     manager, install = _package_manager(folder)
-    run = _NODE_RUN.get(manager, _NO_INSTALL)
+    run = () if command[:1] == ("node",) else _NODE_RUN.get(manager, _NO_INSTALL)
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with: {{{version}}}",)
     commands = (install, *more)
     call = framework_call(folder.text, command)
@@ -201,6 +203,13 @@ RECIPES: Final = (
     Recipe("jest", "package.json", _key("jest"), lambda at: node(at, "jest"), kind="node"),
     Recipe("mocha", "package.json", _key("mocha"), lambda at: node(at, "mocha"), kind="node"),
     Recipe(
+        "node-test",
+        "package.json",
+        NODE_RUNNER,
+        lambda at: node(at, *NODE_RUNNER.findall(at.text)[:1], "--test"),
+        kind="node",
+    ),
+    Recipe(
         "playwright",
         "package.json",
         _key("@playwright/test"),
@@ -261,7 +270,8 @@ def framework_call(text: str, program: Sequence[str]) -> _Call:
                 return call
     if unread:
         what = f"its arguments of {program[0]} cannot be read from {unread}"
-        fix = f"configure a suite in ciguard.toml: framework = {json.dumps(program[0])}, and args"
+        framework = "node-test" if "--test" in program else program[0]
+        fix = f"configure a suite in ciguard.toml: framework = {json.dumps(framework)}, and args"
         raise InputError(what, where="package.json", fix=f"{fix}; then run ciguard init again")
     return (), {}
 
@@ -304,6 +314,10 @@ def _call(part: str, program: Sequence[str]) -> _Call | None:
     if node_options:
         env["NODE_OPTIONS"] = " ".join(filter(None, (env.get("NODE_OPTIONS", ""), *node_options)))
     args = words[at + 1 :]
+    if subcommand == ["--test"]:
+        if "--test" not in args:
+            return None
+        args.remove("--test")
     if subcommand and args[:1] == subcommand:
         args = args[1:]
     return tuple(word for word in args if not ENDLESS[name].match(word)), env

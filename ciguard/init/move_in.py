@@ -86,7 +86,8 @@ COMMAND_FIX: Final = (
 NODE_SCRIPTS: Final = ("npm", "yarn", "pnpm", "bun run")
 # Called program -> adapters whose plugin reaches the framework by an environment variable.
 ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "playwright")),
+    **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "node-test", "playwright")),
+    "node --test": ("node-test",),
     "go test": (GO.name,),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),

@@ -6,7 +6,6 @@ workflow that runs the tests by these tools can be moved.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,14 +57,13 @@ LANGUAGES: Final = {
     "Gemfile": "Ruby",
     "composer.json": "PHP",
 }
-NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
+NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress", "borp")
 MAX_NAMED: Final = 3  # projects in a message
 NODE_LOCKS: Final = ("pnpm-lock.yaml", "yarn.lock", "package-lock.json", "npm-shrinkwrap.json")
 BUN_LOCKS: Final = ("bun.lock", "bun.lockb")
 OWN_JOB: Final = (
     "write a workflow whose job runs the tests, and run ciguard init: it shards the job"
 )
-NODE_TEST: Final = re.compile(r"\bnode\b[^\"]* --test\b")
 
 
 def python_tool(texts: Mapping[str, str], framework: str) -> str:
@@ -128,8 +126,6 @@ def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, 
             if name == end or (end.startswith(".") and name.endswith(end)):
                 text = texts.get(path, "")
                 frameworks = [tool for tool in NODE_FRAMEWORKS if f'"{tool}"' in text]
-                if NODE_TEST.search(text):
-                    frameworks = ["node --test, for which ciguard has no adapter"]
                 is_bun = name == "package.json" and is_bun_project(path.rpartition("/")[0], files)
                 projects[path] = " with ".join(["Bun" if is_bun else language, *frameworks[:1]])
     return projects

@@ -367,7 +367,7 @@ def _framework(words: Sequence[str]) -> str | None:
         return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
             program, UNKNOWN
         )
-    if program == "node" and "--test" in arguments:
+    if program in {"node", "tsx"} and "--test" in arguments:
         return "node --test"
     if program in SHELLS:
         return _shell_framework(arguments)

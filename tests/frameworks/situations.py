@@ -342,6 +342,31 @@ MOCHA = replace(
     none={},
     given={"stdout closed": "failed"},
 )
+BUT_TWO = "one|three|four|five|six"
+PACKAGE = '{ "scripts": { "test": "node --test<MORE>" } }\n'
+NODE_TEST = replace(
+    JEST,
+    name="node-test",
+    needs=("program node",),
+    toml='command = ["npm", "test"]\n',
+    file="""const { act } = require("../act.cjs");
+const { before, test } = require("node:test");
+const test_ = process.env.ACT === "skip" ? test.skip : test;
+<TOP>
+<HOOK><CASES>
+""",
+    hook='before(() => act("hook"));\n',
+    files={"act.cjs": "<table/act.cjs>", "package.json": PACKAGE.replace("<MORE>", "")},
+    by_file=Setting(
+        "--test-name-pattern",
+        {"package.json": PACKAGE.replace("<MORE>", f" --test-name-pattern='{BUT_TWO}'")},
+    ),
+    by_environ=Setting(
+        "--test-name-pattern", environ={"NODE_OPTIONS": f"--test-name-pattern={BUT_TWO}"}
+    ),
+    none={"dry run": "none", "focus": "none", "retry that passes": "none"},
+    given={"stdout closed": "failed"},
+)
 
 RSPEC = Row(
     name="rspec",
@@ -659,7 +684,7 @@ COMMAND = Row(
 ROWS: Final = {
     row.name: row
     for row in (
-        *(PYTEST, JEST, VITEST, PLAYWRIGHT, MOCHA, RSPEC, MINITEST, GO_ROW, NEXTEST_ROW),
-        *(CTEST, GTEST, MAVEN, PHPUNIT, COMMAND),
+        *(PYTEST, JEST, VITEST, PLAYWRIGHT, MOCHA, NODE_TEST, RSPEC, MINITEST, GO_ROW),
+        *(NEXTEST_ROW, CTEST, GTEST, MAVEN, PHPUNIT, COMMAND),
     )
 }

@@ -51,7 +51,7 @@ QUICK: Final = "killed in the middle"  # of each other framework, in `make test`
 QUICKER: Final = {  # of those whose processes take seconds to start: in one job, without a death
     **dict.fromkeys(("jest", "mocha", "playwright", "vitest"), "focus"),
     "gtest": "filter by environment",
-    "maven": "filter by configuration",
+    **dict.fromkeys(("maven", "node-test"), "filter by configuration"),
 }
 STATES: Final = {"passed": "PASSED", "failed": "FAILED", "refused": "refused by `plan`"}
 EXIT_CODES: Final = {"passed": 0, "failed": 10, "INCOMPLETE": 13, "NOTHING RAN": 13}

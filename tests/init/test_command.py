@@ -98,8 +98,8 @@ def test_framework_is_detected_and_its_installation_suggested(repository: Path, 
             ".",
         ),
         (
-            {"package.json": '{"scripts": {"test": "node --test"}}'},
-            "found package.json (Node.js with node --test, for which ciguard has no adapter)",
+            {"package.json": '{"scripts": {"test": "borp"}, "devDependencies": {"borp": "1"}}'},
+            "found package.json (Node.js with borp)",
             ".",
         ),
         (

@@ -56,6 +56,23 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     assert "go: 1 test file" in said
 
 
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("c8 node --test && npm run types", ("node", "--test")),
+        ("tsx --test", ("npx", "--no", "--", "tsx", "--test")),
+    ],
+)
+def test_script_that_calls_the_runner_of_node_gets_a_suite(
+    script: str, command: tuple[str, ...]
+) -> None:
+    package = json.dumps({"scripts": {"lint": "node lint.js", "test": script}})
+    found, said = suggested({"package.json": package, "test/a.js": ""})
+    (suite,) = found.suites
+    assert (suite.framework, suite.command, suite.args) == ("node-test", command, ())
+    assert said[-1] == "node-test: 1 test file"
+
+
 YARN = JEST.replace("{", '{"packageManager": "yarn@1.22.22+sha512.a6", ', 1)
 
 
@@ -233,6 +250,14 @@ def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
         ("node test.js", ("jest",), called()),
         ("eslint .", ("jest",), called()),
         ("node", ("jest",), called()),
+        ("c8 --reporter=lcov node --test && tsc", ("node", "--test"), called()),
+        ("node build.js; node --test --watch t.js", ("node", "--test"), called(("t.js",))),
+        (
+            "cross-env CI=1 node --import tsx --test a.ts",
+            ("node", "--test"),
+            called(("--import", "tsx", "a.ts"), {"CI": "1"}),
+        ),
+        ("tsx --test", ("tsx", "--test"), called()),
     ],
 )
 def test_call_of_the_test_script_is_kept(

@@ -90,11 +90,12 @@ def _content(path: str) -> bytes:
 
 
 def _with_stderr(listing: Listing, stderr: bytes, framework: Framework) -> Listing:
-    """Add the end of stderr, and advice for it, to the errors of a listing, if there are any."""
+    """Add the end of stderr, and advice for both, to the errors of a listing, if there are any."""
     text = stderr.decode("utf-8", "replace")
     lines = text.strip().splitlines()[-LAST_LINES:]
-    if not listing.errors or not lines:
+    advice = framework.advice("\n".join((*listing.errors, text)))
+    words = ["it said on stderr:", *lines] if lines else []
+    words += [f"fix: {advice}"] if advice else []
+    if not listing.errors or not words:
         return listing
-    advice = framework.advice(text)
-    words = ["it said on stderr:", *lines, *([f"fix: {advice}"] if advice else [])]
     return replace(listing, errors=(*listing.errors, "\n".join(words)))

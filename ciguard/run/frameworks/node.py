@@ -113,3 +113,25 @@ PLAYWRIGHT: Final = replace(
     _row("playwright", "playwright", "ciguard_playwright.cjs", "playwright", "test"),
     file_of=path_of,  # all files of a batch are read before its first test
 )
+
+# node's own runner, 20 and newer. Its flags and reporters stay: the plugin enters the runner, where
+# it selects the files, and the process of each file, where it records the tests.
+NODE_TEST: Final = replace(
+    plugin_row("node-test", "node --test", _invocation, "ciguard_node_test.cjs", SHARED_PLUGIN),
+    default_command=("node", "--test"),
+    file_patterns=(
+        *(
+            f"{pattern}.{extension}"
+            for pattern in ("*.test", "*-test", "*_test", "test-*", "test")
+            for extension in EXTENSIONS
+        ),
+        *(f"{folder}test/*.{extension}" for folder in ("", "*/") for extension in EXTENSIONS),
+    ),
+    hints=(
+        (
+            "and no inventory:",
+            "the command must start `node --test` and keep NODE_OPTIONS; programs that call run() "
+            "of node:test, and `node FILE`, choose their files themselves",
+        ),
+    ),
+)

@@ -58,6 +58,7 @@ class Leg {
     this.folder = process.cwd();
     this.collects = asked.CIGUARD_COLLECT_FILE || "";
     this.stopFile = asked.CIGUARD_STOP_FILE || "";
+    this.oomFile = asked.CIGUARD_OOM_FILE || "";
     this.file = this.collects || asked.CIGUARD_RECORD_FILE;
     this.descriptor = openSync(this.file, "a");
     this.units = asked.CIGUARD_UNITS_FILE && !this.collects
@@ -159,15 +160,26 @@ class Leg {
     return detail;
   }
 
-  // The one case of a unit that runs, here or in a worker.
+  // The one case of a unit that runs, here or in a worker. A case that contains it runs, too.
   openCase(unit) {
     const open = new Set();
     for (const line of readFileSync(this.file, "utf8").split("\n")) {
-      const { kind, detail, unit: whole } = line.includes('"case_') ? parse(line) : {};
+      const { kind, detail, unit: whole, case: ended } = line.includes('"case') ? parse(line) : {};
       if (kind === "case_start" && whole === unit) open.add(detail);
-      else open.delete(detail);
+      else open.delete(detail || ended);
     }
-    return open.size === 1 ? [...open][0] : undefined;
+    const names = [...open];
+    const inner = names.filter((name) => !names.some((other) => other.startsWith(`${name} > `)));
+    return inner.length === 1 ? inner[0] : undefined;
+  }
+
+  // Number of processes that the kernel has killed for memory.
+  oomKills() {
+    try {
+      return Number(/^oom_kill (\d+)/m.exec(readFileSync(this.oomFile, "utf8"))[1]);
+    } catch {
+      return 0;
+    }
   }
 
   // The result of a case, or without a name that of the unit. A further case of the same name in
