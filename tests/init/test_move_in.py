@@ -169,6 +169,11 @@ REFUSED = {
         3,
     ),
     "pwsh": (b"      - shell: pwsh\n        run: pytest\n", "ciguard runs no pwsh script", 3),
+    "own shell": (
+        b"      - shell: msys2 {0}\n        run: pytest\n",
+        "runs no msys2 {0} script",
+        3,
+    ),
 }
 JOB = b"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
 PYTEST = b"      - run: pytest\n"
