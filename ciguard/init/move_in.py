@@ -170,13 +170,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
             messages.append("the PowerShell step is divided: bash runs the tests")
             job = replace(divided, matrix=job.matrix, shards=job.shards)
         reject_shell(job)
+    if obstacles:
+        obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
     if GO.name in (framework, configured):
         with collected(obstacles):
             started, job, about_go = go_suite(job, suite)
             messages += about_go
-    if obstacles:
-        obstacles += [NotMovable(message, where=job.where) for message in messages]
     reject_obstacles(job, obstacles)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),

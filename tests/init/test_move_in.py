@@ -562,6 +562,7 @@ GO = {
     "CGO_ENABLED=0 B=$X go test -race ./a": (["-race", "./a"], {"CGO_ENABLED": "0"}, "B=$X;"),
     "gotestsum --junitfile a.xml -- -short ./...": (["-short", "./..."], {}, ""),
     "gotestsum": (["./..."], {}, ""),
+    "go test -json -v ./a 2>e.txt > r.json": (["-v", "./a"], {}, ""),
 }
 
 
