@@ -145,7 +145,7 @@ def choose_candidate(
 ) -> Candidate | None:
     """Ask on a terminal which step to move; None for a separate workflow.
 
-    If no candidate can be moved, return the likeliest.
+    If only one candidate can be moved, return it; if none, return the likeliest.
 
     Args:
         check: raises CiguardError for a candidate that cannot be moved.
@@ -154,23 +154,26 @@ def choose_candidate(
         InputError: there is no terminal; the fix shows a command for each answer.
     """
     choices: list[Candidate] = []
-    refused: list[tuple[Candidate, CiguardError]] = []
+    refused: dict[Candidate, str] = {}
     for candidate in candidates[:MAX_CHECKED]:
         try:
             check(candidate)
             choices.append(candidate)
         except CiguardError as error:
-            refused.append((candidate, error))
+            reason = shorten(error.what, 2 * MAX_WIDTH)
+            refused[candidate] = f"{candidate.title}\n   cannot be moved: {reason}"
         if len(choices) == MAX_CHOICES:
             break
     if not choices:
         return candidates[0]
+    if len(choices) == 1 and len(refused) + 1 == len(candidates):
+        console.err("\n".join(refused.values()))
+        return choices[0]
     rows = [f"{item.title}\n   {item.command}" for item in choices]
     rows.append(f"a separate workflow beside it\n   {SEPARATE}")
     lines = [f"{number}. {row}" for number, row in enumerate(rows, 1)]
-    for item, reason in refused[:1]:
-        lines.append(f"{item.title}\n   cannot be moved: {shorten(reason.what, 2 * MAX_WIDTH)}")
-    shown = (*choices, *(item for item, _ in refused[:1]))
+    lines += [*refused.values()][:1]
+    shown = (*choices, *[*refused][:1])
     if others := [item.command for item in candidates if item not in shown]:
         first = f", the first {MAX_OTHERS}" if len(others) > MAX_OTHERS else ""
         lines += [f"{len(others)} more{first}:", *(f"   {it}" for it in others[:MAX_OTHERS])]

@@ -147,10 +147,10 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
     """
     for name in find_comment_jobs(folder):
         _notify(f"{name}: delete it: the job report of {WORKFLOW_FILE} has the same check")
-    is_first = not (folder / WORKFLOW_FILE).exists()
-    found = find_candidates(folder)[1][:1] if is_first else ()
-    for item in found:
-        _notify(STILL_RUNS.format(item.job, item.path))
+    if not (folder / WORKFLOW_FILE).exists():
+        for item in find_candidates(folder)[1][:1]:
+            _notify(STILL_RUNS.format(item.job, item.path))
+        _notify("a red base branch opens an issue; `issue: false` in the job report stops it")
     generated = generate(folder, config, _notify)
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:

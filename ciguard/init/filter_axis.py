@@ -20,7 +20,7 @@ from ciguard.text import count_of
 from ciguard.workflow.matrix import EXPRESSION, MATRIX_PATH, SHARD, text_of
 from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, read_job
 from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block, is_comment
-from ciguard.workflow.test_commands import LIST_COMMANDS, expand_lists, split_commands
+from ciguard.workflow.test_commands import LIST_COMMANDS, TASK_RUNNERS, expand_lists, split_commands
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _EXPRESSION: Final = re.compile(r"\$\{\{ *matrix\.[\w.-]+ *\}\}")
 # Lines that show the value of an axis, and do nothing else with it.
 _LABEL: Final = re.compile(r"^[ ]*(?:- +)?name:|\becho\b|\bWrite-(?:Host|Output)\b", re.M)
 _ENTRIES: Final = ("include", "exclude")
+_GLOB: Final = re.compile(r"[*?{\[$]")  # the shell expands it
 # Keys by whose values GitHub runs a job elsewhere, or not at all.
 _KEPT: Final = ("runs-on", "container", "services", "environment", "defaults")
 
@@ -112,9 +113,9 @@ def _is_path(framework: str, words: Sequence[str]) -> bool:
     """Return whether a path among the arguments holds the place of the filter."""
     language = LANGUAGES.get(framework)
     if language is None:
-        before, _, after = " ".join(words).partition(f" {_PLACE}")
-        is_value = before.rpartition(" ")[2].startswith("-")
-        return framework == "jest" and after[:1] in {"", " "} and not is_value
+        at = next(at for at, word in enumerate(words) if _PLACE in word)
+        is_task = ":" in words[at] or {*words[:at]} <= TASK_RUNNERS | {"run"}  # `yarn test:PART`
+        return framework == "jest" and not is_task and "-" not in (words[at][0], words[at - 1][0])
     words = [EXPRESSION.sub("x", word) for word in words]
     try:
         found = [term.condition for term in terms(language.parse(language.find_filter(words), ""))]
@@ -233,6 +234,8 @@ def _without_axis(matrix: str, axis: FilterAxis, where: str) -> str:
 def _coverage(job: MovableJob, axis: FilterAxis, path: str, files: Sequence[str]) -> Iterator[str]:
     """Yield messages on tests in no filter and in several, as far as names of files show them."""
     framework = job.commands[0].framework
+    if framework not in LANGUAGES or (axis.is_path and _GLOB.search(" ".join(axis.filters))):
+        return
     if axis.is_path:
         folders = [tuple(f"{word.rstrip('/')}/" for word in text.split()) for text in axis.filters]
         counts = {name: sum(f"{name}/".startswith(of) for of in folders) for name in files}
@@ -241,7 +244,7 @@ def _coverage(job: MovableJob, axis: FilterAxis, path: str, files: Sequence[str]
         for what, found in groups.items():
             if found:
                 yield f"{count_of(len(found), 'test file')} in {what}: {first_of(found)}"
-    elif framework in LANGUAGES:
+    else:
         listing = LIST_COMMANDS.get(framework, "./list-tests.sh")
         target = f"ciguard audit --matrix {path}:{job.name} --tests -"
         yield f"tests in no filter or in several, before the move: {listing} | {target}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression
+_OUTPUT: Final = re.compile(r"--?json$|\d*[<>]")  # ciguard reads the tests' output itself
 
 
 def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list[str]]:
@@ -66,6 +67,8 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
 
 def _flags(words: Sequence[str]) -> list[str]:
     """Return the flags and packages of go test; all packages where gotestsum has none."""
+    pairs = zip(("", *words), words, strict=False)
+    words = [at for before, at in pairs if not (_OUTPUT.match(at) or before.endswith((">", "<")))]
     if "test" in words:
         return [*words[words.index("test") + 1 :]]
     return [*words[words.index("--") + 1 :]] if "--" in words else ["./..."]

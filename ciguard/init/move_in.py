@@ -47,7 +47,7 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
-from ciguard.workflow.result_upload import find_downloads
+from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import (
     DATA_FILE,
     MERGE,
@@ -62,7 +62,7 @@ from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
 from ciguard.workflow.yaml_values import load, run_defaults_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -171,13 +171,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
             messages.append("the PowerShell step is divided: bash runs the tests")
             job = replace(divided, matrix=job.matrix, shards=job.shards)
         reject_shell(job)
+    if obstacles:
+        obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
     if GO.name in (framework, configured):
         with collected(obstacles):
             started, job, about_go = go_suite(job, suite)
             messages += about_go
-    if obstacles:
-        obstacles += [NotMovable(message, where=job.where) for message in messages]
     reject_obstacles(job, obstacles)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
@@ -287,15 +287,15 @@ def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[st
         messages.append(f"set {added}" if is_missing else added)
     if job.take:
         messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
-    strategy = job.value.get("strategy", {"fail-fast": False})
-    if strategy.get("fail-fast", True) is not False:
+    if job.value.get("strategy", {"fail-fast": False}).get("fail-fast", True) is not False:
         messages.append("set fail-fast: false, or a shard that fails cancels the others")
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
         messages.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
-    if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
-        named = {*run_defaults_of(job.workflow, job.value), *job.value["steps"][job.step - 1]}
-        shell = "" if "shell" in named else "; commands without `shell:` run in bash there"
-        messages.append(f"Windows has not been tried{shell}")
+    named = {*run_defaults_of(job.workflow, job.value), *job.value["steps"][job.step - 1]}
+    shell = "" if "shell" in named else "; commands without `shell:` run in bash there"
+    for system, note in (("macOS", ""), ("Windows", shell)):
+        if system.lower() in f"{job.value.get('runs-on')}{job.matrix}".lower():
+            messages.append(f"{system} has not been tried{note}")
     if "workflow_call" in str(job.workflow.get("on")):
         messages.append("workflows that call this one have to grant the permissions of its jobs")
     messages += [
@@ -319,6 +319,7 @@ def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[st
             is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
             what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
             messages.append(f"{at} merges the files of all shards: {what}")
+    messages += _unread_uploads(job, (job.name, *guarded))
     if lines := ", ".join(map(str, data_file_uses(job))):
         what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
         messages.append(f"{what}: append `.{SHARD}` where it is the data file")
@@ -332,6 +333,20 @@ def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[st
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
             )
     return [*messages, "require the check ciguard: checks by the names of test jobs change"]
+
+
+def _unread_uploads(job: MovableJob, names: Sequence[str]) -> Iterator[str]:
+    """Yield messages on uploads of results that only a replaced comment job read."""
+    jobs, test_steps = job.workflow["jobs"], find_test_steps(job.workflow)
+    for name in names if job.replaced else ():
+        written = written_files(*(step for step in test_steps if step.job == name))
+        upload = find_result_upload(jobs[name], written)
+        steps = [jobs[name]["steps"][upload.step - 1]] if upload else []
+        of_upload = {"jobs": {**jobs, name: {**jobs[name], "steps": steps}}}
+        if upload and not any(find_downloads(of_upload, name)):
+            line = job.source.line_number("jobs", name, "steps", upload.step)
+            option = f", and the option that writes {', '.join(written)}" if written else ""
+            yield f"the upload step of line {line} has no reader now: remove it{option}"
 
 
 def job_framework(

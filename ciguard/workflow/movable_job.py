@@ -59,7 +59,7 @@ _PUBLISHES: Final = re.compile(
     r"|(contents|packages|id-token): write|pypa/gh-action-pypi-publish|softprops/action-gh-release"
 )
 MAX_SHOWN: Final = 60  # characters of a command in a message
-_SHELLS: Final = frozenset({"bash", "sh", "python"})
+_SHELLS: Final = re.compile(r"(\S*/)?(bash|sh|python)(?!\S)|.*\$\{\{")  # also `bash -el {0}`
 # Conditions of a step, without blanks, that are true if all steps before succeeded.
 _ALWAYS_TRUE: Final = frozenset({"", "true", "always()", "success()", "!cancelled()"})
 
@@ -275,7 +275,7 @@ def reject_shell(job: MovableJob) -> None:
     """Refuse a shell that ciguard does not run."""
     for number, step in job.steps.items():
         shell = str(step.get("shell") or run_defaults_of(job.workflow, job.value).get("shell", ""))
-        if shell and shell not in _SHELLS and "{" not in shell:
+        if shell and not _SHELLS.match(shell):
             line = job.source.line_number("jobs", job.name, "steps", number, "shell")
             where = f"{job.where}.steps[{number}], line {line}"
             raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=SHELL_FIX)

@@ -29,10 +29,12 @@ class ResultUpload(NamedTuple):
     """An upload of test results.
 
     Attributes:
+        step: its number in the job.
         artifact: its name, with expressions.
         patterns: of `--results`; the first folder is an artifact, whose name names the shard.
     """
 
+    step: int
     artifact: str
     patterns: tuple[str, ...]
 
@@ -57,7 +59,7 @@ def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | 
     """
     suffixes = {f".{file.rpartition('.')[2]}" for file in written} or RESULT_SUFFIXES
     others = [f"*{suffix}" for suffix in sorted(suffixes)]
-    for _, step in steps_of(job):
+    for number, step in steps_of(job):
         inputs = step.get("with")
         if not uploads_artifact(step) or not isinstance(inputs, dict):
             continue
@@ -72,7 +74,7 @@ def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | 
             names = [glob_of(path.rstrip("/").rpartition("/")[2]) for path in results]
             files = [[name] if name.lower().endswith(RESULT_SUFFIXES) else others for name in names]
             patterns = (f"{glob_of(name)}/**/{file}" for file in dict.fromkeys(chain(*files)))
-            return ResultUpload(name, tuple(patterns))
+            return ResultUpload(number, name, tuple(patterns))
     return None
 
 

@@ -6,6 +6,7 @@ The scanner takes time linear in the script. It expands nothing and reads no fil
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import shlex
@@ -129,12 +130,6 @@ LIST: Final = re.compile(
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
-# A command that runs again, perhaps with more options, after `||`; another command may follow.
-_RETRY: Final = re.compile(
-    r"^([ \t]*)(\S[^|\n]*?)(?:[ \t]*\|\|[ \t]*\2(?:[ \t]+[^\s;&|][^\n;&|]*?)?)+"
-    r"(?=[ \t]*(?:\|\|[^|\n]*)?$)",
-    re.M,
-)
 _MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 # Words of paths and artifacts that hold results of tests, or their coverage.
@@ -248,7 +243,21 @@ def _find_commands(step: Mapping[str, Any], job: Any, tasks: Tasks) -> tuple[Fou
 
 def without_retry(script: str) -> str:
     """Remove further runs of a command from its line, as in `pytest || pytest --last-failed`."""
-    return _RETRY.sub(r"\1\2", script)
+    return "\n".join(map(_without_repetitions, script.split("\n")))
+
+
+def _without_repetitions(line: str) -> str:
+    """Return a line without the commands that have the program and all words of the first."""
+    first, *others = line.split("||")
+    wanted = first.split()
+
+    def repeats(text: str) -> bool:
+        words = text.split()
+        is_other = not words or re.search(r"[;&]|\binstall\b", text)
+        return not is_other and words[:1] == wanted[:1] and {*wanted} <= {*words}
+
+    rest = list(itertools.dropwhile(repeats, others))
+    return line if rest == others else "||".join((first, *rest)).rstrip()
 
 
 def expand_lists(script: str) -> str:

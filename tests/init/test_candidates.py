@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SUITE = "  {}:\n    runs-on: a\n    steps:\n      - run: pytest {}\n"
 NAME = "All tests of the shop, with coverage"
+REASON = "cannot be moved: its shards would cancel each other: they have one concurrency group"
 TWO = "on: push\njobs:\n" + SUITE.format("unit", "a") + SUITE.format("lint", "b")
 
 
@@ -57,7 +58,7 @@ def test_likeliest_of_many_steps_are_commands_that_work(many: Path, call: Init) 
     ]
     assert lines[-9:-6] == [
         "job suite: pytest",
-        "   cannot be moved: its shards would cancel each other: they have one concurrency group",
+        f"   {REASON}",
         "29 more, the first 6:",
     ]
     assert len(commands) == 6 + 6
@@ -85,6 +86,16 @@ def test_terminal_asks_once_which_step_to_move(
     assert changed in subprocess.run(git, capture_output=True, text=True, check=True).stdout
     shown = output.index(f"would change {CI}" if changed == CI else f"would create {OWN}")
     assert shown < output.index(f"{changed}? [y/N]")
+
+
+def test_only_movable_step_is_moved_without_a_question(repository: Path, call: Init) -> None:
+    grouped = SUITE.format("tests", "").replace("    steps", "    concurrency: one\n    steps")
+    text = TWO.replace(SUITE.format("lint", "b"), grouped)
+    (repository / CI).write_text(text, "utf-8")
+    commit(repository)
+    lines = call(repository, "--yes").stderr.splitlines()
+    assert lines[:2] == ["job tests: pytest", f"   {REASON}"]
+    assert f"{CI}:6: job unit runs the tests: pytest a" in lines[2]
 
 
 def test_single_test_file_comes_last(repository: Path, call: Init) -> None:

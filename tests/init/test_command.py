@@ -36,6 +36,7 @@ def test_nothing_is_written_without_yes_or_a_terminal(repository: Path, call: In
     assert "would create ciguard.toml" in answer.stdout
     assert f"would create {WORKFLOW}" in answer.stdout
     assert "nothing was written; run the same command with --yes" in answer.stderr
+    assert "\na red base branch opens an issue; `issue: false` in the" in f"\n{answer.stderr}"
     assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
 
 

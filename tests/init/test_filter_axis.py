@@ -8,6 +8,7 @@ import pytest
 
 from ciguard.init.filter_axis import without_filter_axis
 from ciguard.workflow.movable_job import NotMovable, read_job
+from ciguard.workflow.test_commands import FoundCommand
 from ciguard.workflow.yaml_values import load
 
 SHARDS = """shard:
@@ -28,6 +29,10 @@ jobs:
       matrix:
         # all of them, see matrix.p
 """
+TASKS = {
+    ("package.json", f"unit:{part}"): [FoundCommand("jest", "jest", arguments=("jest",))]
+    for part in "ab"
+}
 FILES = ["a/test_a.py", "b/test_b.py", "c/test_c.py"]
 
 
@@ -39,7 +44,8 @@ def moved(
     steps:
       - run: {command}
 {more}"""
-    job, messages = without_filter_axis(read_job(text, "ci.yml", "test", "1"), "ci.yml", FILES)
+    job = read_job(text, "ci.yml", "test", "1", TASKS)
+    job, messages = without_filter_axis(job, "ci.yml", FILES)
     assert job.shards == (2 if messages else 0)
     return job.value, job.matrix, messages
 
@@ -83,6 +89,8 @@ def test_filters_become_their_union(command: str, axes: str, changed: str | None
         ("pytest -k ${{ matrix.p }}", "include: [{p: x}, {p: y}]", ""),
         ("pytest -k ${{ matrix.p }}", "p: [x]", ""),
         ("tox -e ${{ matrix.p }}", "p: [x, y]", ""),
+        ("yarn unit:${{ matrix.p }}", "p: [a, b]", ""),
+        ("yarn ${{ matrix.p }}", "p: ['unit:a', 'unit:b']", ""),
     ],
 )
 def test_other_axes_stay(command: str, axes: str, keys: str) -> None:
@@ -142,6 +150,7 @@ def test_tests_in_no_folder_and_in_several_are_shown() -> None:
         "1 test file in no filter: c/test_c.py",
         "1 test file in several filters: b/test_b.py",
     ]
+    assert len(moved("pytest ${{ matrix.p }}", "p: ['{a,b}', c]")[2]) == 1
     (message,) = moved("pytest -k ${{ matrix.p }}", "p: [x, y]")[2][1:]
     assert message.endswith("| ciguard audit --matrix ci.yml:test --tests -")
 

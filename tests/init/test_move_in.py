@@ -169,6 +169,11 @@ REFUSED = {
         3,
     ),
     "pwsh": (b"      - shell: pwsh\n        run: pytest\n", "ciguard runs no pwsh script", 3),
+    "own shell": (
+        b"      - shell: msys2 {0}\n        run: pytest\n",
+        "runs no msys2 {0} script",
+        3,
+    ),
 }
 JOB = b"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
 PYTEST = b"      - run: pytest\n"
@@ -496,12 +501,16 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     test = JOB + PYTEST + upload.encode()
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     both = test + f"\n  # The comment.\n{comment}\n{history}".encode()
-    moved = []
-    for workflow in (test, both):
-        write(repository, workflow)
-        call(repository, "--into", CI, "--yes")
+    moved, unread = [], []
+    later = b"\n  other: {needs: test, steps: [{uses: actions/download-artifact@v6}]}\n"
+    for workflow in (test, both, both + later):
+        write(repository, workflow.replace(b": pytest", b": pytest --junitxml=results.xml"))
+        said = call(repository, "--into", CI, "--yes").stderr
+        unread += [line for line in said.splitlines() if "no reader" in line]
         moved.append((repository / CI).read_text("utf-8"))
     assert moved[0] == moved[1]
+    what = "the upload step of line 7 has no reader now: remove it"
+    assert unread == [f"- {what}, and the option that writes results.xml"]
     assert '${{ strategy.job-index }}-${{ matrix.ciguard }}", path' in moved[0]
     write(repository, both)
     answer = call(repository, "--new")
@@ -542,7 +551,7 @@ def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Ini
 
 def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest -q --lf || exit 1\n")
+    write(repository, JOB + b"      - run: pytest -q || pytest -q || pytest --lf -q || exit 1\n")
     answer = call(repository, "--into", CI, "--yes")
     assert "\n- retries = 2 in [policy], in place of the commands after ||" in answer.stderr
     assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
@@ -557,6 +566,7 @@ GO = {
     "CGO_ENABLED=0 B=$X go test -race ./a": (["-race", "./a"], {"CGO_ENABLED": "0"}, "B=$X;"),
     "gotestsum --junitfile a.xml -- -short ./...": (["-short", "./..."], {}, ""),
     "gotestsum": (["./..."], {}, ""),
+    "go test -json -v ./a 2>e.txt > r.json": (["-v", "./a"], {}, ""),
 }
 
 

@@ -11,6 +11,7 @@ from ciguard.workflow.test_commands import (
     find_test_steps,
     read_tasks,
     split_commands,
+    without_retry,
 )
 
 RUN_TESTS = {
@@ -162,6 +163,11 @@ def test_steps_with_test_commands_are_found() -> None:
     assert (found.job, found.number, found.commands[0].words) == ("unit", 3, "pytest")
 
 
+def test_other_alternatives_are_no_retries() -> None:
+    script = "a || echo a\npip install a || pip install -U a\n||\na ||\n|| a\na || a; b"
+    assert without_retry(script) == script
+
+
 SCRIPTS = {
     "test": "yarn lint && yarn cover:base",
     "cover:base": "node node_modules/jest-cli/bin/jest --ci",
@@ -187,8 +193,8 @@ SCRIPTS = {
         ({"run": "yarn cover:${{ matrix.part }}"}, [("yarn cover:${{ matrix.part }}", "jest")]),
         ({"run": "pnpm all"}, [("mocha", "mocha"), ("jest", "jest")]),
         (
-            {"run": "yarn all:${{ matrix.part }} || yarn all:${{ matrix.part }} -f"},
-            [("yarn all:${{ matrix.part }}", "jest")],
+            {"run": "yarn all:${{ matrix.part }} --json || yarn all:${{ matrix.part }} -f --json"},
+            [("yarn all:${{ matrix.part }} --json", "jest")],
         ),
         ({"run": "yarn script"}, [("yarn script", "npm")]),
         ({"run": "yarn test:own"}, [("yarn test:own", "yarn")]),
