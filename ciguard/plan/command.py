@@ -500,7 +500,7 @@ def _warn(result: PlanResult, *, github: bool) -> None:
 def _rendered(result: PlanResult, format_: str) -> str:
     if format_ == "json":
         return result.content.decode("ascii")
-    blocks = view.document(result.plan, result.split, drawn=format_ == "html")
+    blocks = view.document(result.plan, result.split)
     return as_format(blocks, format_, rows=MAX_SHARDS, full_text_location="the plan file")
 
 
