@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from operator import add, mul
 from typing import TYPE_CHECKING, Final
@@ -33,55 +33,12 @@ _FUNCTIONS: Final = {"checkpointed": ("n", "bytes", "k"), "sharded": ("bytes", "
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpointing:
-    """Layers of which some keep their activations and the others compute them again."""
-
-    layers: int
-    checkpoints: int
-
-    @property
-    def held(self) -> int:
-        """Return the largest number of layers with activations in memory; 0 without layers."""
-        if not self.layers:
-            return 0
-        return self.stored + math.ceil(Fraction(self.layers, self.checkpoints))
-
-    @property
-    def stored(self) -> int:
-        """Return the number of layers whose activations stay."""
-        return min(self.checkpoints, self.layers)
-
-    @property
-    def recomputed(self) -> int:
-        """Return the number of layers that are computed again."""
-        return self.layers - self.stored
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredSize:
-    """The value of an expression.
-
-    Attributes:
-        bytes: rounded up; of one device, if sharded.
-        plain_bytes: the same without checkpointing.
-        devices: number of devices that each need `bytes`.
-        text: the expression.
-    """
-
-    bytes: int
-    plain_bytes: int
-    checkpointing: tuple[Checkpointing, ...] = ()
-    devices: int = 1
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Need:
-    """Needs of the units of a pattern: `memory` above that of their process, `gpu` of a device."""
+    """Bytes that units of a pattern need: `memory` above that of their process; `gpu` of a GPU."""
 
     units: str
-    memory: DeclaredSize | None = None
-    gpu: DeclaredSize | None = None
+    memory: int | None = None
+    gpu: int | None = None
 
 
 def match_needs(
@@ -103,19 +60,18 @@ def match_needs(
     return matches
 
 
-def parse_size(text: str) -> DeclaredSize:
-    """Parse an expression.
+def parse_size(text: str) -> int:
+    """Return the bytes of an expression, rounded up; of one device, if sharded.
 
     Raises:
         ValueError: with the mistake and its character, from 1.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"expected at most {MAX_LENGTH} characters")
-    value = _Parser(text).parse()
-    size, plain = math.ceil(value.bytes), math.ceil(value.plain)
-    if max(size, plain) > MAX_BYTES:
+    size = math.ceil(_Parser(text).parse().bytes)
+    if size > MAX_BYTES:
         raise ValueError("more than 1 PiB")
-    return DeclaredSize(size, plain, value.checkpointing, value.devices, text)
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +79,11 @@ class _Value:
     """An intermediate value; `is_size`: it has a unit and is not a count."""
 
     bytes: Fraction
-    plain: Fraction
-    is_size: bool = False
-    checkpointing: tuple[Checkpointing, ...] = ()
-    devices: int = 1
+    is_size: bool
 
     def combine(self, other: _Value, operator: Callable[[Fraction, Fraction], Fraction]) -> _Value:
         """Return the sum or product of two values."""
-        return _Value(
-            operator(self.bytes, other.bytes),
-            operator(self.plain, other.plain),
-            self.is_size or other.is_size,
-            self.checkpointing + other.checkpointing,
-            max(self.devices, other.devices),
-        )
+        return _Value(operator(self.bytes, other.bytes), self.is_size or other.is_size)
 
 
 class _Parser:
@@ -220,8 +167,7 @@ class _Parser:
             units = ", ".join(filter(None, BYTES_BY_UNIT))
             raise _mistake(1 + token.start(2), f"no unit {unit!r}; there are {units}")
         self._place += 1
-        value = Fraction(digits) * BYTES_BY_UNIT[unit]
-        return _Value(value, value, is_size=bool(unit))
+        return _Value(Fraction(digits) * BYTES_BY_UNIT[unit], is_size=bool(unit))
 
     def _call(self, name: str) -> _Value:
         self._require("(")
@@ -248,25 +194,13 @@ def _count(value: _Value, name: str, at: int, least: int) -> int:
 
 
 def _checkpointed(layer: _Value, counts: Mapping[str, int]) -> _Value:
-    checkpointing = Checkpointing(counts["n"], counts["k"])
-    return replace(
-        layer,
-        bytes=layer.bytes * checkpointing.held,
-        plain=layer.plain * checkpointing.layers,
-        is_size=True,
-        checkpointing=(*layer.checkpointing, checkpointing),
-    )
+    layers, checkpoints = counts["n"], counts["k"]
+    held = min(checkpoints, layers) + math.ceil(Fraction(layers, checkpoints))
+    return _Value(layer.bytes * held, is_size=True)
 
 
 def _sharded(whole: _Value, counts: Mapping[str, int]) -> _Value:
-    devices = counts["devices"]
-    return replace(
-        whole,
-        bytes=whole.bytes / devices,
-        plain=whole.plain / devices,
-        is_size=True,
-        devices=max(devices, whole.devices),
-    )
+    return _Value(whole.bytes / counts["devices"], is_size=True)
 
 
 _CALLS: Final[dict[str, Callable[[_Value, Mapping[str, int]], _Value]]] = {

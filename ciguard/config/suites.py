@@ -109,10 +109,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
             closes_units=entry.closes_units or adapter.closes_units,
-            declared_peaks=tuple(
-                DeclaredPeak(need.units, need.memory.bytes if need.memory else None)
-                for need in needs[name]
-            ),
+            declared_peaks=tuple(DeclaredPeak(need.units, need.memory) for need in needs[name]),
         )
     return suites
 

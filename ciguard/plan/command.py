@@ -42,7 +42,6 @@ from ciguard.plan import view
 from ciguard.plan.allocation import first_listing_shards
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.declared_needs import DeclaredNeeds
-from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.external_timings import external_timings, timed_units
 from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import history_notes, past_units, read_past
@@ -68,7 +67,6 @@ from ciguard.plan.planner import (
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
 from ciguard.plan.time_limits import TimeoutRule, time_limits
 from ciguard.render.formats import as_format
-from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.reruns import MIN_PROBE_S
@@ -149,12 +147,6 @@ if TYPE_CHECKING:
 @click.option(
     "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
 )
-@click.option(
-    "--explain",
-    "unit",
-    metavar="TEST",
-    help="Explain the shard and estimates of a test (id, or part of it).",
-)
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @click.option(
     "--format",
@@ -180,7 +172,6 @@ def command(
     drill: DrillKind | Literal["none"],
     output: str | None,
     folder: str | None,
-    unit: str | None,
     dry_run: bool,
     format_: str,
     github: bool,
@@ -204,7 +195,7 @@ def command(
     if scope.given is not None:
         reject_choices(flags, matrix=matrix_file)
     if collect == "history":
-        check_listed_by_legs(scope, listed=listed, explain=unit)
+        check_listed_by_legs(scope, listed)
         scope = replace(scope, lists_in_legs=True)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
@@ -216,20 +207,18 @@ def command(
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run else None,
     )
-    result, explained = _make_plan(
-        invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
+    result = _make_plan(
+        invocation, scope, location=location, query=query, options=options, origin=origin
     )
     result = _as_drill(result, drill, invocation.environ)
     _write(result, output, folder)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(result, attempt, outputs, invocation.environ)
-    shows_plan = explained is None and output != "-"
+    shows_plan = output != "-"
     if github or not (shows_plan and format_ == "text"):  # the text contains the warnings
         _warn(result, github=github)
-    if explained is not None:
-        console.out(as_text(explanation(explained)))
-    elif shows_plan:
+    if shows_plan:
         console.out(_rendered(result, format_))
         if not (output or folder or dry_run or format_ == "json"):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
@@ -274,9 +263,7 @@ def _make_plan(
     query: BaseQuery,
     options: PlanOptions,
     origin: Provenance,
-    unit: str | None,
-) -> tuple[PlanResult, Explained | None]:
-    """Make the plan; also return the unit to explain, if one is named."""
+) -> PlanResult:
     suites, pools = scope.suites, scope.pools
     loaded = load_optional(location, invocation.folder, invocation.environ)
     origin = replace(origin, notes=history_notes(loaded))
@@ -294,7 +281,7 @@ def _make_plan(
             origin = replace(origin, notes=(*origin.notes, *history_notes(loaded)))
             all_files = tuple(chain.from_iterable(files.values()))
             draft = empty_plan(options, origin, pools, all_files)
-            return with_listing_shards(draft, suites, pools, options), None
+            return with_listing_shards(draft, suites, pools, options)
         scope = replace(scope, listed=listed)
     existing, suites = _inventory(invocation, scope, files)
     past = read_past(
@@ -310,19 +297,15 @@ def _make_plan(
         declared=_declared_needs(scope, existing),
     )
     del loaded  # the largest value in memory
-    basis = past.inputs
-    position = find_unit(basis, unit) if unit is not None else None
     notes = (*origin.notes, *past.notes)
     origin = replace(origin, history=past.history_json, notes=notes, base=past.base_count)
     if scope.given:
-        result = plan_fixed(basis, scope.given, options, origin)
+        result = plan_fixed(past.inputs, scope.given, options, origin)
     else:
-        result = plan(basis, options, origin)
+        result = plan(past.inputs, options, origin)
     if options.policy.lists:
         result = with_listing_shards(result.plan, suites, pools, options, result.split)
-    if position is None:
-        return result, None
-    return result, Explained(result.plan, basis, past.observations, position)
+    return result
 
 
 def _declared_needs(scope: Scope, existing: Inventory) -> DeclaredNeeds:
@@ -500,7 +483,7 @@ def _warn(result: PlanResult, *, github: bool) -> None:
 def _rendered(result: PlanResult, format_: str) -> str:
     if format_ == "json":
         return result.content.decode("ascii")
-    blocks = view.document(result.plan, result.split, drawn=format_ == "html")
+    blocks = view.document(result.plan, result.split)
     return as_format(blocks, format_, rows=MAX_SHARDS, full_text_location="the plan file")
 
 
@@ -526,19 +509,19 @@ class Scope:
     lists_in_legs: bool = False
 
 
-def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
-    """Refuse options that need a list of tests before the plan.
+def check_listed_by_legs(scope: Scope, listed: str | None) -> None:
+    """Refuse a plan whose jobs cannot list their tests, or whose tests are listed before it.
 
     Raises:
-        UsageError: such an option is given.
+        UsageError: there is no matrix, or a list of tests.
         InputError: a suite has no command that lists, so that every leg would end without a test.
     """
     where = "--collect history"
     if not scope.per_combination:
         fix = "pass --matrix; an empty file is the matrix of a job without one"
         raise UsageError("is for the jobs of a matrix", where=where, fix=fix)
-    for name in (name for name, value in others.items() if value is not None):
-        fix = f"leave --{'inventory' if name == 'listed' else name} out, or pass --collect here"
+    if listed is not None:
+        fix = "leave --inventory out, or pass --collect here"
         raise UsageError("the tests are not known before the jobs run", where=where, fix=fix)
     for name, suite in scope.suites.items():
         try:

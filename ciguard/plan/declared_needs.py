@@ -38,7 +38,7 @@ class DeclaredNeeds:
     def memory_bytes(self) -> dict[int, int]:
         """Return declared peak deltas, by position."""
         return {
-            position: need.memory.bytes
+            position: need.memory
             for position, need in self.needs.items()
             if need.memory is not None
         }
@@ -48,7 +48,7 @@ class DeclaredNeeds:
         need = self.needs.get(position)
         if need is None or need.gpu is None or not self.gpu_bytes:
             return True
-        return need.gpu.bytes <= self.gpu_bytes.get(pool, 0)
+        return need.gpu <= self.gpu_bytes.get(pool, 0)
 
 
 NO_NEEDS: Final = DeclaredNeeds()
@@ -99,7 +99,7 @@ def contradiction_notes(
             tests_by_need[needs.needs[position]][keys[position].unit] = int(upper_bytes[position])
     for need, tests in tests_by_need.items():
         if need.memory is not None:
-            facts = {"declared_bytes": need.memory.bytes, "tests_bytes": tests}
+            facts = {"declared_bytes": need.memory, "tests_bytes": tests}
             rule = {"units": need.units, "tolerance_ratio": TOLERANCE_RATIO}
             yield PlanNote("declared_memory_contradicted", {**rule, **facts})
 
@@ -109,7 +109,7 @@ def gpu_notes(
 ) -> Iterator[PlanNote]:
     """Yield a warning for each pool with units that fit none of its devices."""
     declared = {
-        keys[position]: (position, need.gpu.bytes)
+        keys[position]: (position, need.gpu)
         for position, need in needs.needs.items()
         if need.gpu is not None and needs.gpu_bytes
     }

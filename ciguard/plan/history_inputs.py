@@ -294,7 +294,6 @@ class Past:
     """The inputs of a plan from the history; `history_json` becomes part of the plan file."""
 
     inputs: PlanInputs
-    observations: Observations
     history_json: Mapping[str, Any]
     base_count: BaseUnitCount | None
     notes: tuple[PlanNote, ...]
@@ -379,7 +378,7 @@ def read_past(
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
     estimates = with_declared_peaks(estimates, rows, declared)
     inputs = replace(inputs, estimates=estimates, limits_s=limits_s, declared=declared)
-    return Past(inputs, rows, history_json, base_count, tuple(notes))
+    return Past(inputs, history_json, base_count, tuple(notes))
 
 
 def base_count_with_files(

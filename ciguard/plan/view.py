@@ -1,22 +1,15 @@
-"""What `ciguard plan` shows: facts, warnings, shards, other numbers of shards, and a chart. Pure.
-
-The chart has a lane for each shard, in which a test is a bar as wide as its time. Neighbours too
-narrow to be seen share one bar with a tooltip, so that a page of 100,000 tests stays small.
-"""
+"""What `ciguard plan` shows: facts, warnings, shards, and other numbers of shards. Pure."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.document import (
     Block,
     Bullets,
-    Chart,
     Code,
     Column,
     Facts,
@@ -39,7 +32,6 @@ from ciguard.text import (
     one_line,
     price,
     size,
-    unit_name,
     whole_name,
 )
 
@@ -64,30 +56,6 @@ FOLDED_FROM: Final = 20  # shards
 KEY_WIDTH: Final = 12
 PLACE_WIDTH: Final = 100
 BAR_WIDTH: Final = 12
-
-# In the chart's own units, which are pixels in a window of width 1,000.
-WIDTH: Final = 1000.0
-LEFT: Final = 56.0
-RIGHT: Final = 84.0
-POOL_RIGHT: Final = 190.0  # with names of pools
-TOP: Final = 40.0
-BOTTOM: Final = 24.0
-LANE_HEIGHT: Final = 20.0
-
-DEADLINE_WITHIN: Final = 1.6  # x the longest lane; a later deadline would make all lanes short
-HEADROOM: Final = 1.02
-TICKS: Final = 8
-STEPS_S: Final = (
-    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30),
-    *(60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200),
-)
-
-MIN_WIDTH: Final = 1.5
-MAX_BARS: Final = 6000  # about 1.2 MB
-NAME_WIDTH: Final = 100
-
-# "even" and "odd" alternate from file to file; "setup" and "late" contain no tests.
-Kind = Literal["even", "odd", "merged", "guessed", "setup", "late"]
 
 # The sentence of each kind of note; the end of a fact's key is the unit of its value.
 WORDS: Final[Mapping[PlanNoteKind, str]] = {
@@ -152,24 +120,20 @@ def _number(name: str, value: float) -> str:
     return f"{100 * value:g}%" if name.endswith("_ratio") else f"{value:,}"
 
 
-def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[Block, ...]:
+def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
     """Return the blocks of a plan for all formats.
 
     Args:
         split: groups that are in several shards.
-        drawn: with the geometry of the chart, which only a page needs. O(units).
     """
     measured = plan.has_timings
     warnings = tuple(Item(note_text(note)) for note in plan.warnings)
-    geometry = shard_chart(plan, is_measured=measured) if drawn else None
-    chart = Chart("shards", geometry)
     many = len(plan.shards) >= FOLDED_FROM
     return (
         Headline(_headline(plan, measured=measured)),
         Section("warnings", (Bullets(warnings, "warning"),), "Warnings"),
         _shard_table(plan, measured=measured, bars=True, formats=("text",)),
         Facts(tuple(_facts(plan, split, measured=measured))),
-        Section("chart", (chart,)),
         *_alternatives(plan, measured=measured),
         _shard_table(plan, measured=measured, formats=("markdown", "html"), folded=many),
         *_unit_tables(plan, measured=measured),
@@ -303,7 +267,7 @@ def _candidates(plan: Plan) -> Iterator[str]:
 def _shard_table(
     plan: Plan, *, measured: bool, bars: bool = False, folded: bool = False, formats: Any
 ) -> Section:
-    """Return the table of shards; `bars` of wall time and 95 % for formats without charts."""
+    """Return the table of shards; `bars` of wall time and 95 % for a terminal."""
     place_title = "combination" if any(map(plan.combination, plan.shards)) else "pool"
     has_place = place_title == "combination" or len(plan.pools) > 1
     columns = [
@@ -396,219 +360,3 @@ def _unit_table(name: str, what: str, titles: Sequence[str], rows: Sequence[Row]
 
 def _name(unit: CulpritCandidate | PlannedUnit) -> Code:
     return identifier(whole_name(UnitKey(unit.suite, unit.variant, unit.unit)))
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A rectangle: one unit, neighbours too narrow to be seen, or time without units."""
-
-    x: float
-    width: float
-    kind: Kind
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A shard."""
-
-    key: str
-    y: float
-    title: str
-    label: str
-    blocks: tuple[Bar, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceLine:
-    """A line over all lanes, or a tick of the axis; `anchor` is the `text-anchor` of its label."""
-
-    kind: str
-    x: float
-    label: str
-    anchor: str = "middle"
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The scale of all lanes: in seconds, or in units if no time is known."""
-
-    is_time: bool
-    maximum: float
-    right: float
-
-    @classmethod
-    def of(cls, plan: Plan, *, is_time: bool) -> Scale:
-        longest = float(max(len(shard.units) for shard in plan.shards))
-        if is_time:
-            predictions = [shard.predicted for shard in plan.shards]
-            longest = max(max(each.wall_s, each.wall_p95_s) for each in predictions)
-            deadline_s = plan.policy.deadline_s
-            if deadline_s is not None and longest < deadline_s <= DEADLINE_WITHIN * longest:
-                longest = deadline_s
-        right = WIDTH - (POOL_RIGHT if len(plan.pools) > 1 else RIGHT)
-        return cls(is_time, (longest or 1.0) * HEADROOM, right)
-
-    def to_width(self, value: float) -> float:
-        return value / self.maximum * (self.right - LEFT)
-
-    def x(self, value: float) -> float:
-        return round(LEFT + self.to_width(value), 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardChart:
-    """The geometry for the template."""
-
-    scale: Scale
-    height: float
-    lanes: tuple[Lane, ...]
-    marks: tuple[ReferenceLine, ...]
-    ticks: tuple[ReferenceLine, ...]
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Return the kinds of bars for the legend."""
-        return frozenset(block.kind for lane in self.lanes for block in lane.blocks)
-
-
-def shard_chart(plan: Plan, *, is_measured: bool) -> ShardChart:
-    """Compute the chart of a plan. Without measured times all tests have one width. O(units)."""
-    scale = Scale.of(plan, is_time=is_measured)
-    deadline_s = plan.policy.deadline_s
-    marks = [_reference_line("bound", plan.lower_bound_s, "lower bound", scale)]
-    if deadline_s is not None and deadline_s <= scale.maximum:
-        marks.append(_reference_line("deadline", deadline_s, "deadline", scale))
-    return ShardChart(
-        scale=scale,
-        height=TOP + len(plan.shards) * LANE_HEIGHT + BOTTOM,
-        lanes=tuple(_lanes(plan, scale)),
-        marks=tuple(marks) if is_measured else (),
-        ticks=tuple(_ticks(scale)) if is_measured else (),
-    )
-
-
-def _lanes(plan: Plan, scale: Scale) -> Iterator[Lane]:
-    # As narrow as the size of the page allows.
-    lane_width = scale.right - LEFT
-    narrowest = max(MIN_WIDTH, 2 * lane_width * len(plan.shards) / MAX_BARS)
-    for number, shard in enumerate(plan.shards):
-        label = count_of(len(shard.units), "test")
-        title = f"shard {one_line(shard.key, 40)}, pool {one_line(shard.pool, 40)}: {label}"
-        if scale.is_time:
-            label = duration(shard.predicted.wall_s)
-            title += f"\n{label}, 95 % {duration(shard.predicted.wall_p95_s)}"
-            title += f", {shard.processes} processes" * (shard.processes > 1)
-        if len(plan.pools) > 1:
-            label += f", {one_line(shard.pool, 16)}"
-        yield Lane(
-            key=one_line(shard.key, 8),
-            y=TOP + number * LANE_HEIGHT,
-            title=title,
-            label=label,
-            blocks=tuple(_bars(shard, scale, narrowest)),
-        )
-
-
-def _bars(shard: Shard, scale: Scale, narrowest: float) -> Iterator[Bar]:
-    weights = _weights(shard, scale)
-    widths = [scale.to_width(value) for value in weights]
-    files = [_file_or_class(unit.unit) for unit in shard.units]
-    x, file_number = LEFT, 0
-    for begin, end in _bar_ranges(widths, narrowest):
-        units, bar_files = shard.units[begin:end], files[begin:end]
-        file_number += sum(files[n] != files[n - 1] for n in range(max(begin, 1), end))
-        if scale.is_time and not any(unit.has_history for unit in units):
-            kind: Kind = "guessed"
-        elif len(set(bar_files)) > 1:
-            kind = "merged"
-        else:
-            kind = "odd" if file_number % 2 else "even"
-        width = math.fsum(widths[begin:end])
-        yield Bar(round(x, 1), round(width, 1), kind, _bar_title(units, bar_files, scale))
-        x += width
-    if scale.is_time:
-        wall_s, late_s = shard.predicted.wall_s, shard.predicted.wall_p95_s
-        idle = " and idle processes" if shard.processes > 1 else ""
-        filled_s = math.fsum(weights)
-        setup = f"{duration(wall_s - filled_s)} of set-up and overhead{idle}"
-        yield from _overhead_bar("setup", filled_s, wall_s, setup, scale)
-        yield from _overhead_bar(
-            "late", wall_s, late_s, f"95 % of the runs: {duration(late_s)}", scale
-        )
-
-
-def _overhead_bar(kind: Kind, begin: float, end: float, title: str, scale: Scale) -> Iterator[Bar]:
-    """Yield the bar between two times; none without width."""
-    width = round(scale.to_width(end - begin), 1)
-    if width > 0:
-        yield Bar(scale.x(begin), width, kind, title)
-
-
-def _weights(shard: Shard, scale: Scale) -> list[float]:
-    """Return the part of each unit in its lane: its time divided by the concurrent processes."""
-    if not scale.is_time:
-        return [1.0] * len(shard.units)
-    concurrent = max(1, min(shard.processes, len(shard.units)))
-    walls_s = [unit.wall_s / concurrent for unit in shard.units]
-    total_s = math.fsum(walls_s)
-    # With costs that units of one process share, a shard takes less than the sum of its units.
-    ratio = min(1.0, shard.predicted.wall_s / total_s) if total_s > 0 else 1.0
-    return [wall_s * ratio for wall_s in walls_s]
-
-
-def _bar_ranges(widths: Sequence[float], narrowest: float) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each bar: one wide unit, or narrow neighbours."""
-    begin, bar_width = 0, 0.0
-    for index, width in enumerate(widths):
-        if begin < index and width >= narrowest:
-            yield begin, index
-            begin, bar_width = index, 0.0
-        bar_width += width
-        if bar_width >= narrowest:
-            yield begin, index + 1
-            begin, bar_width = index + 1, 0.0
-    if begin < len(widths):
-        yield begin, len(widths)
-
-
-def _file_or_class(unit: str) -> str:
-    """Return the file of a unit, or its class if ids name no files."""
-    return unit.partition("::")[0] if "::" in unit else unit.rpartition(".")[0]
-
-
-def _bar_title(units: Sequence[PlannedUnit], files: Sequence[str], scale: Scale) -> str:
-    measured = sum(unit.has_history for unit in units)
-    peaks = [unit.peak_delta_bytes for unit in units if unit.peak_delta_bytes is not None]
-    wall = duration(math.fsum(unit.wall_s for unit in units))
-    if len(units) == 1:
-        name = unit_name(units[0].key, NAME_WIDTH)
-        facts = [wall, f"peak {size(peaks[0])}" if peaks else "peak not measured"]
-        facts += [] if measured else ["guessed"]
-    else:
-        shown_files = files[0] if files[0] == files[-1] else f"{files[0]} to {files[-1]}"
-        name = f"{count_of(len(units), 'test')}: {one_line(shown_files, NAME_WIDTH)}"
-        facts = [f"{wall} together"]
-        facts += [f"largest peak {size(max(peaks))}"] if peaks else []
-        facts += [f"{len(units) - measured:,} guessed"] if measured < len(units) else []
-    return f"{name}\n{', '.join(facts)}" if scale.is_time else name
-
-
-def _reference_line(kind: str, value_s: float, label: str, scale: Scale) -> ReferenceLine:
-    anchor = "end" if scale.to_width(value_s) > (scale.right - LEFT) / 2 else "start"
-    return ReferenceLine(kind, scale.x(value_s), f"{label} {duration(value_s)}", anchor)
-
-
-def _ticks(scale: Scale) -> Iterator[ReferenceLine]:
-    step_s = next((step for step in STEPS_S if scale.maximum / step <= TICKS), scale.maximum)
-    for number in range(int(scale.maximum / step_s) + 1):
-        yield ReferenceLine("tick", scale.x(number * step_s), _tick_text(number * step_s, step_s))
-
-
-def _tick_text(value_s: float, step_s: float) -> str:
-    """Return the label of a tick, which is short because steps are round."""
-    if step_s >= 3600:  # noqa: PLR2004
-        return f"{value_s / 3600:.3g} h"
-    if step_s >= 60:  # noqa: PLR2004
-        return f"{value_s / 60:g} min"
-    return f"{value_s:g} s"

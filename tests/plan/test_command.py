@@ -212,12 +212,3 @@ def test_a_dry_run_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
     assert sorted(path.name for path in listed.iterdir()) == before
     refused = ciguard(*words, "-o", "plan.json", cwd=listed, expect=2)
     assert "--dry-run: nothing is written" in refused.stderr
-
-
-def test_explain_option_prints_a_unit(listed: Path, ciguard: Ciguard) -> None:
-    unit = (listed / "units.txt").read_text().splitlines()[0]
-    words = ("plan", "--inventory", "units.txt", *NONE, "--explain")
-    done = ciguard(*words, unit, cwd=listed)
-    assert done.stdout.startswith(f"{unit}\n\nshard ")
-    assert "every test is assumed to take the same time" in done.stdout
-    ciguard(*words, "no such unit", cwd=listed, expect=3)

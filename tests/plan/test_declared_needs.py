@@ -126,7 +126,7 @@ def pools_of(needs: Mapping[str, tuple[str | None, str]], **options: Any) -> tup
     gpu_bytes = options.pop("gpu_bytes", {"t4": 16 * GIB, "a100": 80 * GIB})
     made = planned(
         dict.fromkeys(needs, 1.0),
-        peaks={need.units: need.memory.bytes for need in found.values() if need.memory},
+        peaks={need.units: need.memory for need in found.values() if need.memory},
         pools=GPUS,
         declared=DeclaredNeeds(found, gpu_bytes),
         **options,
@@ -223,22 +223,12 @@ def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Cig
         (shard,) = found.shards
         return [unit.peak_delta_bytes for unit in shard.units], done.stdout.replace("\n  ", " ")
 
-    def explain() -> str:
-        words = ["plan", *history, "--explain", "hold[3]"]
-        return ciguard(*words, cwd=tmp_path).stdout
-
     assert make("before", "")[0] == [None] * 6
 
     peaks, output = make("declared", NEEDS.format(LAYERS))
     assert peaks == [100 * MIB] * 6
     assert re.search(r"memory +300 MiB of 420 MiB, shard 01\nmemory risk +\d\.\d% that", output)
     assert side_by_side(tmp_path, "declared", ciguard) == 2, "each needs 150 of 420 MiB"
-    text = explain()
-    assert "memory     100 MiB above 50.0 MiB (not measured) of its process" in text
-    assert "declared   100 MiB, used until 3 peaks are measured, 0 so far" in text
-    assert f"{LAYERS} for tests/diffusion/*" in text
-    assert "160 MiB without checkpointing, 100 MiB with it (-37.50 %)" in text
-    assert "16 of 28 layers held at once (-42.86 %), 26 computed again" in text
 
     for run_id in (1, 2, 3):
         where = ["records/declared", *history, "--run-id", str(run_id)]
@@ -249,10 +239,9 @@ def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Cig
         assert "were declared to need 200 MiB, and differ from it by more than 25%" in output
         decides = all(peak is not None and 95 * MIB < peak < 110 * MIB for peak in peaks)
         assert decides == (run_id == 3), peaks
-    assert "not used: 3 peaks measured" in explain()
 
 
-def test_explanation_has_the_gpu_by_device_and_unused_entries_are_named(
+def test_unused_entries_and_units_without_a_device_are_named(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
     (tmp_path / "ciguard.toml").write_text(
@@ -274,13 +263,9 @@ def test_explanation_has_the_gpu_by_device_and_unused_entries_are_named(
         """
     )
     words = ["plan", "--inventory", "-", "--history", "none.ciguard", "--shards", "2"]
-    done = ciguard(*words, "--explain", "a1", cwd=tmp_path, stdin="a1\nb\n")
-    assert "pool gpu" in done.stdout
-    assert "gpu        3.50 GiB on each of 4 GPUs" in done.stdout
-    assert "4.00 GiB without checkpointing, 3.50 GiB with it (-12.50 %)" in done.stdout
-    assert "6 of 8 layers held at once (-25.00 %), 6 computed again" in done.stdout
+    done = ciguard(*words, "--format", "json", cwd=tmp_path, stdin="a1\nb\n")
     assert "warning: suite.web.needs.1: c* matches no further test" in done.stderr
-    made = json.loads(ciguard(*words, "--format", "json", cwd=tmp_path, stdin="a1\nb\n").stdout)
+    made = json.loads(done.stdout)
     assert [shard["pool"] for shard in made["shards"]] == ["cpu", "gpu"]
     given = "".join(json.dumps({"unit": unit, "shard": "one"}) + "\n" for unit in ("a1", "b"))
     done = ciguard(*words[:-2], "-o", "plan.json", cwd=tmp_path, stdin=given)

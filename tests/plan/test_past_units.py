@@ -220,7 +220,6 @@ def test_excluded_tests_of_the_past_are_not_planned(ciguard: Ciguard, tmp_path: 
     [
         (("--shards", "65"), "260 shards, and GitHub runs at most 256 jobs"),
         (("--inventory", "matrix.yml"), "leave --inventory out"),
-        (("--explain", "one"), "leave --explain out"),
     ],
 )
 def test_what_needs_a_listing_is_refused(

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from markdown_it import MarkdownIt
 from plan.plan_factories import GIB, POOLS, planned, suite
+from render.test_html_page import Structure
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Exclusion, PlanNote, PlanNoteKind
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.view import WORDS, document, note_text
+from ciguard.render.formats import as_html
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.text import price
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "plan"
+STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 
 
 def terminal(plan: Plan, split: Sequence[str] = ()) -> str:
@@ -34,6 +37,10 @@ def terminal(plan: Plan, split: Sequence[str] = ()) -> str:
 
 def markdown(plan: Plan, split: Sequence[str] = ()) -> str:
     return as_markdown(document(plan, split), full_text_location="the plan file")
+
+
+def html(plan: Plan, split: Sequence[str]) -> str:
+    return as_html(document(plan, split))
 
 
 def usual() -> PlanResult:
@@ -138,6 +145,38 @@ def test_job_summary_matches_golden_file(case: str, golden: Golden) -> None:
     made = CASES[case]()
     text = markdown(made.plan, made.split)
     golden(text, SAMPLES / case / "summary.md", scrub={made.plan.id: "<id>"})
+
+
+@pytest.mark.parametrize("case", ["plan_with_all_facts", "unknown", "hostile"])
+def test_plan_page_matches_golden_file(case: str, golden: Golden) -> None:
+    made = CASES[case]()
+    text = STYLE.sub("", html(made.plan, made.split))
+    golden(text, SAMPLES / case / "plan.html", scrub={made.plan.id: "PLAN"})
+
+
+def test_foreign_text_adds_no_markup() -> None:
+    made = hostile()
+    shard = replace(made.plan.shards[0], key='"><script>x</script>', pool="</title><b>")
+    plan = replace(
+        made.plan,
+        shards=(shard, *made.plan.shards[1:]),
+        warnings=(PlanNote("history_missing", {"location": "<img src=x>"}),),
+    )
+    text = html(plan, made.split)
+    tags = [tag for tag, _ in Structure(text).tags]
+    assert not {"img", "a", "b"} & set(tags)
+    assert tags.count("script") == 1, "our own"
+    assert "&lt;img src=x&gt;" in text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_page_is_self_contained(case: str) -> None:
+    made = CASES[case]()
+    text = html(made.plan, made.split)
+    names = {name for _, given in Structure(text).tags for name in given}
+    assert not names & {"src", "href", "srcset", "xlink:href", "onload", "onclick", "style"}
+    assert "url(" not in text
+    assert "@import" not in text
 
 
 def test_hostile_keys_are_escaped() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from render.samples import HOSTILE, sample
 
 from ciguard.document import Cell, Column, Link, Paragraph, Table
 from ciguard.render.formats import HTML_ROWS, as_html
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
 
 
 class Structure(HTMLParser):
@@ -61,3 +65,36 @@ def test_rows_beyond_the_limit_are_hidden_without_script() -> None:
     assert f"t{HTML_ROWS}<" not in shown
     assert f"t{HTML_ROWS + 1}<" in waiting
     assert "and 2 more" in waiting
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2: https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_every_colour_is_readable_in_both_schemes() -> None:
+    style, own = (
+        (TEMPLATES / name).read_text("utf-8") for name in ("document.html.j2", "charts.html.j2")
+    )
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{([^}]*)\}", style)
+    )
+    assert set(light) == set(dark) == set(re.findall(r"var\(--(\w+)\)", style + own))
+    assert ":root" not in own, "all pages have one set of colours"
+    for scheme in (light, dark):
+        back = scheme["back"]
+        for name in ("text", "quiet", "link", "bad"):
+            assert contrast(scheme[name], back) >= 4.5, name
+        for name in ("one", "two", "dull", "good", "warn"):
+            assert contrast(scheme[name], back) >= 3, name
+        assert contrast(scheme["one"], scheme["two"]) >= 1.7
