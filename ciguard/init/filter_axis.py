@@ -91,7 +91,8 @@ def find_filter_axis(job: MovableJob) -> FilterAxis | None:
             word = words[at]
             option = word.partition("=")[0] if word.startswith("-") and "=" in word else ""
             union = UNIONS.get(option or words[at - 1]) if at else None
-            is_path = union is None and _is_path(job.commands[0].framework, words)
+            has_options = any(part.startswith("-") for value in filters for part in value.split())
+            is_path = not (union or has_options) and _is_path(job.commands[0].framework, words)
             if len(set(filters)) > 1 and all(filters) and (union or is_path):
                 text = _union(word.removeprefix(f"{option}="), filters, union)
                 if text is None:
@@ -115,7 +116,9 @@ def _is_path(framework: str, words: Sequence[str]) -> bool:
     if language is None:
         at = next(at for at, word in enumerate(words) if _PLACE in word)
         is_task = ":" in words[at] or {*words[:at]} <= TASK_RUNNERS | {"run"}  # `yarn test:PART`
-        return framework == "jest" and not is_task and "-" not in (words[at][0], words[at - 1][0])
+        # An option of Jest may take every word up to the next one.
+        has_option = any(word.startswith("-") for word in words[: at + 1])
+        return framework == "jest" and not is_task and not has_option
     words = [EXPRESSION.sub("x", word) for word in words]
     try:
         found = [term.condition for term in terms(language.parse(language.find_filter(words), ""))]

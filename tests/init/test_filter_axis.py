@@ -85,6 +85,9 @@ def test_filters_become_their_union(command: str, axes: str, changed: str | None
     ("command", "axes", "keys"),
     [
         ("pytest -n ${{ matrix.p }}", "p: [1, 2]", ""),
+        ("pytest ${{ matrix.p }}", "p: [-k a, -k b]", ""),
+        ("npx jest ${{ matrix.p }}", "p: [a, --testPathIgnorePatterns=a]", ""),
+        ("npx jest --testPathIgnorePatterns x ${{ matrix.p }}", "p: [a, b]", ""),
         ("pytest tests/${{ matrix.p }}", "p: [a, b]", "\n    container: ${{ matrix.p }}"),
         ("pytest -k ${{ matrix.p }}", "include: [{p: x}, {p: y}]", ""),
         ("pytest -k ${{ matrix.p }}", "p: [x]", ""),
