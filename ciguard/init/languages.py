@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.errors import InputError
 from ciguard.init.toolchains import TOP, Environment
 from ciguard.workflow.job_templates import ACTIONS, quoted
+from ciguard.workflow.test_commands import NODE_RUNNER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,7 +40,6 @@ ENDLESS: Final[Mapping[str, re.Pattern[str]]] = {
     "playwright": re.compile(r"--ui(?:=.*)?$"),
     **dict.fromkeys(("node", "tsx"), re.compile(r"--watch(?:-path)?(?:=.*)?$")),
 }
-NODE_RUNNER: Final = re.compile(r"\b(node|tsx)\b[^\"&|;]* --test\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ def _call(part: str, program: Sequence[str]) -> _Call | None:
         env["NODE_OPTIONS"] = " ".join(filter(None, (env.get("NODE_OPTIONS", ""), *node_options)))
     args = words[at + 1 :]
     if subcommand == ["--test"]:
-        if "--test" not in args:
+        if not NODE_RUNNER.match(" ".join(words[at:])):
             return None
         args.remove("--test")
     if subcommand and args[:1] == subcommand:

@@ -92,6 +92,10 @@ _TASK_FILES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), "package.json"),
 }
 _JAVASCRIPT: Final = frozenset({"node", "deno", "bun"})
+# After a file, `--test` is an argument of that file.
+NODE_RUNNER: Final = re.compile(
+    r"\b(node|tsx)(?: (?:--import|--require|-r|--loader|--env-file) \S+| -\S+)*? --test(?![\w=-])"
+)
 _CHANGES_FOLDER: Final = re.compile(r"\bcd[ \t]|working-directory")
 _MAX_CALLS: Final = 5  # of a script by a script
 # Programs that do not pass variables of the job to their commands.
@@ -376,7 +380,7 @@ def _framework(words: Sequence[str]) -> str | None:
         return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
             program, UNKNOWN
         )
-    if program in {"node", "tsx"} and "--test" in arguments:
+    if NODE_RUNNER.match(" ".join((program, *arguments))):
         return "node --test"
     if program in SHELLS:
         return _shell_framework(arguments)

@@ -251,6 +251,7 @@ def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
         ("eslint .", ("jest",), called()),
         ("node", ("jest",), called()),
         ("c8 --reporter=lcov node --test && tsc", ("node", "--test"), called()),
+        ("node build.js --test", ("node", "--test"), ((), {})),
         ("node build.js; node --test --watch t.js", ("node", "--test"), called(("t.js",))),
         (
             "cross-env CI=1 node --import tsx --test a.ts",
