@@ -6,6 +6,7 @@ Also about the combinations (suite and variant) of a matrix. Pure.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -252,7 +253,8 @@ def unreached_tests(plan: Plan, failures: Iterable[Failure], most: int) -> Itera
     orphans: dict[str, list[UnitKey]] = defaultdict(list)
     for orphan in plan.inventory.orphans if len(plan.inventory.orphans) > most else ():
         package, _, test = orphan.unit.rpartition(".")
-        if test.startswith(("Test", "Example", "Fuzz")):  # as Go requires
+        # As Go requires; a class of .NET or Java begins with a capital letter.
+        if test.startswith(("Test", "Example", "Fuzz")) and not re.search(r"\.[A-Z]\w*$", package):
             orphans[package].append(orphan.key)
     for failure in failures if orphans else ():
         result = failure.result

@@ -46,7 +46,9 @@ _VITEST_TIMEOUT: Final = "Error: STACK_TRACE_ERROR"
 _HEADING: Final = re.compile(r"\s*● Test suite failed to run\s*")
 # The workspace of a job, which each system has elsewhere: /home/runner/work/shop/shop/,
 # D:/a/shop/shop/, in a container /__w/shop/shop/.
-_WORKSPACE: Final = re.compile(r"(?:.*?/)?(?:work|_work|__w|[A-Za-z]:/a)/([^/]+)/\1/")
+_WORKSPACE: Final = re.compile(
+    r"(?:/home/[^/]+/work|/Users/[^/]+/work|(?:.*?/)?_work|/__w|[A-Za-z]:/a)/([^/]+)/\1/"
+)
 # A line with a value, or of a difference, but not its legend ("- Expected  - 1").
 _VALUE: Final = re.compile(r"^(?:Expected|Received)\b.*|^[-+] (?!\w+ +[-+] \d).*", re.MULTILINE)
 
