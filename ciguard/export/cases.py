@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ciguard.guard.github_facts import RunFacts, select_of_run
 from ciguard.guard.wording import note_text
 from ciguard.model import CaseKey, Plan, Record, Result
-from ciguard.model.attempts import classify_result, record_units, severity
+from ciguard.model.attempts import record_units, severity
 from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
 
@@ -30,7 +30,6 @@ class ExportedCase:
         file: path from the root of the repository; "" where unknown.
         result: None for a case without any result.
         failures: results of earlier, failed tries, in the order of the tries.
-        failed_attempts: failed tries before the final result, without those out of memory.
         reason: why the case has no final result; "" for a case that has one.
     """
 
@@ -41,14 +40,7 @@ class ExportedCase:
     file: str = ""
     result: Result | None = None
     failures: tuple[Result, ...] = ()
-    failed_attempts: int = 0
     reason: str = ""
-
-    @property
-    def is_flaky(self) -> bool:
-        """Return whether the case passed after a failure that memory alone does not explain."""
-        is_good = self.result is not None and classify_result(self.result) == "good"
-        return is_good and not self.reason and self.failed_attempts > 0
 
 
 class Combination(NamedTuple):
@@ -79,7 +71,7 @@ def combinations(
     for shard, record in select_of_run(plan, records, platform).newest.items():
         for key, unit in record_units(record).items():
             reason = note_text(missing[key].reason) if key in missing else ""
-            final, failed_attempts = {case.key for case in unit.cases}, unit.count_failed_attempts()
+            final = {case.key for case in unit.cases}
             for result in unit.cases:
                 case = replace(
                     _case(plan, shard, result, reason),
@@ -89,7 +81,6 @@ def combinations(
                         for failure in unit.failures
                         if failure.key == result.key or failure.key not in final
                     ),
-                    failed_attempts=failed_attempts.get(result.key, 0),
                 )
                 before = exported.get(case.key)
                 if before is None or _rank(before) < _rank(case):

@@ -1,4 +1,4 @@
-"""`ciguard export`: write the results of a run as JUnit XML or CTRF."""
+"""`ciguard export`: write the results of a run as JUnit XML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import click
 from ciguard import console
 from ciguard.errors import ExitCode
 from ciguard.export.cases import Combination, combinations
-from ciguard.export.ctrf_writer import to_ctrf
 from ciguard.export.junit_writer import to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
 from ciguard.guard.headline import headline
@@ -22,9 +21,8 @@ from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
-    from ciguard.model import Record
 
-_SUFFIXES: Final = {"junit": ".xml", "ctrf": ".json"}
+_FORMATS: Final = ("junit",)
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
 
@@ -38,7 +36,7 @@ _UNSAFE: Final = re.compile(r"[^\w.-]+")
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(list(_SUFFIXES)),
+    type=click.Choice(_FORMATS),
     multiple=True,
     default=("junit",),
     help="Format of the files; repeatable.",
@@ -69,17 +67,11 @@ def command(
     parts = combinations(run_.plan, run_.records, run_.platform, run_.verdict)
     for name, combination in zip(_file_names(parts), parts, strict=True):
         for format_ in dict.fromkeys(formats):
-            path = Path(output, format_, name + _SUFFIXES[format_])
-            local.write(invocation.folder / path, _content(format_, combination, run_.records))
+            path = Path(output, format_, f"{name}.xml")
+            local.write(invocation.folder / path, to_junit(combination))
             console.out(f"{path}: {count_of(len(combination.cases), 'test')}")
     console.err(headline(run_.verdict))
     return ExitCode.OK
-
-
-def _content(format_: str, combination: Combination, records: tuple[Record, ...]) -> bytes:
-    if format_ == "junit":
-        return to_junit(combination)
-    return to_ctrf(combination, records)
 
 
 def _file_names(parts: tuple[Combination, ...]) -> list[str]:

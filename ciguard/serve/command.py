@@ -20,7 +20,7 @@ from ciguard import console
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
-from ciguard.serve.objects import ObjectStore, open_objects
+from ciguard.serve.objects import open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
 from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
@@ -28,7 +28,6 @@ from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
 from ciguard.serve.results.retention import prune_answers
-from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
@@ -38,10 +37,8 @@ from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ciguard.config.invocation import Invocation
-    from ciguard.serve.state.run_key import RunKey
 
 DEFAULT_CACHE: Final = "./cache"
 LOG_WIDTH: Final = 4_000
@@ -258,17 +255,13 @@ def backfill(
 @command.command(short_help="Compare all results with what was written.")
 @_DATABASE
 @_RESULTS
-@_CACHE
-@click.option("--repair", is_flag=True, help="Make again what is damaged.")
+@click.option("--repair", is_flag=True, help="Have damaged runs judged again.")
 @click.pass_obj
-def check(
-    invocation: Invocation, /, *, database: str, results: str, cache: str, repair: bool
-) -> int:
+def check(invocation: Invocation, /, *, database: str, results: str, repair: bool) -> int:
     """Compare the SHA-256 of all results, answers and histories with what was stored.
 
-    --repair writes damaged results again from stored artifacts, which are kept for 30 days, and
-    has the service judge each damaged run again that these do not restore. The command ends with 3
-    if something is damaged and --repair was not passed.
+    --repair has the service judge each damaged run again. The command ends with 3 if something is
+    damaged and --repair was not passed.
     """
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
@@ -291,34 +284,12 @@ def check(
         if not repair:
             is_damaged = checked.damaged or answers or histories
             return ExitCode.INPUT if is_damaged else ExitCode.OK
-        unwritten = [*verify.remove_damaged(opened, checked.damaged), *checked.unwritten]
-        unjudged = _restore_results(opened, objects, invocation.folder / cache, unwritten)
-        unjudged += answers
+        unjudged = [*verify.remove_damaged(opened, checked.damaged), *checked.unwritten, *answers]
         for row in histories:
             unjudged += repairs.restart_history(opened, objects, row.repository_id)
         retried = repairs.judge_again(opened, objects, dict.fromkeys(unjudged))
     console.out(f"{count_of(retried, 'run')} put back on the work list")
     return ExitCode.OK
-
-
-def _restore_results(
-    database: Database, objects: ObjectStore, folder: Path, runs: Sequence[RunKey]
-) -> list[RunKey]:
-    """Write results from stored artifacts; return the runs whose results cannot be restored."""
-    from ciguard.serve.work import repair as repairs  # noqa: PLC0415
-
-    if not runs:
-        return []
-    with (
-        contextlib.closing(ObjectCache(objects, folder)) as copies,
-        contextlib.closing(ResultsWriter(database, objects, copies.scratch)) as writer,
-    ):
-        problems = repairs.restore_results(database, objects, writer, runs)
-    for key, problem in problems.items():
-        console.err(f"run {key.run_id} of repository {key.repository_id}: {problem}")
-    restored = count_of(len(runs) - len(problems), "run")
-    console.out(f"{restored} written again from stored artifacts")
-    return list(problems)
 
 
 @command.command(short_help="Delete results of old runs.")

@@ -128,9 +128,9 @@ class RunArtifacts:
             (artifact for artifact in self._all if artifact.name.startswith(RECORD)),
             key=lambda artifact: (artifact.name, artifact.id),
         )
-        collector = self._collect(artifacts, lambda _, file: is_record_file(file), logs)
+        collector = self._collect(artifacts, lambda _, file: _is_record_file(file), logs)
         names = collector.names
-        records = records_of_files(
+        records = _records_of_files(
             [(f"{names[position]}/{file}", content) for position, file, content in collector.files]
         )
         if logs is not None:
@@ -380,12 +380,12 @@ class _FileCollector:
         self.files += [(position, name, content) for name, content in files]
 
 
-def is_record_file(name: str) -> bool:
+def _is_record_file(name: str) -> bool:
     """Return whether a file of an artifact is a record, or a result file of a record."""
     return name.endswith(".jsonl") or result_file_location(name) is not None
 
 
-def records_of_files(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
+def _records_of_files(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
     """Read records from their files: names, and contents of `*.jsonl` and of result files."""
     lines: list[tuple[str, bytes]] = []
     results: list[tuple[str, bytes]] = []

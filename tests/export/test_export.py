@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -12,10 +11,7 @@ import pytest
 from conftest import Ciguard, made_once
 from guard.fixtures import World, make_plan
 
-from ciguard.codec.results import ctrf as ctrf_reader
 from ciguard.codec.results import junit as junit_reader
-from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Result
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
@@ -73,7 +69,7 @@ def export(folder: Path, ciguard_process: Ciguard) -> None:
     ]
     run = ("run", "--plan", "plan", "--shard", first, "--record", f"records/{first}")
     ciguard_process(*run, cwd=folder, expect=10, SEEN=str(folder / "seen"))
-    words = ("--plan", "plan", "--records", "records", "--format", "junit", "--format", "ctrf")
+    words = ("--plan", "plan", "--records", "records", "--format", "junit")
     done = ciguard_process("export", *words, "-o", "out", cwd=folder)
     (folder / "stderr.txt").write_text(done.stderr, "utf-8")
 
@@ -152,35 +148,6 @@ def test_our_reader_gives_back_the_same_cases(exported: tuple[Path, str]) -> Non
     assert found == expected
 
 
-def test_ctrf_counts_what_junit_counts(exported: tuple[Path, str]) -> None:
-    folder, _ = exported
-    content = json.loads((folder / "out/ctrf/tests.json").read_text("utf-8"))
-    summary = content["results"]["summary"]
-    root = ET.parse(folder / "out/junit/tests.xml").getroot()
-    bad = int(root.get("failures", "")) + int(root.get("errors", ""))
-    assert (summary["tests"], summary["failed"]) == (len(cases_of(folder)), bad)
-    assert summary["flaky"] == 1
-    assert 0 < summary["start"] <= summary["stop"]
-    tests = {test["name"]: test for test in content["results"]["tests"]}
-    assert tests["test_zero"]["rawStatus"] == "no result"
-    assert tests["test_kills_its_process"]["rawStatus"] == "crash"
-    assert tests["test_is_flaky"]["flaky"] is True
-    assert tests["test_fails"]["retryAttempts"][0]["status"] == "failed"
-    assert tests["test_fails"]["filePath"] == "tests/test_sums.py"
-
-
-def test_start_that_is_no_time_is_left_out(tmp_path: Path, ciguard: Ciguard) -> None:
-    world = World()
-    world.legs["01"].header = replace(world.legs["01"].header, started_at="soon")
-    plan, records = world.write(tmp_path)
-    words = ("--plan", plan, "--records", records, "--format", "ctrf", "-o", "out")
-    ciguard("export", *words, cwd=tmp_path)
-    (path,) = (tmp_path / "out").rglob("*.json")
-    summary = json.loads(path.read_text("utf-8"))["results"]["summary"]
-    assert (summary["start"], summary["stop"]) == (0, 0)
-    assert summary["passed"] == 8
-
-
 def test_drill_is_marked_in_each_name(tmp_path: Path, ciguard: Ciguard) -> None:
     plan, records = World(make_plan(drill="timeout")).write(tmp_path)
     ciguard("export", "--plan", plan, "--records", records, "-o", "out", cwd=tmp_path)
@@ -211,20 +178,3 @@ def test_each_combination_has_a_file(tmp_path: Path, ciguard: Ciguard) -> None:
 )
 def test_name_is_that_of_the_legacy_family(unit: str, expected: tuple[str, str]) -> None:
     assert framework("pytest").junit_name(unit) == expected
-
-
-def test_our_reader_gives_back_the_counts_of_ctrf(exported: tuple[Path, str]) -> None:
-    folder, _ = exported
-    path = folder / "out/ctrf/tests.json"
-    summary = json.loads(path.read_text("utf-8"))["results"]["summary"]
-    found: list[Result] = []
-    with path.open("rb") as stream, pytest.raises(InputError) as caught:
-        found.extend(ctrf_reader.read(stream, "tests.json"))
-    assert caught.value.what == f"1 of {summary['tests']} tests have no result"  # of test_zero.py
-    last = {(result.classname, result.name): result for result in found}
-    outcomes = Counter(result.outcome for result in last.values())
-    assert len(last) == summary["tests"]
-    assert (outcomes["passed"], outcomes["skipped"]) == (summary["passed"], summary["skipped"])
-    assert sum(outcomes[one] for one in BAD_OUTCOMES) == summary["failed"]
-    assert sum(r.try_number > 1 for r in last.values() if r.outcome == "passed") == summary["flaky"]
-    assert {r.name: r.ending for r in last.values()}["test_kills_its_process"] == "crash"

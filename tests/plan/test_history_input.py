@@ -122,8 +122,9 @@ def test_durations_of_another_tool_are_matched(listed: Path, ciguard: Ciguard) -
 
 
 CASE = '<testcase classname="tests.test_a" name="test_0" time="10"><failure/></testcase>'
-CTRF = {"name": "test_0", "suite": "tests/test_a.py", "status": "passed", "duration": 10_000}
-CTRF_FILE = {"tool": {"name": "any"}, "summary": {"tests": 1}, "tests": [CTRF]}
+JEST = {"fullName": "test_0", "status": "passed", "duration": 10_000}
+JEST_FILE = {"name": "tests/test_a.py", "status": "passed", "assertionResults": [JEST]}
+JEST_REPORT = {"numTotalTests": 1, "testResults": [JEST_FILE]}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ CTRF_FILE = {"tool": {"name": "any"}, "summary": {"tests": 1}, "tests": [CTRF]}
         ("knapsack_rspec_report.json", json.dumps({"tests/test_a.py": 100.0}), 10),
         ("junit.xml", f"<testsuite>{CASE}</testsuite>", 1),
         ("test-results/pytest/results.xml", f"<testsuite>{CASE}</testsuite>", 1),
-        ("test-results/results.json", json.dumps({"results": CTRF_FILE}), 1),
+        ("test-results/results.json", json.dumps(JEST_REPORT), 1),
     ],
 )
 def test_timings_in_the_repository_are_used_without_a_history(

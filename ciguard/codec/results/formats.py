@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import archive
 from ciguard.codec.results import (
-    ctrf,
     go_json,
     jest_json,
     junit,
@@ -37,7 +36,6 @@ FORMATS: Final[Mapping[str, ResultFormat]] = {
     "jest-json": jest_json,
     "playwright-json": playwright_json,
     "rspec-json": rspec_json,
-    "ctrf": ctrf,
 }
 
 

@@ -143,11 +143,11 @@ class JsonObject:
         return JsonObject(value, self.source, f"{self.path}.{key}" if self.path else key)
 
 
-def read_object(stream: IO[bytes], source: str, *long_list: str) -> JsonObject:
+def read_object(stream: IO[bytes], source: str, long_list: str) -> JsonObject:
     """Read a file that is one object.
 
     Args:
-        long_list: path of the list that is most of the file; its items are decoded one by one, and
+        long_list: key of the list that is most of the file; its items are decoded one by one, and
             can be read only once.
 
     Raises:
@@ -228,17 +228,17 @@ class _Pieces(list["Raw"]):
             yield value
 
 
-def parse_json(content: bytes, source: str, long_list: Sequence[str] = ()) -> Any:
+def parse_json(content: bytes, source: str, long_list: str = "") -> Any:
     """Parse a file.
 
     Args:
-        long_list: path of the list to read in pieces, from the outermost key.
+        long_list: key of the list to read in pieces.
 
     Raises:
         InputError: damaged or truncated, with line and column; also while a list is read in pieces.
     """
     if long_list and len(content) >= PIECES_FROM_BYTES:
-        value = _decode_in_pieces(content, long_list, content, source)
+        value = _decode_in_pieces(content, long_list, source)
         if value is not None:
             return value
     try:
@@ -251,22 +251,15 @@ def parse_json(content: bytes, source: str, long_list: Sequence[str] = ()) -> An
         raise InputError(f"malformed JSON: {what}", where=where, fix=fix) from None
 
 
-def _decode_in_pieces(
-    value: bytes | Raw, keys: Sequence[str], content: bytes, source: str
-) -> dict[str, Any] | None:
+def _decode_in_pieces(content: bytes, long_list: str, source: str) -> dict[str, Any] | None:
     """Return an object with the long list in pieces; None if msgspec fails or a type is wrong."""
     import msgspec  # noqa: PLC0415
 
-    first, *inner = keys
     try:
-        content_values: dict[str, Any] = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+        content_values: dict[str, Any] = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         for key, raw in content_values.items():
-            if key != first:
+            if key != long_list:
                 content_values[key] = msgspec.json.decode(raw)
-            elif inner:
-                content_values[key] = _decode_in_pieces(raw, inner, content, source)
-                if content_values[key] is None:
-                    return None
             else:
                 items = msgspec.json.decode(raw, type=list[msgspec.Raw])
                 content_values[key] = _Pieces(items, content, source)

@@ -79,7 +79,6 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
 def remove_damaged(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
     """Remove damaged files, with the rest of their pairs; return the runs without rows now.
 
-    `repair.restore_results` writes the rows of a run again if its raw artifacts are still stored.
     Sums by day of runs whose rows were pruned are lost with their file.
     """
     pairs = {damage.file.pair for damage in damaged if damage.file.pair}

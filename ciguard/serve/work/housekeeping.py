@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 INTERVAL_S: Final = 3600.0
 # Time to correct a token with too few rights, or a list of repositories.
 REMOVED_DAYS: Final = 7.0
-ARTIFACT_DAYS: Final = 30.0  # of archives, from which `check --repair` restores results
+ARTIFACT_DAYS: Final = 30.0  # of archives: so long, a run can be judged again without GitHub's
 DELIVERY_DAYS: Final = 7.0  # GitHub redelivers for three days
 CLAIM_DAYS: Final = 35.0  # no run of GitHub takes longer, or is run again later
 WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs no row

@@ -183,7 +183,7 @@ class _Judging:
         _LOG.warning("%s: %s", self.key, text)
 
     def _store_archive(self, artifact: Artifact, stream: IO[bytes]) -> None:
-        """Store an archive unchanged, by its digest, for `check --repair`."""
+        """Store an archive unchanged, by its digest, to judge the run again."""
         key = self.key
         with self.service.database.read() as connection:
             stored = raw_artifacts.of_run(connection, key)

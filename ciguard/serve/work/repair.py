@@ -1,41 +1,22 @@
-"""Repair of damaged objects: result rows from stored archives, the rest by judging runs again.
+"""Repair of damaged objects: the service judges again the runs that they belong to.
 
-The archives of a run and its answer (the stored verdict) restore its rows without GitHub. If one of
-them is lost too, the run is judged again from the artifacts that GitHub still has.
+It judges them from the artifacts that GitHub still has, else from their stored archives.
 """
 
 from __future__ import annotations
 
-import io
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec import plan_file as plan_codec
-from ciguard.codec.archive import members
-from ciguard.errors import InputError
-from ciguard.guard.record_selection import select
 from ciguard.history.stores import load
-from ciguard.model import Plan, Record, UnitKey
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
-from ciguard.serve.object_cache import DamagedObject, is_damaged, read_checked
+from ciguard.serve.object_cache import is_damaged
 from ciguard.serve.objects import NoSuchObject, ObjectStore
-from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import histories, raw_artifacts, run_rows, work_list
-from ciguard.serve.state.raw_artifacts import FILE_BYTES, RawArtifact
-from ciguard.sources.artifacts import (
-    LIMITS,
-    PLAN,
-    PLAN_FILE,
-    RECORD,
-    is_record_file,
-    records_of_files,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
-    from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow
     from ciguard.serve.state.run_key import RunKey
@@ -63,23 +44,6 @@ def damaged_histories(database: Database, objects: ObjectStore) -> list[HistoryR
     with database.read() as connection:
         rows = histories.all_current(connection)
     return [row for row in rows if is_damaged(objects, row.object, row.sha256)]
-
-
-def restore_results(
-    database: Database, objects: ObjectStore, writer: ResultsWriter, keys: Iterable[RunKey]
-) -> dict[RunKey, str]:
-    """Write the rows of runs again; return the reasons of the runs for which that fails.
-
-    Raises:
-        StorageError, RemoteError: the store or the database cannot be reached.
-    """
-    problems = {}
-    for key in keys:
-        try:
-            writer.write([_stored_results(database, objects, key)])
-        except (InputError, DamagedObject) as error:
-            problems[key] = str(error)
-    return problems
 
 
 def restart_history(database: Database, objects: ObjectStore, repository_id: int) -> list[RunKey]:
@@ -127,70 +91,3 @@ def _is_intact(objects: ObjectStore, key: RunKey, name: str) -> bool:
         return stored_answers.object_name(key, objects.read(name)) == name
     except NoSuchObject:
         return False
-
-
-def _stored_results(database: Database, objects: ObjectStore, key: RunKey) -> RunResults:
-    """Make the rows of a run from its stored answer and archives.
-
-    Raises:
-        InputError, DamagedObject: the answer or an archive is missing or damaged.
-    """
-    with database.read() as connection:
-        row = run_rows.get(connection, key)
-        artifacts = raw_artifacts.of_run(connection, key)
-    if row is None or not row.answer or not _is_intact(objects, key, row.answer):
-        raise InputError("its answer is missing or damaged", where=f"run {key.run_id}")
-    verdict = stored_answers.decode(objects.read(row.answer), row.answer).verdict
-    if verdict is None:
-        raise InputError("it could not be judged", where=f"run {key.run_id}")
-    plan, records_of_run = _read_archives(objects, artifacts)
-    # The verdict holds the attempt in which each shard ran last by GitHub, and which left a record.
-    recorded = {leg["shard"]: leg["run_attempt"] for leg in verdict["legs"] if leg["recorded"]}
-    attempts = {shard: attempt for shard, attempt in recorded.items() if attempt is not None}
-    newest = select(plan, records_of_run, attempts, key.run_id).newest
-    if not recorded.keys() <= newest.keys():
-        raise InputError("records of it are not stored", where=f"run {key.run_id}")
-    missing = [
-        (UnitKey(unit["suite"], unit["variant"], unit["unit"]), unit["shard"])
-        for unit in verdict["missing"]
-    ]
-    records = {shard: record for shard, record in newest.items() if shard in recorded}
-    return run_results(key, row.started_at_ms, records, missing)
-
-
-def _read_archives(
-    objects: ObjectStore, artifacts: Sequence[RawArtifact]
-) -> tuple[Plan, tuple[Record, ...]]:
-    """Read plan and records of all judged attempts, as when the run was judged.
-
-    Raises:
-        InputError: no plan or several plans are stored, or a file cannot be read.
-        DamagedObject: an archive is missing, or not what was stored.
-        StorageError: the store cannot be reached.
-    """
-    plans = [artifact for artifact in artifacts if artifact.name.startswith(PLAN)]
-    if len(plans) != 1:
-        raise InputError(f"{len(plans)} plans are stored", where="artifacts")
-    source = f"{plans[0].name}/{PLAN_FILE}"
-    plan_files = _files(objects, plans[0], lambda name: name == PLAN_FILE, FILE_BYTES)
-    if not plan_files:
-        raise InputError(f"no {PLAN_FILE} in it", where=plans[0].name)
-    files: list[tuple[str, bytes]] = []
-    remaining_bytes = FILE_BYTES
-    for artifact in artifacts:
-        if artifact.name.startswith(RECORD):
-            contents = _files(objects, artifact, is_record_file, remaining_bytes)
-            remaining_bytes -= sum(len(content) for _, content in contents)
-            files += [(f"{artifact.name}/{name}", content) for name, content in contents]
-    return plan_codec.decode(plan_files[0][1], source), records_of_files(files)
-
-
-def _files(
-    objects: ObjectStore,
-    artifact: RawArtifact,
-    is_wanted: Callable[[str], bool],
-    max_bytes: int,
-) -> list[tuple[str, bytes]]:
-    stream = io.BytesIO(read_checked(objects, artifact.object, artifact.sha256, "archive"))
-    limits = replace(LIMITS, bytes=max_bytes)
-    return list(members(stream, artifact.name, limits, is_wanted=is_wanted))

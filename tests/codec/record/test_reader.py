@@ -171,6 +171,11 @@ def test_records_without_a_plan_are_one_per_folder() -> None:
     assert len(read_records(files)) == 2
 
 
+def test_start_that_is_no_time_is_unknown() -> None:
+    (record,) = read_records([("a.jsonl", encode(ShardLine("p", "01", started_at="soon")))])
+    assert record.started_at is None
+
+
 def test_contradicting_shard_lines_are_damage() -> None:
     files = [
         ("a.jsonl", encode(leg("01"))),

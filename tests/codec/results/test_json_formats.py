@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from codec.results.reading import read_until_error
 
-from ciguard.codec.results import ctrf, jest_json, playwright_json, rspec_json
+from ciguard.codec.results import jest_json, playwright_json, rspec_json
 from ciguard.codec.results.base import HEAD_BYTES
 from ciguard.codec.results.formats import FORMATS
 from ciguard.codec.results.jsonfile import MAX_TRIES, PIECES_FROM_BYTES, head_keys
@@ -114,8 +114,10 @@ def test_failed_file_with_a_lost_test_is_an_errored_result_too() -> None:
 
 
 def test_a_number_of_tries_makes_no_endless_list() -> None:
-    tests = [{"name": "t", "status": "passed", "retries": 10**12}]
-    found, error = read_until_error(ctrf.read, json.dumps({"results": {"tests": tests}}).encode())
+    test = {"fullName": "t", "status": "passed", "invocations": 10**12}
+    files = [{"name": "a.js", "status": "passed", "assertionResults": [test]}]
+    report = {"numTotalTests": 1, "wasInterrupted": False, "testResults": files}
+    found, error = read_until_error(jest_json.read, json.dumps(report).encode())
     assert (len(found), error) == (MAX_TRIES + 1, None)
 
 

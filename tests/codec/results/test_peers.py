@@ -32,7 +32,6 @@ DIFFERENT: dict[str, tuple[tuple[int, int, int, int], str]] = {
     "junit-xml/junit.multiresult.xml": ((4, 1, 1, 1), ""),
     "junit-xml/no-cases-but-tests.xml": ((0, 0, 0, 0), "6 tests, and it holds 0"),
     "junit-xml/xunit/xunit.xml": ((2, 0, 0, 0), "173 tests, and it holds 2"),
-    "ctrf-reports/ctrf-report.json": ((10, 2, 0, 2), "1 of 10 tests have no result"),
     "fixtures/junit-with-message.xml": ((1, 1, 0, 0), "6 tests, and it holds 1"),
     "fixtures/python-xunit-pytest.xml": ((10, 2, 0, 2), "15 tests, and it holds 10"),
     "junit/04-bazel-junit.xml": ((2, 0, 1, 0), ""),
