@@ -55,13 +55,14 @@ _STATUS_OUTCOMES: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
 }
 
-Producer = Literal["Vitest", "Playwright", "CTest", "libtest"]
+Producer = Literal["Vitest", "Playwright", "CTest", "libtest", "Node.js"]
 
 _BY_ATTRIBUTES: Final[Mapping[str, Producer]] = {
     "testsuite name timestamp hostname tests failures errors skipped time": "Vitest",
     "testsuites id name tests failures skipped errors time": "Playwright",
     "testsuite name tests failures disabled skipped hostname time timestamp": "CTest",
     "testsuite name package id errors failures tests skipped": "libtest",
+    "testsuite name time disabled errors tests failures skipped hostname": "Node.js",
 }
 # Files of `vitest --typecheck`, which are compiled, not run, and have no time.
 _TYPE_TESTS: Final = re.compile(r"-d\.[cm]?[jt]sx?$")
@@ -219,6 +220,8 @@ class _Reading(XmlReader):
         self.case = None
         self.cases += 1
         classname, name = case.get("classname"), case.get("name")
+        if classname == "test" and self.producer == "Node.js":  # 24 names the suites, as here
+            classname = ".".join(suite.name for suite in self.suites if suite.name) or classname
         if classname and name is None:
             what = f"a case of {classname!r:.120} has no name"
             raise InputError(what, where=self.position(), fix="let its writer name each case")

@@ -317,3 +317,12 @@ def test_known_status_values_and_counters_are_read() -> None:
     assert one.outcome == "failed"
     (one,) = read(b"<testsuite><testcase/></testsuite>")
     assert one.unit == "unnamed"
+
+
+def test_suites_of_node_before_24_are_the_class() -> None:
+    counts = b'time="0" disabled="0" errors="0" tests="%d" failures="0" skipped="0" hostname="h"'
+    case = b'<testcase name="adds" time="0.1" classname="test"/>'
+    inner = b'<testsuite name="sums" ' + counts % 1 + b">" + case + b"</testsuite>"
+    outer = b'<testsuite name="cart" ' + counts % 2 + b">" + case + inner + b"</testsuite>"
+    found = read(b"<testsuites>" + case + outer + b"</testsuites>")
+    assert [one.unit for one in found] == ["test::adds", "cart::adds", "cart.sums::adds"]
