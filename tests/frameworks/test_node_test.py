@@ -217,14 +217,15 @@ ODD: Final = ("[id].test.js", "{a,b}.test.js", "(x) * ?.test.js", "b [!a] 'z' ü
 
 
 @pytest.mark.parametrize("folder", [20, 22, 24], indirect=True)
-def test_job_runs_its_own_files_once(folder: Path) -> None:
+@pytest.mark.parametrize("word", ["", "--test-force-exit"])
+def test_job_runs_its_own_files_once(folder: Path, word: str) -> None:
     text = 'const fs = require("fs"); require("node:test").test("a", () => fs.appendFileSync(%s));'
     names = (*ODD, "i.test.js", "a.test.js")
     files = {
         f"test/{name}": text % f"'ran', {json.dumps(name)} + '\\n'" for name in names
     } | {"test/sub/deep.test.js": "", "other.mjs": ""}  # fmt: skip
     (folder / "test/sub").mkdir(parents=True)
-    loop = planned(folder, suite("main", "--test", "--test-concurrency=4"), files)
+    loop = planned(folder, suite("main", word, "--test", "--test-concurrency=4"), files)
     assert loop.planned() == sorted(f"test/{name}" for name in (*names, "sub/deep.test.js"))
     loop.run_shard("01", "01")
     ran = (folder / "ran").read_text().splitlines()
@@ -286,6 +287,21 @@ def test_runner_is_reached_behind_its_launcher(folder: Path, launcher: str) -> N
     )
     toml = f'[suite.main]\nframework = "node-test"\ncommand = {command}\n'
     loop = planned(folder, toml, files)
+@pytest.mark.parametrize(
+    ("folder", "option", "setting"),
+    [
+        (20, "--test_only", "--test-only"),
+        (24, '--test_name_pattern "fir st"', "--test-name-pattern fir st"),
+    ],
+    indirect=["folder"],
+)
+def test_filter_is_found_as_node_reads_it(folder: Path, option: str, setting: str) -> None:
+    loop = planned(folder, suite("main", "--test"), {"a.test.js": HEAD})
+    assert loop.run(NODE_OPTIONS=option)["verdict"] == "incomplete"
+    assert loop.execution() == {f"filter {setting}"}
+    assert loop.listed_filters(NODE_OPTIONS=option) == [setting]
+
+
     assert loop.planned() == ["test/a.test.ts", "test/b.test.ts"]
     assert loop.run()["verdict"] == "passed", loop.printed
     assert {case for _, case in results(loop)} == {"typed"}
@@ -294,7 +310,8 @@ def test_runner_is_reached_behind_its_launcher(folder: Path, launcher: str) -> N
 @pytest.mark.parametrize(
     ("folder", "words", "said"),
     [
-        (20, "--test --test-shard=1/2 a.test.js", "--test-shard=1/2: ciguard divides the files"),
+        (20, "--test --test_shard=1/2 a.test.js", "--test-shard=1/2: ciguard divides the files"),
+        (20, "--test --unknown", "bad option: --unknown"),
         soak(20, "a.test.js", "the command must start `node --test`"),
         soak(20, "run.mjs", "the command must start `node --test`"),
         (22, "--test --experimental-test-isolation=none a.test.js", "a process for each file"),
@@ -312,3 +329,4 @@ def test_what_cannot_be_selected_is_said_by_the_plan(folder: Path, words: str, s
     done = call_in_process("plan", "--shards", "1", "-o", "plan.json", cwd=folder, PATH=path)
     assert done.returncode in (3, 5)
     assert said in " ".join(done.stderr.split())
+    assert ("must start" in done.stderr) == ("must start" in said)

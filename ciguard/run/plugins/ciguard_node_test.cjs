@@ -23,8 +23,9 @@ const UNSETTLED_AWAIT = 13;
 const STOPS = ["SIGINT", "SIGTERM"];
 const STOP_MS = 100;
 const STDERR_CHARACTERS = 4096;
-const FILTER = /^--test-(?:only|(?:name|skip)-pattern|rerun-failures)(?:=|$)/;
-const LATE = /^(?:Error|Warning): /; // what a test left behind: the event names the test
+const FILTER = /^--test-(?:only|(?:name|skip)-pattern|rerun-failures)(?:[= ]|$)/;
+// Of what a test left behind: the event names the test.
+const LATE = /^(?:Error|Warning): .* generated asynchronous activity /s;
 const NO_MEMORY = /^.*FATAL ERROR: .*(?:heap out of memory|Allocation failed).*$/m;
 const REFUSED = [
   [/^--(?:experimental-)?test-isolation[= ]none$/, "ciguard needs a process for each file: leave it out"],
@@ -47,9 +48,11 @@ function follow(take) {
   };
 }
 
-// The words of the runner's options, each with its value.
+// The words of the runner's options, each with its value. node takes "_" in a name for "-".
 function optionWords() {
-  const words = [...process.execArgv, ...(process.env.NODE_OPTIONS || "").split(/\s+/)];
+  const quoted = (process.env.NODE_OPTIONS || "").match(/(?:"(?:\\.|[^"\\])*"?|[^\s"])+/gs) || [];
+  const words = [...process.execArgv, ...quoted.map((word) => word.replace(/\\(.)|"/gs, "$1"))]
+    .map((word) => word.replace(/^--[^=\s]+/, (name) => name.replace(/_/g, "-")));
   return words.map((word, place) => {
     const value = words[place + 1] || "";
     const isApart = /^--(?:experimental-)?test-/.test(word) && !word.includes("=") && value && value[0] !== "-";
@@ -92,8 +95,14 @@ class Runner {
       const file = this.leg.pathOf(path.resolve(data.name || ""));
       if (type === "test:enqueue") files.set(file, file);
     });
-    process.on("exit", (code) => { if (code === 0) this.leg.listed(files); });
+    let hasBegun = false;
+    process.on("exit", (code) => {
+      if (code !== 0 && !hasBegun) return;
+      process.exitCode = 0; // with --test-force-exit, the runner is first
+      this.leg.listed(files);
+    });
     ChildProcess.prototype.spawn = () => {
+      hasBegun = true;
       setImmediate(() => process.exit(0));
       throw new Error("ciguard lists the files");
     };
