@@ -16,17 +16,22 @@ import ciguard.run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEAD: Final = """const { after, before, describe, it, test } = require("node:test");
+HEAD: Final = """const { after, before, describe, it, run, test } = require("node:test");
 test("first", () => {});
 """
 KILL: Final = 'test("culprit", () => { %s; }); test("next", () => {});'
+EXIT: Final = "after(() => process.exit(0));"
 TIMER: Final = "new Promise(() => { setInterval(() => {}, 1000); })"
+SWALLOW: Final = """process.removeAllListeners("uncaughtException");
+process.on("uncaughtException", () => {}); require("./missing");"""
+RUN: Final = """test("runs", async () => { delete process.env.NODE_TEST_CONTEXT;
+  for await (const one of run({ files: [require("path").resolve("fails.js")] })); });"""
 # By name: the text after HEAD, and what is wrong with it, by case.
 ACCIDENTS: Final = {
     "exit-0": (KILL % "process.exit(0)", {"culprit": "crash"}),
     "exit-3": (KILL % "process.exit(3)", {"culprit": "crash"}),
     "exit-import": ("process.exit(0);", {"": "crash"}),
-    "exit-after": ("after(() => process.exit(0));", {"": "crash"}),
+    "exit-after": (EXIT, {"": "crash"}),
     "exit-subtest": (
         'test("parent", async (t) => { await t.test("culprit", () => process.exit(0)); });',
         {"parent > culprit": "crash"},
@@ -76,6 +81,19 @@ ACCIDENTS: Final = {
     "only": ('test.only("one", () => {}); test("other", () => { throw 1; });', {"other": "failed"}),
     "todo": ('test("todo", { todo: true }, () => { throw new Error(); });', {}),
     "none": ("", {}),
+    # What the file itself says or does must not hide its end.
+    "says": ('test("says", (t) => t.diagnostic("Error: a"));' + EXIT, {"": "crash"}),
+    "exit-13": ("after(() => process.exit(13));", {"": "crash"}),
+    "exit-7": ("after(() => process.exit(7));", {"": "crash"}),
+    "swallows": (SWALLOW, {"": "errored"}),
+    "swallows-first.js": (SWALLOW, {"": "errored"}),
+    "waits.mjs": (
+        'import { test } from "node:test"; process.on("exit", () => { process.exitCode = 0; });'
+        'test("first", () => {}); await new Promise(() => {});',
+        {"": "errored"},
+    ),
+    "runs": (RUN, {}),
+    "runs-exit": (RUN + EXIT, {"": "crash"}),
 }  # fmt: skip
 HANGS: Final = {
     "loop": ('test("culprit", { timeout: 100 }, () => { for (;;); });', {"culprit": "timeout"}),
@@ -147,6 +165,7 @@ def results(loop: Loop) -> dict[tuple[str, str], str]:
 def test_accident_is_named_with_its_test(folder: Path, version: int) -> None:
     files, wrong = accidents("acts", ACCIDENTS, version)
     files["acts/none.test.js"] = ""
+    (folder / "fails.js").write_text(HEAD + 'test("fails", () => { throw 1; });')
     toml = suite("acts", "--max-old-space-size=60", "--test", "acts/*")
     loop = planned(folder, toml, files)
     verdict = loop.run()
@@ -158,7 +177,10 @@ def test_accident_is_named_with_its_test(folder: Path, version: int) -> None:
     assert all('"leaves"' in texts[f"acts/{name}.test.js"] for name in ("late", "rejection"))
     found = results(loop)
     assert found["acts/todo.test.js", "todo"] == found["acts/none.test.js", ""] == "skipped"
-    lost = ("exit-import", "syntax", "throws", "none")
+    lines = loop.record_lines()
+    ends = [one["unit"] for one in lines if "closed" in one.values() or "died" in one.values()]
+    assert len(ends) == len(set(ends))
+    lost = ("exit-import", "syntax", "throws", "none", "swallows-first")
     begun = {unit for unit in files if not any(f"/{name}." in unit for name in lost)}
     assert {unit for unit, case in found if case == "first"} == begun
     assert all(found[unit, "first"] == "passed" for unit in begun)
@@ -217,14 +239,15 @@ ODD: Final = ("[id].test.js", "{a,b}.test.js", "(x) * ?.test.js", "b [!a] 'z' ü
 
 
 @pytest.mark.parametrize("folder", [20, 22, 24], indirect=True)
-def test_job_runs_its_own_files_once(folder: Path) -> None:
+@pytest.mark.parametrize("word", ["", "--test-force-exit"])
+def test_job_runs_its_own_files_once(folder: Path, word: str) -> None:
     text = 'const fs = require("fs"); require("node:test").test("a", () => fs.appendFileSync(%s));'
     names = (*ODD, "i.test.js", "a.test.js")
     files = {
         f"test/{name}": text % f"'ran', {json.dumps(name)} + '\\n'" for name in names
     } | {"test/sub/deep.test.js": "", "other.mjs": ""}  # fmt: skip
     (folder / "test/sub").mkdir(parents=True)
-    loop = planned(folder, suite("main", "--test", "--test-concurrency=4"), files)
+    loop = planned(folder, suite("main", word, "--test", "--test-concurrency=4"), files)
     assert loop.planned() == sorted(f"test/{name}" for name in (*names, "sub/deep.test.js"))
     loop.run_shard("01", "01")
     ran = (folder / "ran").read_text().splitlines()
@@ -264,6 +287,21 @@ def test_no_file_begins_after_a_stop_or_without_one(folder: Path, is_there: bool
     assert kinds == (["execution"] if is_there else ["execution", "not_collected"])
 
 
+@pytest.mark.parametrize(
+    ("folder", "option", "setting"),
+    [
+        (20, "--test_only", "--test-only"),
+        (24, '--test_name_pattern "fir st"', "--test-name-pattern fir st"),
+    ],
+    indirect=["folder"],
+)
+def test_filter_is_found_as_node_reads_it(folder: Path, option: str, setting: str) -> None:
+    loop = planned(folder, suite("main", "--test"), {"a.test.js": HEAD})
+    assert loop.run(NODE_OPTIONS=option)["verdict"] == "incomplete"
+    assert loop.execution() == {f"filter {setting}"}
+    assert loop.listed_filters(NODE_OPTIONS=option) == [setting]
+
+
 TYPED: Final = 'import { test } from "node:test"; const a: number = 1; test("typed", () => { a; });'
 LAUNCHERS: Final = {
     "tsx": "node_modules/.bin/tsx --test",
@@ -294,7 +332,8 @@ def test_runner_is_reached_behind_its_launcher(folder: Path, launcher: str) -> N
 @pytest.mark.parametrize(
     ("folder", "words", "said"),
     [
-        (20, "--test --test-shard=1/2 a.test.js", "--test-shard=1/2: ciguard divides the files"),
+        (20, "--test --test_shard=1/2 a.test.js", "--test-shard=1/2: ciguard divides the files"),
+        (20, "--test --unknown", "bad option: --unknown"),
         soak(20, "a.test.js", "the command must start `node --test`"),
         soak(20, "run.mjs", "the command must start `node --test`"),
         (22, "--test --experimental-test-isolation=none a.test.js", "a process for each file"),
@@ -312,3 +351,4 @@ def test_what_cannot_be_selected_is_said_by_the_plan(folder: Path, words: str, s
     done = call_in_process("plan", "--shards", "1", "-o", "plan.json", cwd=folder, PATH=path)
     assert done.returncode in (3, 5)
     assert said in " ".join(done.stderr.split())
+    assert ("must start" in done.stderr) == ("must start" in said)

@@ -129,7 +129,7 @@ NODE_TEST: Final = replace(
     ),
     hints=(
         (
-            "and no inventory:",
+            "ended with exit code 0 and no inventory:",
             "the command must start `node --test` and keep NODE_OPTIONS; programs that call run() "
             "of node:test, and `node FILE`, choose their files themselves",
         ),

@@ -16,15 +16,17 @@ const { Leg } = require("./ciguard_node.cjs");
 
 const MAJOR = Number(process.versions.node.split(".")[0]);
 const OLDEST = 20;
-// Exit codes of node that a file's process cannot record: after an error in the handler for errors
-// there is no event `exit`, and node 20 sets the other one after that event.
+// Exit codes of node: after an error in the handler for errors there is no event `exit`. The other
+// one is of a file whose top level still waits. 20 gives it after that event; before, it listens.
 const BROKEN_HANDLER = 7;
 const UNSETTLED_AWAIT = 13;
+const WAITING = "handleProcessExit";
 const STOPS = ["SIGINT", "SIGTERM"];
 const STOP_MS = 100;
 const STDERR_CHARACTERS = 4096;
-const FILTER = /^--test-(?:only|(?:name|skip)-pattern|rerun-failures)(?:=|$)/;
-const LATE = /^(?:Error|Warning): /; // what a test left behind: the event names the test
+const FILTER = /^--test-(?:only|(?:name|skip)-pattern|rerun-failures)(?:[= ]|$)/;
+// Of what a test left behind: the event names the test.
+const LATE = /^(?:Error|Warning): .* generated asynchronous activity /s;
 const NO_MEMORY = /^.*FATAL ERROR: .*(?:heap out of memory|Allocation failed).*$/m;
 const REFUSED = [
   [/^--(?:experimental-)?test-isolation[= ]none$/, "ciguard needs a process for each file: leave it out"],
@@ -32,14 +34,13 @@ const REFUSED = [
   [/^--watch/, "a watching runner does not end: leave it out"],
 ];
 
-// Call `take` with each event of the first stream of tests in this process.
+// Call `take` with each event of the first stream of tests in this process. A test may run others.
 function follow(take) {
   const { push } = Readable.prototype;
   Readable.prototype.push = function (chunk, ...rest) {
     if (this.constructor.name !== "TestsStream") return push.call(this, chunk, ...rest);
     Readable.prototype.push = push;
-    const stream = Object.getPrototypeOf(this);
-    stream.push = function (event, ...more) {
+    this.push = function (event, ...more) {
       if (event && event.type) take(event);
       return push.call(this, event, ...more);
     };
@@ -47,9 +48,11 @@ function follow(take) {
   };
 }
 
-// The words of the runner's options, each with its value.
+// The words of the runner's options, each with its value. node takes "_" in a name for "-".
 function optionWords() {
-  const words = [...process.execArgv, ...(process.env.NODE_OPTIONS || "").split(/\s+/)];
+  const quoted = (process.env.NODE_OPTIONS || "").match(/(?:"(?:\\.|[^"\\])*"?|[^\s"])+/gs) || [];
+  const words = [...process.execArgv, ...quoted.map((word) => word.replace(/\\(.)|"/gs, "$1"))]
+    .map((word) => word.replace(/^--[^=\s]+/, (name) => name.replace(/_/g, "-")));
   return words.map((word, place) => {
     const value = words[place + 1] || "";
     const isApart = /^--(?:experimental-)?test-/.test(word) && !word.includes("=") && value && value[0] !== "-";
@@ -92,8 +95,14 @@ class Runner {
       const file = this.leg.pathOf(path.resolve(data.name || ""));
       if (type === "test:enqueue") files.set(file, file);
     });
-    process.on("exit", (code) => { if (code === 0) this.leg.listed(files); });
+    let hasBegun = false;
+    process.on("exit", (code) => {
+      if (code !== 0 && !hasBegun) return;
+      process.exitCode = 0; // with --test-force-exit, the runner is first
+      this.leg.listed(files);
+    });
     ChildProcess.prototype.spawn = () => {
+      hasBegun = true;
       setImmediate(() => process.exit(0));
       throw new Error("ciguard lists the files");
     };
@@ -137,6 +146,7 @@ class Runner {
   begin() {
     this.isRunning = true;
     this.stderr = "";
+    this.recorded = readFileSync(this.leg.file).length;
     this.kills = this.leg.oomKills();
   }
 
@@ -147,7 +157,9 @@ class Runner {
     if (!hasRun || !error || this.isStopped) return;
     const unit = this.leg.unitOf(file);
     const { exitCode, failureType, signal } = error;
-    if ([BROKEN_HANDLER, UNSETTLED_AWAIT].includes(exitCode)) {
+    if (exitCode === BROKEN_HANDLER) {
+      const lines = readFileSync(this.leg.file).subarray(this.recorded).toString();
+      if (/"(?:closed|died)"/.test(lines)) return; // by process.exit(7)
       this.leg.result(unit, "", "errored", { message: this.stderr.trim() || `exit code ${exitCode}` });
       this.leg.event("closed", { unit });
     } else if (typeof exitCode !== "number") {
@@ -177,7 +189,10 @@ class TestFile {
     this.count = 0; // of results
     this.leg.start(this.unit);
     process.on("beforeExit", () => { this.hasDrained = true; }); // not after process.exit()
-    process.on("uncaughtExceptionMonitor", (error) => { this.error = textOf(error); });
+    process.on("uncaughtExceptionMonitor", (error) => {
+      this.error = textOf(error);
+      this.isBroken ||= this.open.length === 0; // in a test, an error is the test's matter
+    });
     process.on("exit", (code) => this.exit(code));
     follow((event) => this.take(event));
   }
@@ -187,7 +202,10 @@ class TestFile {
     if (type === "test:dequeue") this.begin(data);
     else if (type === "test:complete") this.end(data);
     else if (type === "test:plan" && data.nesting === 0) this.hasEnded = true;
-    else if (type === "test:diagnostic" && LATE.test(data.message)) this.error = data.message;
+    else if (type === "test:diagnostic" && LATE.test(data.message)) {
+      this.error = data.message;
+      this.isBroken = true;
+    }
   }
 
   // Events do not name the parent. Of several that run at the same time, it is the last one above.
@@ -242,13 +260,16 @@ class TestFile {
   exit(code) {
     const { leg, unit } = this;
     const isWhole = this.hasEnded || (this.hasDrained && !this.hasTests);
+    const isWaiting = code === UNSETTLED_AWAIT || process.listeners("exit").some(({ name }) => name === WAITING);
     if (!isWhole && (this.open.length > 0 || !this.error)) {
       const name = leg.openCase(unit);
       leg.died(unit, "crash", `its process ended with exit code ${code} before its last test had ended`, name);
       return;
     }
-    if (![0, UNSETTLED_AWAIT].includes(code) && !(code === 1 && this.hasFailed)) {
-      leg.result(unit, "", "errored", { message: this.error || `exit code ${code}` });
+    const isExplained = isWhole && (code === 0 || (code === 1 && this.hasFailed));
+    if (isWaiting || this.isBroken || !isExplained) {
+      const how = isWaiting ? "a top-level await has not settled" : `exit code ${code}`;
+      leg.result(unit, "", "errored", { message: this.error || how });
     } else if (this.count === 0) {
       leg.result(unit, "", "skipped", { message: this.hasTests ? "no test of it is selected" : "it has no tests" });
     }
