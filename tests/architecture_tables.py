@@ -133,7 +133,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "workflow.job_templates",
             "workflow.rewrite",
         ),
-        "workflow.actions_address",
+        *("workflow.actions_address", "workflow.test_commands"),
     ),
     "init.candidates": ("config", "console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
