@@ -173,17 +173,21 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundSt
     if sum(len({command.words for command in other.commands}) for other in own) > 1:
         fix += " (each further command: its own file, and for the same tests its own artifact)"
     upload = _UPLOAD.replace("FILES", json.dumps(path or "results*"))
-    if _has_names(matrix_of(jobs[step.job])):
-        upload = upload.replace("strategy.job-index", "join(matrix.*, '-')")
+    if keys := _naming_keys(matrix_of(jobs[step.job])):
+        values = "-".join(f"${{{{ matrix.{key} }}}}" for key in keys)
+        upload = upload.replace("${{ strategy.job-index }}", values)
     return NextStep("results", "", lines + upload, problem, fix)
 
 
-def _has_names(matrix: Mapping[str, Any]) -> bool:
-    """Return whether the values of each combination can be a part of the name of an artifact."""
+def _naming_keys(matrix: Mapping[str, Any]) -> list[str]:
+    """Return the keys whose values distinguish the combinations in names of artifacts; or none."""
+    keys = [str(key) for key in matrix if key not in ("include", "exclude")]
     with contextlib.suppress(InputError):
-        names = ["-".join(map(text_of, one.values.values())) for one in combinations(matrix)]
-        return all(map(_NAME.fullmatch, names)) and len(set(names)) == len(names)
-    return False
+        found = [one.values for one in combinations(matrix)]
+        names = ["-".join(text_of(values.get(key)) for key in keys) for values in found]
+        is_unique = len(set(names)) == len(names)
+        return keys if is_unique and all(map(_NAME.fullmatch, names)) else []
+    return []
 
 
 def _repeats_a_part(jobs: Mapping[str, Any], step: FoundStep) -> bool:
