@@ -217,13 +217,7 @@ class GitHub:
         return str(file)
 
     def execute(
-        self,
-        workflow: str,
-        event: str,
-        payload: dict[str, Any],
-        *,
-        run_id: int,
-        attempt: int = 1,
+        self, workflow: str, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1
     ) -> Run:
         """Run a workflow on the checkout as it stands."""
         event_file = self.folder / "event.json"

@@ -160,9 +160,7 @@ def test_push_is_judged_and_recorded(pushed: Run) -> None:
     assert "4 values of 1 run added" in pushed.job("history").printed
 
 
-def test_pull_request_is_compared_with_the_artifacts_of_the_base(
-    proposed: tuple[Run, str],
-) -> None:
+def test_pull_request_is_compared_with_the_artifacts_of_the_base(proposed: tuple[Run, str]) -> None:
     run, body = proposed
     assert "history" not in run.jobs
     assert run.job("ciguard").result == "failure"

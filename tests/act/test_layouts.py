@@ -233,9 +233,7 @@ def variables(request: pytest.FixtureRequest, layout: Layout) -> Mapping[str, st
 
 @pytest.fixture(scope="module")
 def github(
-    layout: Layout,
-    variables: Mapping[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    layout: Layout, variables: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GitHub]:
     with open_github(tmp_path_factory.mktemp(layout.name), variables) as made:
         yield made

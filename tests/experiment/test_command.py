@@ -20,12 +20,7 @@ from markdown_it import MarkdownIt
 
 from ciguard.errors import UsageError
 from ciguard.experiment import view
-from ciguard.experiment.command import (
-    parse_arms,
-    parse_conditions,
-    parse_seconds,
-    substitute,
-)
+from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds, substitute
 from ciguard.experiment.json import as_json
 from ciguard.experiment.view import verdict_lines
 from ciguard.render.markdown import as_markdown

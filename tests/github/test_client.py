@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.fake_clock import noting
 from fakegithub.server import serving
-from fakegithub.state import (
-    PRIMARY_LIMIT,
-    READ_ONLY,
-    SECONDARY_LIMIT,
-    Fault,
-    Login,
-)
+from fakegithub.state import PRIMARY_LIMIT, READ_ONLY, SECONDARY_LIMIT, Fault, Login
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError

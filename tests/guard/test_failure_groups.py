@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from ciguard.codec import plan_file
 from ciguard.document import plain
 from ciguard.guard.annotations_and_outputs import annotations_of
-from ciguard.guard.failure_groups import (
-    find_hotspots,
-    group_failures,
-    origin_spans,
-    summary_line,
-)
+from ciguard.guard.failure_groups import find_hotspots, group_failures, origin_spans, summary_line
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.log_patterns import failed_allocation

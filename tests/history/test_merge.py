@@ -141,18 +141,14 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
 
 @settings(max_examples=15)
 @given(twice_ordered())
-def test_merge_order_does_not_change_the_bytes(
-    orders: tuple[list[History], list[History]],
-) -> None:
+def test_merge_order_does_not_change_the_bytes(orders: tuple[list[History], list[History]]) -> None:
     first, second = (encode(reduce(merge, order, empty())) for order in orders)
     assert first == second
 
 
 @settings(max_examples=15)
 @given(additions(30, entire=True))
-def test_merge_is_idempotent_and_survives_encoding(
-    found: list[History],
-) -> None:
+def test_merge_is_idempotent_and_survives_encoding(found: list[History]) -> None:
     history = reduce(merge, found, empty())
     content = encode(history)
     for rerun in found:

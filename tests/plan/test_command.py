@@ -144,9 +144,7 @@ def test_read_only_folder_is_an_error(listed: Path, ciguard: Ciguard) -> None:
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     done = ciguard(
-        *("plan", "--inventory", "units.txt", *NONE, "-o", "locked/plan.json"),
-        cwd=listed,
-        expect=3,
+        *("plan", "--inventory", "units.txt", *NONE, "-o", "locked/plan.json"), cwd=listed, expect=3
     )
     assert "locked/plan.json: cannot be written" in done.stderr
 

@@ -11,11 +11,7 @@ from plan.plan_factories import GIB, planned
 from ciguard.codec import plan_file
 from ciguard.config.declared_memory import Need, parse_size
 from ciguard.model import Pool, UnitKey
-from ciguard.plan.declared_needs import (
-    DeclaredNeeds,
-    contradiction_notes,
-    with_declared_peaks,
-)
+from ciguard.plan.declared_needs import DeclaredNeeds, contradiction_notes, with_declared_peaks
 from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.view import note_text
 from ciguard.sources.local import read_record_tree

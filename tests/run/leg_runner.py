@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from ciguard.model import Record
 
 PYTEST = Suite(
-    "pytest",
-    (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
-    variants={"": Variant()},
+    "pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"), variants={"": Variant()}
 )
 OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
@@ -214,12 +212,7 @@ def clean_environ(**added: str) -> dict[str, str]:
     return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, **added}
 
 
-def start(
-    folder: Path,
-    *words: str,
-    program: Sequence[str] = LEG,
-    **environ: str,
-) -> Leg:
+def start(folder: Path, *words: str, program: Sequence[str] = LEG, **environ: str) -> Leg:
     """Start the program with these words in `folder`."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
@@ -235,13 +228,7 @@ def start(
     return Leg(folder, process, mark)
 
 
-def start_shard(
-    folder: Path,
-    plan: Plan,
-    *,
-    program: Sequence[str] = LEG,
-    **environ: str,
-) -> Leg:
+def start_shard(folder: Path, plan: Plan, *, program: Sequence[str] = LEG, **environ: str) -> Leg:
     """Start shard 01 of a plan."""
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     words = ("--plan", "plan.json", "--shard", "01", "--record", "record")

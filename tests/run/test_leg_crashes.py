@@ -207,9 +207,7 @@ def test_flaky():
     replays(leg.record_folder, plan)
 
 
-def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(
-    tmp_path: Path,
-) -> None:
+def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(tmp_path: Path) -> None:
     (tmp_path / "test_flaky.py").write_text("""
 import os, pathlib
 def test_flaky():

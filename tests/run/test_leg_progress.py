@@ -219,9 +219,7 @@ def test_cancelled_leg_does_not_wait_for_a_stalled_reader(tmp_path: Path) -> Non
     no_survivor(leg)
 
 
-def test_oversized_log_retains_its_start_and_end(
-    tmp_path: Path,
-) -> None:
+def test_oversized_log_retains_its_start_and_end(tmp_path: Path) -> None:
     path = tmp_path / "process-001.log"
     path.write_bytes(b"whole" * 9)
     Log(str(path)).shorten()

@@ -305,9 +305,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
 
 
 @pytest.mark.soak
-def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
-    tmp_path: Path,
-) -> None:
+def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[3:]))
     first = shard(tmp_path, "1", "--for", "2s", "--github", GITHUB_OUTPUT="out").wait(0)
     outputs = ["state=checkpoint", "executed=0", "failed=", "flaky="]
