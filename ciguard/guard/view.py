@@ -216,11 +216,7 @@ def _hotspots(verdict: Verdict) -> Section:
 
 
 def _failures(
-    verdict: Verdict,
-    failed: Sequence[FailedTest],
-    links: Links,
-    *,
-    folded: bool,
+    verdict: Verdict, failed: Sequence[FailedTest], links: Links, *, folded: bool
 ) -> Section:
     rows = tuple(
         (

@@ -385,8 +385,7 @@ def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> Cas
     outcomes = {word: count for word, count in zip(OUTCOMES, counts, strict=True) if count}
     rows = [line[queries.RUN_SUMS + 1 :] for line in lines if line[queries.RUN_SUMS]]
     return CasePage(
-        tuple(_case_row(row, texts) for row in rows),
-        CaseSums(total, outcomes, flaky, unfinished),
+        tuple(_case_row(row, texts) for row in rows), CaseSums(total, outcomes, flaky, unfinished)
     )
 
 
