@@ -235,6 +235,25 @@ def start_shard(folder: Path, plan: Plan, *, program: Sequence[str] = LEG, **env
     return start(folder, *words, program=program, **environ)
 
 
+def leg_program(setup: str = "", **options: str) -> tuple[str, ...]:
+    """Return a program that runs shard 01 into `record`.
+
+    Args:
+        setup: code that the program executes before.
+        options: more arguments of `leg.run_shard`, as expressions.
+    """
+    more = "".join(f", {name}={expression}" for name, expression in options.items())
+    code = f"""
+import os, sys, time
+from ciguard.run import leg
+{setup}
+plan = leg.read_plan("plan.json")
+found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic(){more})
+sys.exit(int(found.exit_code))
+"""
+    return (sys.executable, "-c", code)
+
+
 def until(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:
     """Poll until it holds."""
     end_s = time.monotonic() + timeout_s

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
+from run.leg_runner import (
+    LEG,
+    MARK,
+    build_pyz,
+    leg_program,
+    no_survivor,
+    pids_with,
+    plan_of,
+    start_shard,
+    until,
+)
 from run.replay import replays
 
 from ciguard.model import PlannedUnit
@@ -247,17 +257,6 @@ def test_reaper_that_stays_stopped_is_killed_with_its_processes(tmp_path: Path) 
     until(lambda: not pids_with(str(tmp_path)), what="nothing is left")
 
 
-SLOW_START = """
-import os, sys, time
-from ciguard.run import leg
-sys.executable = os.path.abspath("python")
-found = leg.run_shard(
-    leg.read_plan("plan.json"), "01", "record", dict(os.environ), origin_s=time.monotonic()
-)
-sys.exit(int(found.exit_code))
-"""
-
-
 @pytest.mark.soak
 def test_slow_process_start_does_not_delay_a_timeout(tmp_path: Path) -> None:
     """The second interpreter waits until the first process's test has exceeded its limit."""
@@ -272,7 +271,9 @@ exec "{sys.executable}" "$@"
     (tmp_path / "test_b.py").write_text("def test(): pass\n")
     units = [PlannedUnit("test_a.py::test", timeout_s=0.5), PlannedUnit("test_b.py::test")]
     plan = plan_of(units, processes=2)
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", SLOW_START)).wait(10)
+    leg = start_shard(
+        tmp_path, plan, program=leg_program('sys.executable = os.path.abspath("python")')
+    ).wait(10)
     assert leg.outcomes() == {"test_a.py::test": "died", "test_b.py::test": "passed"}
     assert [end.ending for end in leg.record().process_ends] == ["timeout", "completed"]
     replays(leg.record_folder, plan)
