@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from compare.compare_factories import case, run_of
 from conftest import clean_environment
+from history.git_servers import git
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
@@ -37,19 +38,6 @@ def test_sleeps(): time.sleep({sleeps})
 def test_holds(): assert bytearray({holds})
 def test_breaks(): assert {passes}
 """
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=n", "-c", "user.email=n@example.invalid")
-    done = subprocess.run(
-        ["git", *identity, *words],
-        cwd=folder,
-        env=clean_environment(GIT_CONFIG_GLOBAL="/dev/null"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture
