@@ -214,10 +214,7 @@ class ReadModel:
         """
 
         def ask(files: OpenFiles) -> CasePage:
-            page = {
-                "limit": filters.page_size,
-                "offset": (filters.page - 1) * filters.page_size,
-            }
+            page = {"limit": filters.page_size, "offset": (filters.page - 1) * filters.page_size}
             query = queries.select_run_rows(
                 list(filters.values), filters.sort, is_descending=filters.is_descending
             )
