@@ -69,10 +69,7 @@ def lay_out(
     """Shard 01 has its first unit, and the others as blocks; of shard 02 all is a block."""
     (folder / "test_a.py").write_text(TESTS)
     policy = replace(UNGUARDED, conditions=("CIGUARD_CLAIMS_TOKEN", "GITHUB_RUN_ID"))
-    shards = (
-        shard("01", own, len(own) - 1, processes),
-        shard("02", [other], 1, processes),
-    )
+    shards = (shard("01", own, len(own) - 1, processes), shard("02", [other], 1, processes))
     plan = replace(plan_of([], policy=policy), shards=shards, claims=address)
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     return plan

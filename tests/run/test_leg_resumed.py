@@ -211,10 +211,7 @@ def test_clock_continues_and_the_deadline_is_per_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "output"),
-    [
-        ({"plan_id": "other"}, "is of plan other, not "),
-        ({"run_id": 6}, "is of run 6, not 7"),
-    ],
+    [({"plan_id": "other"}, "is of plan other, not "), ({"run_id": 6}, "is of run 6, not 7")],
 )
 def test_records_of_another_plan_or_run_are_rejected(
     tmp_path: Path, change: dict[str, object], output: str

@@ -260,10 +260,7 @@ def test_database_that_cannot_be_opened_is_told_with_what_to_do(
 
 
 def test_connections_do_not_wait_for_acknowledgements() -> None:
-    with (
-        listen("127.0.0.1", 0) as listening,
-        socket.create_connection(listening.getsockname()),
-    ):
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

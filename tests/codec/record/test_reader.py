@@ -356,14 +356,7 @@ def test_lines_after_the_end_line_are_damage() -> None:
 
 @pytest.mark.parametrize(
     ("lines", "odd"),
-    [
-        ("sr", False),
-        ("srs", True),
-        ("rs", True),
-        ("srsr", False),
-        ("ssr", False),
-        ("srh", False),
-    ],
+    [("sr", False), ("srs", True), ("rs", True), ("srsr", False), ("ssr", False), ("srh", False)],
 )
 def test_restarted_unit_without_another_result_is_damage(lines: str, *, odd: bool) -> None:
     spelled: dict[str, Line] = {
