@@ -6,11 +6,11 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from run.leg_runner import until
 from serve.work.interval_worker import INTERVAL, KILLED, make_job, overlaps
 
 from ciguard.errors import InputError
@@ -31,10 +31,7 @@ PATIENCE_S = 60.0
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
+    until(is_so, what=what, timeout_s=PATIENCE_S)
 
 
 def add(database: Database, *runs: int, lane: str = "") -> None:
