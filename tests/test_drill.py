@@ -149,7 +149,7 @@ def test_drill_without_a_trace_is_red_itself(kind: DrillKind) -> None:
 
 @pytest.mark.parametrize("event", ["push", "pull_request", "merge_group", "schedule"])
 def test_a_drill_is_started_by_hand(folder: Path, ciguard: Ciguard, event: str) -> None:
-    words = ("plan", "--drill", "timeout", "-o", "plan.json")
-    done = ciguard(*words, cwd=folder, expect=2, GITHUB_EVENT_NAME=event)
+    words = ("plan", "--inventory", "-", "--drill", "timeout", "-o", "plan.json")
+    done = ciguard(*words, cwd=folder, stdin="t\n", expect=2, GITHUB_EVENT_NAME=event)
     assert "ciguard plan: --drill: no drill in a run that was not started for it" in done.stderr
     assert not (folder / "plan.json").exists()
