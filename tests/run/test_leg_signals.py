@@ -201,25 +201,6 @@ def test_kills(): os.kill(os.getppid(), signal.SIGKILL)
     assert "unexplained_exit" not in [one.kind for one in verdict.findings], "once is enough"
 
 
-STOPS = """
-import os, signal, time
-def test_stops_its_keeper():
-    os.kill(os.getppid(), signal.SIGSTOP)
-    time.sleep(600)
-def test_later(): pass
-"""
-
-
-@pytest.mark.soak
-def test_stopped_reaper_does_not_delay_a_timeout(tmp_path: Path) -> None:
-    (tmp_path / "test_stops.py").write_text(STOPS)
-    units = [f"test_stops.py::test_{name}" for name in ("stops_its_keeper", "later")]
-    leg = start_shard(tmp_path, plan_of(units, timeout_s=0.5)).wait(10)
-    assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
-    assert [one.ending for one in leg.record().process_ends] == ["timeout", "completed"]
-    no_survivor(leg)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="a parent's end is told on Linux alone")
 def test_stopped_reaper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
     slow = SLOW.replace('Path("started")', 'Path(os.kill(os.getppid(), 19) or "started")')
