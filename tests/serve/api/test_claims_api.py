@@ -290,12 +290,7 @@ def test_run_attempt_with_too_many_plans(
         ),
     ).map(lambda found: json.dumps(found).encode()),
 )
-@settings(
-    max_examples=60,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_request_gets_an_answer_of_the_document(
     run: RegisteredRun, place: dict[str, str], authorization: bytes, body: bytes
 ) -> None:

@@ -173,9 +173,7 @@ def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
     | st.binary(max_size=40).map(b"Bearer ".__add__)
     | st.sampled_from(CALLERS),
 )
-@settings(
-    max_examples=40, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_request_gets_an_answer_of_the_document(
     api: Api, form: str, place: tuple[str, str], authorization: bytes | str
 ) -> None:
