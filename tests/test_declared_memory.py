@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.config.declared_memory import (
-    MAX_LENGTH,
-    Need,
-    match_needs,
-    parse_size,
-)
+from ciguard.config.declared_memory import MAX_LENGTH, Need, match_needs, parse_size
 from ciguard.config.file import FILE, parse
 from ciguard.config.sections import size_bytes
 from ciguard.config.suites import gpu_bytes_of, needs_of

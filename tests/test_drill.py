@@ -29,6 +29,7 @@ import pytest
 def test_number(number):
     pass
 """
+UNITS = "".join(f"test_{file}.py::test_number[{n}]\n" for file in "ab" for n in range(4))
 # By drill: the exit code of its shard, the rest of the first line, and the exit code of the run.
 EXPECTED: dict[DrillKind, tuple[int, str, int]] = {
     "lost-shard": (
@@ -82,8 +83,9 @@ def guarded(folder: Path, ciguard: Ciguard, expect: int) -> str:
 def test_each_fault_is_noticed_and_enters_no_statistics(
     folder: Path, ciguard: Ciguard, kind: DrillKind
 ) -> None:
-    words = ("plan", "--shards", "2", "--artifact", "plan", "--drill", kind)
-    shown = ciguard(*words, cwd=folder, GITHUB_EVENT_NAME="workflow_dispatch").stdout
+    words = ("plan", "--inventory", "-", "--shards", "2", "--artifact", "plan", "--drill", kind)
+    event = "workflow_dispatch"
+    shown = ciguard(*words, cwd=folder, stdin=UNITS, GITHUB_EVENT_NAME=event).stdout
     assert f"this is a drill ({kind}), and the run has to end red" in shown
     plan = json.loads((folder / "plan" / "plan.json").read_bytes())
     assert re.fullmatch(f"drill-{kind}-[0-9a-f]{{12}}", plan["id"])
@@ -149,7 +151,7 @@ def test_drill_without_a_trace_is_red_itself(kind: DrillKind) -> None:
 
 @pytest.mark.parametrize("event", ["push", "pull_request", "merge_group", "schedule"])
 def test_a_drill_is_started_by_hand(folder: Path, ciguard: Ciguard, event: str) -> None:
-    words = ("plan", "--drill", "timeout", "-o", "plan.json")
-    done = ciguard(*words, cwd=folder, expect=2, GITHUB_EVENT_NAME=event)
+    words = ("plan", "--inventory", "-", "--drill", "timeout", "-o", "plan.json")
+    done = ciguard(*words, cwd=folder, stdin=UNITS, expect=2, GITHUB_EVENT_NAME=event)
     assert "ciguard plan: --drill: no drill in a run that was not started for it" in done.stderr
     assert not (folder / "plan.json").exists()

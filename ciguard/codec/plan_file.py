@@ -174,15 +174,7 @@ _CHECKS["Mapping[str, Mapping[str, int]]"] = by_name(_CHECKS["Mapping[str, int]"
 _kind: Any
 for _kind in (  # each after those that it holds
     *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
-    *(
-        ShardCountOption,
-        CulpritCandidate,
-        PlanNote,
-        UnitCount,
-        Orphan,
-        InventorySummary,
-        Shard,
-    ),
+    *(ShardCountOption, CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build
     _CHECKS[_kind.__name__] = _build

@@ -107,8 +107,7 @@ class NeedsConfig(Section):
         None, description="memory of one such test, above that of its process"
     )
     gpu: SizeExpression | None = Field(
-        None,
-        description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`',
+        None, description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`'
     )
 
 
@@ -140,8 +139,7 @@ class SuiteConfig(Section):
     )
     exclude: Texts = Field((), description="patterns of tests that are never run")
     results: Texts = Field(
-        (),
-        description="Result files that the command writes (JUnit, TRX, JSON, ...), from `cwd`",
+        (), description="Result files that the command writes (JUnit, TRX, JSON, ...), from `cwd`"
     )
     failed_exit_codes: ExitCodes = Field(
         (),
@@ -264,8 +262,7 @@ class PolicyConfig(Section):
         ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
     )
     guard_rail: GuardRail = Field(
-        "auto",
-        description="action on low memory; see [supervision](../explanation/supervision.md)",
+        "auto", description="action on low memory; see [supervision](../explanation/supervision.md)"
     )
     retries: int = Field(
         0,
@@ -278,8 +275,7 @@ class PolicyConfig(Section):
         ),
     )
     probe: bool = Field(
-        True,
-        description="[extra tries](../how-to/flaky-tests.md#extra-tries) of new failures",
+        True, description="[extra tries](../how-to/flaky-tests.md#extra-tries) of new failures"
     )
 
 
@@ -307,8 +303,7 @@ class GuardConfig(Section):
         0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"
     )
     empty: EmptyPolicy = Field(
-        "incomplete",
-        description="verdict of a run or suite in which every test was skipped",
+        "incomplete", description="verdict of a run or suite in which every test was skipped"
     )
     cached_results: Literal["warn", "fail"] = Field(
         "warn", description="effect of result files that are older than their job (a build cache)"

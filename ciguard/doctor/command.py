@@ -26,19 +26,10 @@ from ciguard.doctor.checks import (
 )
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
-from ciguard.github.repository_ref import (
-    RepositoryRef,
-    resolve_repository,
-    token_of,
-)
+from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
 from ciguard.history.stores import load, open_store
 from ciguard.init.candidates import MAX_CHECKED, SEPARATE, find_candidates, with_used_actions
-from ciguard.init.generated_files import (
-    HISTORY_FILE_WARNING,
-    LOST_FIX,
-    WORKFLOW_FILE,
-    generate,
-)
+from ciguard.init.generated_files import HISTORY_FILE_WARNING, LOST_FIX, WORKFLOW_FILE, generate
 from ciguard.init.move_in import moved_files
 from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX

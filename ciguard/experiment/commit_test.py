@@ -25,13 +25,7 @@ from ciguard.compare.statistics import (
 from ciguard.document import first_line
 from ciguard.experiment.measurement import Measurement, Metric
 from ciguard.experiment.paired_test import Row, Series, keep_significant, with_interval
-from ciguard.experiment.result import (
-    Exclusion,
-    Experiment,
-    blocks_of,
-    row_verdict,
-    series_of,
-)
+from ciguard.experiment.result import Exclusion, Experiment, blocks_of, row_verdict, series_of
 from ciguard.model import (
     BAD_OUTCOMES,
     CaseKey,

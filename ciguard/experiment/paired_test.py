@@ -179,11 +179,7 @@ def _tested(series: Series) -> Row:
 
 
 def with_interval(
-    row: Row,
-    center: float,
-    spread: float,
-    degrees: int,
-    as_ratio: Callable[[float], float | None],
+    row: Row, center: float, spread: float, degrees: int, as_ratio: Callable[[float], float | None]
 ) -> Row:
     """Add Student's t on the mean of the differences to a row.
 

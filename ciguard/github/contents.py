@@ -32,11 +32,7 @@ class Entry(GitHubJson):
 
 
 def files_at(
-    github: GitHub,
-    repository: str,
-    sha: str,
-    paths: Sequence[str],
-    max_bytes: int = MAX_BYTES,
+    github: GitHub, repository: str, sha: str, paths: Sequence[str], max_bytes: int = MAX_BYTES
 ) -> dict[str, bytes]:
     """Return those of the files that a commit has: a call for each of their folders and files.
 

@@ -289,10 +289,7 @@ def is_head(run: FinishedRun, pull: PullRequest, repository: str) -> bool:
 
 
 def actions_run(
-    repository_ref: RepositoryRef,
-    run: FinishedRun,
-    pull: PullRequest | None,
-    default_branch: str,
+    repository_ref: RepositoryRef, run: FinishedRun, pull: PullRequest | None, default_branch: str
 ) -> ActionsRun:
     """Describe a finished run as its own jobs would see it.
 

@@ -221,10 +221,7 @@ def _distinct(evidence: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def _diagnosis(
-    ending: Ending,
-    *evidence: Note,
-    kind: str | None = None,
-    facts: Mapping[str, Any] | None = None,
+    ending: Ending, *evidence: Note, kind: str | None = None, facts: Mapping[str, Any] | None = None
 ) -> LegEnd:
     """Return an end whose cause has the kind, by default the ending."""
     cause = Note(kind or ending, facts or {})

@@ -13,11 +13,7 @@ import click
 from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
-from ciguard.codec.results.unplanned import (
-    may_be_of_results,
-    read_unplanned,
-    units_with_variants,
-)
+from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases

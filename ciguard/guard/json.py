@@ -101,11 +101,7 @@ def _flaky(unit: Flaky) -> dict[str, Any]:
 
 
 def _excused(excused: Excused) -> dict[str, Any]:
-    return {
-        "shard": excused.shard,
-        **result(excused.result),
-        "reason": _reason(excused.reason),
-    }
+    return {"shard": excused.shard, **result(excused.result), "reason": _reason(excused.reason)}
 
 
 def _reason(reason: Note) -> dict[str, Any]:

@@ -38,15 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.model import (
-        Ending,
-        EventLine,
-        Plan,
-        ProcessEndLine,
-        ProcessLine,
-        Record,
-        Shard,
-    )
+    from ciguard.model import Ending, EventLine, Plan, ProcessEndLine, ProcessLine, Record, Shard
 
 # Events with the reason why a unit has no result.
 MISSING_EVENTS: Final[tuple[str, ...]] = (

@@ -184,10 +184,7 @@ def effective_policy(
 
 
 def _with_answers(
-    policy: Policy,
-    questions: Questions,
-    run: ActionsRun | None,
-    load: Callable[[], History | None],
+    policy: Policy, questions: Questions, run: ActionsRun | None, load: Callable[[], History | None]
 ) -> Policy:
     """Return the policy with the answers of the history, which is read only for a question."""
     suites = questions.suites if run is not None else None

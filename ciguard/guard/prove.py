@@ -277,10 +277,7 @@ def _failures(legs: Iterable[LegResult]) -> Iterator[Failure]:
 
 
 def _flaky(
-    legs: Iterable[LegResult],
-    final: Mapping[UnitKey, UnitResult],
-    selection: Selection,
-    plan: Plan,
+    legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult], selection: Selection, plan: Plan
 ) -> Iterator[Flaky]:
     """Find units that failed first and passed in the end, in this attempt or an earlier one.
 

@@ -216,11 +216,7 @@ def _hotspots(verdict: Verdict) -> Section:
 
 
 def _failures(
-    verdict: Verdict,
-    failed: Sequence[FailedTest],
-    links: Links,
-    *,
-    folded: bool,
+    verdict: Verdict, failed: Sequence[FailedTest], links: Links, *, folded: bool
 ) -> Section:
     rows = tuple(
         (
@@ -541,8 +537,7 @@ def _moved(moved: MovedUnits | None, links: Links) -> Section:
     blocks = (
         Paragraph(f"{_moved_text(moved)}."),
         Details(
-            "Moved tests by shard",
-            (table, Paragraph(_cost_text(moved)), Paragraph(explanation)),
+            "Moved tests by shard", (table, Paragraph(_cost_text(moved)), Paragraph(explanation))
         ),
     )
     return Section("moved", blocks, "Moved tests", (moved.units, "moved test"), drop=15)

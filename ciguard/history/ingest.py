@@ -500,11 +500,7 @@ def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]
         job = known.job.replace(known.shard, shard.key) if known and known.job else None
         units = tuple(sorted({unit.key for unit in shard.units}))
         yield HistoryLeg(
-            shard=shard.key,
-            job=job,
-            plan_id=plan.id,
-            planned=count_units(units),
-            lost_units=units,
+            shard=shard.key, job=job, plan_id=plan.id, planned=count_units(units), lost_units=units
         )
 
 

@@ -17,12 +17,7 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.git.commands import without_secrets
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
-from ciguard.history.service_credentials import (
-    TOKEN_VARIABLE,
-    Credentials,
-    credentials,
-    origin_of,
-)
+from ciguard.history.service_credentials import TOKEN_VARIABLE, Credentials, credentials, origin_of
 from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 

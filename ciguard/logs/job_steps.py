@@ -76,12 +76,7 @@ def with_steps(
         if position < 0:
             return place
         step, line = starts[lines[position]], place.line - lines[position] + 1
-        return replace(
-            place,
-            step=step.name if named else "",
-            line=line,
-            step_number=step.number,
-        )
+        return replace(place, step=step.name if named else "", line=line, step_number=step.number)
 
     return replace(
         reading,

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.logs import (
-    accelerator_patterns,
-    actions_patterns,
-    framework_patterns,
-    system_patterns,
-)
+from ciguard.logs import accelerator_patterns, actions_patterns, framework_patterns, system_patterns
 from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
 
 if TYPE_CHECKING:
@@ -61,9 +56,7 @@ def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction
     return {**by_name, TRANSIENT: Direction("lower", exact=True), SHARE: Direction(exact=True)}
 
 
-def endings(
-    patterns: Sequence[LogPattern] = PATTERNS,
-) -> dict[str, tuple[Ending | None, bool]]:
+def endings(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, tuple[Ending | None, bool]]:
     """Map the name of each failure to the ending of its process, and to `inconclusive`."""
     return {
         name: (row.ending, row.inconclusive)

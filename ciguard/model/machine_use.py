@@ -80,8 +80,7 @@ NOT_MEASURED: Final = MachineUse()
 
 
 def machine_use(
-    samples: Sequence[SampleLine],
-    units_at: Callable[[float], tuple[UnitKey, ...]] = lambda _: (),
+    samples: Sequence[SampleLine], units_at: Callable[[float], tuple[UnitKey, ...]] = lambda _: ()
 ) -> MachineUse:
     """Summarize samples in the order of their time.
 

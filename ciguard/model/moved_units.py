@@ -81,9 +81,7 @@ def count_moved_blocks(records: Mapping[str, Record]) -> tuple[int, int]:
 
 
 def find_moved_blocks(
-    plan: Plan,
-    records: Mapping[str, Record],
-    earlier: Mapping[str, Iterable[Record]] | None = None,
+    plan: Plan, records: Mapping[str, Record], earlier: Mapping[str, Iterable[Record]] | None = None
 ) -> tuple[MovedBlock, ...]:
     """Find the blocks that moved, in the plan's order; O(events + units).
 

@@ -171,10 +171,7 @@ def first_shards(work: PackingProblem) -> int:
 
 
 def allocate(
-    works: Sequence[PackingProblem],
-    options: PlanOptions,
-    *,
-    has_timings: bool = True,
+    works: Sequence[PackingProblem], options: PlanOptions, *, has_timings: bool = True
 ) -> list[PoolAllocation]:
     """Allocate shards to each work; their sum is at most the size of a matrix.
 

@@ -35,11 +35,7 @@ IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 
 
 def collect_units(
-    adapter: Framework,
-    suite: Suite,
-    variant: str,
-    folder: Path,
-    environ: Mapping[str, str],
+    adapter: Framework, suite: Suite, variant: str, folder: Path, environ: Mapping[str, str]
 ) -> Listing:
     """List the units of one variant of a suite by its framework, as `list_units` does.
 

@@ -137,11 +137,7 @@ def estimate_units(
     unmeasured = np.flatnonzero(~measured)
     if unmeasured.size:
         sibling_s, sibling_bytes = _from_siblings(
-            unmeasured.tolist(),
-            mean_s.copy(),
-            peak_bytes.copy(),
-            ancestors,
-            members,
+            unmeasured.tolist(), mean_s.copy(), peak_bytes.copy(), ancestors, members
         )
         mean_s[unmeasured] = sibling_s
         variance_s2[unmeasured] = np.square(NEW_SPREAD_RATIO * mean_s[unmeasured])

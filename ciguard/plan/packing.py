@@ -165,10 +165,7 @@ class Packing:
 
 
 def pack_balanced(
-    groups: Sequence[Group],
-    preassigned: Sequence[Preassigned],
-    costs: Costs,
-    target_s: float = 0.0,
+    groups: Sequence[Group], preassigned: Sequence[Preassigned], costs: Costs, target_s: float = 0.0
 ) -> Packing:
     """Give the longest remaining group to the least loaded shard, cut where it exceeds the target.
 

@@ -17,11 +17,7 @@ TEMPLATE: Final = "document.html.j2"
 
 
 def as_format(
-    blocks: Sequence[Block],
-    format_: str,
-    *,
-    rows: int = ROWS,
-    full_text_location: str = "the JSON",
+    blocks: Sequence[Block], format_: str, *, rows: int = ROWS, full_text_location: str = "the JSON"
 ) -> str:
     """Return the document as "html", "markdown" or "text".
 

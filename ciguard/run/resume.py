@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import (
-    TYPE_CHECKING,
-    AbstractSet,
-    Final,
-    Hashable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Union,
-)
+from typing import TYPE_CHECKING, AbstractSet, Final, Hashable, Iterator, Mapping, Sequence, Union
 
 from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.errors import InputError

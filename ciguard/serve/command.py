@@ -124,13 +124,7 @@ _REPO: Final = click.option(
 @click.option("--end-with-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    *,
-    cache: str,
-    role: str,
-    end_with_input: bool,
-    **options: Any,
+    context: click.Context, /, *, cache: str, role: str, end_with_input: bool, **options: Any
 ) -> int:
     """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
 

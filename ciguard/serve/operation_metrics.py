@@ -127,11 +127,7 @@ def _escape(text: str) -> str:
 
 
 def _of_process(counts: RequestCounts) -> Iterator[Metric]:
-    yield Metric(
-        "ciguard_build_info",
-        "Version of ciguard.",
-        (({"version": __version__}, 1),),
-    )
+    yield Metric("ciguard_build_info", "Version of ciguard.", (({"version": __version__}, 1),))
     yield Metric(
         "ciguard_http_requests_total",
         "Answers of this process.",

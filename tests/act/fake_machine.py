@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from act.events import pull_request_event
 
 from ciguard.codec import plan_file
 from ciguard.plan.outputs import as_output, matrix
@@ -32,6 +33,8 @@ TOKEN = "fake-token"
 OURS = "octo-org/ciguard"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NO_NETWORK: Mapping[str, str] = {}
+HOME = {"full_name": REPOSITORY, "default_branch": "main"}
+PUSH = {"ref": "refs/heads/main", "repository": HOME}  # as far as the workflows look at the event
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,15 @@ class GitHub:
         self.git("commit", "--quiet", "--message", message)
         return self.git("rev-parse", "HEAD")
 
+    def propose(self, message: str, files: dict[str, str]) -> dict[str, Any]:
+        """Make a pull request of one commit, check out its merge into the base, give its event."""
+        base = self.git("rev-parse", "main")
+        self.git("switch", "--quiet", "--force-create", "crash", "main")
+        head = self.commit(message, files)
+        self.git("switch", "--quiet", "--detach", "main")
+        self.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
+        return pull_request_event(head, base)
+
     def ciguard(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(BIN / "ciguard"), *arguments],
@@ -217,13 +229,7 @@ class GitHub:
         return str(file)
 
     def execute(
-        self,
-        workflow: str,
-        event: str,
-        payload: dict[str, Any],
-        *,
-        run_id: int,
-        attempt: int = 1,
+        self, workflow: str, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1
     ) -> Run:
         """Run a workflow on the checkout as it stands."""
         event_file = self.folder / "event.json"

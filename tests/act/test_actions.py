@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from act.events import pull_request_event
-from act.fake_machine import COMMIT, OURS, ROOT
+from act.fake_machine import COMMIT, OURS, PUSH, ROOT
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub, Job, Run
@@ -114,15 +113,9 @@ def story(github: GitHub) -> Story:
         },
     )
     github.git("push", "--quiet", "origin", "main")
-    repository = {"full_name": "octo-org/shop", "default_branch": "main"}
-    event = {"ref": "refs/heads/main", "repository": repository}
-    pushed = run(github, "push", event, 301)
-    base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "--create", "beta")
-    head = github.commit("tests", {"tests/test_new.py": BROKEN, "tests/test_cart.py": AFTER})
-    github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "beta")
-    proposed = run(github, "pull_request", pull_request_event(head, base), 302)
+    pushed = run(github, "push", PUSH, 301)
+    files = {"tests/test_new.py": BROKEN, "tests/test_cart.py": AFTER}
+    proposed = run(github, "pull_request", github.propose("tests", files), 302)
     return Story(github, pushed, proposed, github.comments())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from act.test_workflow_run import CART, STOCK, push_event
+from act.fake_machine import PUSH
+from act.test_workflow_run import CART, STOCK
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub
@@ -26,7 +27,7 @@ def test_push_passes(github: GitHub) -> None:
     assert answer.returncode == 0, answer.stderr
     github.commit("ciguard", {})
     github.git("push", "--quiet", "origin", "main")
-    run = github.run("push", push_event(), run_id=401)
+    run = github.run("push", PUSH, run_id=401)
     assert run.green, run.talk
     assert "all 6 tests of 2 shards have a result" in run.job("ciguard").printed
     assert run.job("history").result == "success"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
-from act.fake_machine import TOKEN
-from act.test_workflow_run import SPY, push_event, spied
+from act.fake_machine import PUSH, TOKEN
+from act.test_workflow_run import SPY, spied
 from loopback import serving
 from serve.api.oidc_issuer import Issuer
 from starlette.applications import Starlette
@@ -179,7 +179,7 @@ def uploaded(artifacts: Path) -> Iterator[tuple[str, bytes]]:
 def test_tests_of_a_slow_job_move_to_another(github: GitHub, service: Service) -> None:
     set_up_repository(github, service)
     workflow = workflow_of_runner(github, service.issuer)
-    run = github.execute(workflow, "push", push_event(), run_id=RUN_ID)
+    run = github.execute(workflow, "push", PUSH, run_id=RUN_ID)
     assert run.green, run.talk
     artifacts = github.artifacts / str(RUN_ID)
     records = records_of(artifacts)

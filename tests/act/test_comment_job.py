@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from act.conftest import open_github
-from act.events import pull_request_event
-from act.fake_machine import COMMIT, OURS, ROOT
+from act.fake_machine import COMMIT, OURS, PUSH, ROOT
 from act.test_actions import shown
-from act.test_workflow_run import push_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,20 +120,10 @@ def comment(github: GitHub) -> str:
     return html.unescape(found["body"]).replace("<wbr>", "")
 
 
-def propose(github: GitHub, change: dict[str, str]) -> dict[str, Any]:
-    """Commit to the branch of the pull request, and check out its merge into the base."""
-    base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "--force-create", "change", "main")
-    head = github.commit("change", change)
-    github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "change")
-    return pull_request_event(head, base)
-
-
 @pytest.fixture(scope="module")
 def pushed(github: GitHub) -> Run:
     """A push without any past run, with a test that fails."""
-    return execute(github, "push", push_event(), 201)
+    return execute(github, "push", PUSH, 201)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +132,7 @@ def proposed(github: GitHub, pushed: Run) -> tuple[Run, str]:
     github.git("push", "--quiet", "origin", "--delete", "ciguard-history")
     past = {"path": ".github/workflows/tests", "created_at": "2026-11-20T10:00:00Z"}
     (github.folder / "runs.json").write_text(json.dumps({"201": past}), "utf-8")
-    run = execute(github, "pull_request", propose(github, CHANGE), 202)
+    run = execute(github, "pull_request", github.propose("change", CHANGE), 202)
     return run, comment(github)
 
 
@@ -160,9 +148,7 @@ def test_push_is_judged_and_recorded(pushed: Run) -> None:
     assert "4 values of 1 run added" in pushed.job("history").printed
 
 
-def test_pull_request_is_compared_with_the_artifacts_of_the_base(
-    proposed: tuple[Run, str],
-) -> None:
+def test_pull_request_is_compared_with_the_artifacts_of_the_base(proposed: tuple[Run, str]) -> None:
     run, body = proposed
     assert "history" not in run.jobs
     assert run.job("ciguard").result == "failure"
@@ -176,7 +162,7 @@ def test_pull_request_is_compared_with_the_artifacts_of_the_base(
 @pytest.fixture(scope="module")
 def repeated(github: GitHub, proposed: tuple[Run, str]) -> tuple[Run, str]:
     """All its jobs again."""
-    run = execute(github, "pull_request", propose(github, CHANGE), 202, attempt=2)
+    run = execute(github, "pull_request", github.propose("change", CHANGE), 202, attempt=2)
     return run, comment(github)
 
 
@@ -189,7 +175,7 @@ def test_comment_is_updated_by_the_second_attempt(repeated: tuple[Run, str]) -> 
 
 def test_lost_artifact_is_named(github: GitHub, repeated: tuple[Run, str]) -> None:
     crash = {"tests/test_order.py": "import os\n\ndef test_pays(): os._exit(0)\n"}
-    run = execute(github, "pull_request", propose(github, crash), 203)
+    run = execute(github, "pull_request", github.propose("change", crash), 203)
     assert run.job("ciguard").result == "failure"
     body = comment(github)
     assert "INCOMPLETE: 1 of 2 expected shards have results" in body
@@ -199,7 +185,7 @@ def test_lost_artifact_is_named(github: GitHub, repeated: tuple[Run, str]) -> No
 def test_run_of_a_fork_is_reported_by_the_second_workflow(
     github: GitHub, repeated: tuple[Run, str]
 ) -> None:
-    event = propose(github, CHANGE)
+    event = github.propose("change", CHANGE)
     fork = {"full_name": "fork/shop", "id": 9}
     subject = {"id": 202, "run_attempt": 2, "event": "pull_request", "head_branch": "change"}
     subject |= {"head_sha": event["pull_request"]["head"]["sha"], "head_repository": fork}
@@ -213,7 +199,7 @@ def test_run_of_a_fork_is_reported_by_the_second_workflow(
 
 
 def test_pull_request_target_is_refused(github: GitHub, pushed: Run) -> None:
-    event = propose(github, CHANGE)
+    event = github.propose("change", CHANGE)
     text = (github.checkout / CI).read_text("utf-8")
     (github.checkout / CI).write_text(
         text.replace("pull_request]", "pull_request_target]"), "utf-8"

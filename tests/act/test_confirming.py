@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from act.events import pull_request_event
 from act.test_workflow_run import REPORT
 
 if TYPE_CHECKING:
@@ -69,12 +68,8 @@ def set_up_repository(github: GitHub) -> None:
 
 def test_suspect_is_rerun_and_reported_as_confirmed(github: GitHub) -> None:
     set_up_repository(github)
-    base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "--create", "crash")
-    head = github.commit("more stock", {"tests/test_stock.py": TESTS.format(mb=60)})
-    github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
-    run = github.run("pull_request", pull_request_event(head, base), run_id=201)
+    event = github.propose("more stock", {"tests/test_stock.py": TESTS.format(mb=60)})
+    run = github.run("pull_request", event, run_id=201)
     assert run.jobs["ciguard"].result == "success", run.talk
     (output,) = (github.artifacts / "201").glob("ciguard-comparison-201-1/*.json")
     before = json.loads(output.read_text("utf-8"))

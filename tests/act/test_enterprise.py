@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from act.test_workflow_run import push_event, set_up_repository
+from act.fake_machine import PUSH
+from act.test_workflow_run import set_up_repository
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub
@@ -18,7 +19,7 @@ def test_workflow_passes_with_artifact_actions_v3(github: GitHub) -> None:
     script = github.actions / ".github/install/enterprise_server.py"
     subprocess.run([sys.executable, str(script)], check=True)
     set_up_repository(github)
-    run = github.run("push", push_event(), run_id=301)
+    run = github.run("push", PUSH, run_id=301)
     assert run.green, run.talk
     assert "PASSED" in run.job("ciguard").printed
     assert run.job("history").result == "success"

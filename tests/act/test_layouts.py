@@ -15,13 +15,11 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from act.conftest import open_github
-from act.events import pull_request_event
-from act.fake_machine import COMMIT, NO_NETWORK, OURS, ROOT
-from act.test_workflow_run import push_event
+from act.fake_machine import COMMIT, NO_NETWORK, OURS, PUSH, ROOT
 from conftest import clean_environment
 from run.conftest import answers, candidates
 
@@ -124,12 +122,7 @@ MATRIX = Layout(
     has_network=False,
 )
 SPLIT = Layout(
-    "split",
-    9,
-    combinations=({"python": "3.13"},),
-    job="test-",
-    shards=3,
-    has_network=False,
+    "split", 9, combinations=({"python": "3.13"},), job="test-", shards=3, has_network=False
 )
 CASES = (
     *(MAKE, MATRIX, SPLIT),
@@ -233,24 +226,10 @@ def variables(request: pytest.FixtureRequest, layout: Layout) -> Mapping[str, st
 
 @pytest.fixture(scope="module")
 def github(
-    layout: Layout,
-    variables: Mapping[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    layout: Layout, variables: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GitHub]:
     with open_github(tmp_path_factory.mktemp(layout.name), variables) as made:
         yield made
-
-
-def execute(
-    github: GitHub,
-    workflow: str,
-    event: str,
-    payload: dict[str, Any],
-    run_id: int,
-    *,
-    attempt: int = 1,
-) -> Run:
-    return github.execute(workflow, event, payload, run_id=run_id, attempt=attempt)
 
 
 @pytest.fixture(scope="module")
@@ -275,19 +254,15 @@ def pushed(github: GitHub, layout: Layout, variables: Mapping[str, str]) -> Run:
     shards = "" if layout.job else "[plan]\nshards = 2\n"
     github.commit("ciguard", {"ciguard.toml": config + shards})
     github.git("push", "--quiet", "origin", "main")
-    return execute(github, layout.workflow, "push", push_event(), 101)
+    return github.execute(layout.workflow, "push", PUSH, run_id=101)
 
 
 @pytest.fixture(scope="module")
 def proposed(github: GitHub, layout: Layout, pushed: Run) -> Run:
     """A pull request with tests that are new, gone, renamed, failing and crashing."""
     assert pushed.green, pushed.talk
-    base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "--create", "crash", "main")
-    head = github.commit("change", {f"{layout.folder}/test_cart.py": AFTER})
-    github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
-    return execute(github, layout.workflow, "pull_request", pull_request_event(head, base), 102)
+    event = github.propose("change", {f"{layout.folder}/test_cart.py": AFTER})
+    return github.execute(layout.workflow, "pull_request", event, run_id=102)
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +272,7 @@ def without_plan(github: GitHub, layout: Layout, pushed: Run) -> Run:
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     github.git("switch", "--quiet", "--create", "mistake", "main")
     github.commit("a mistake", {"ciguard.toml": f"mistake = 2\n{config}"})
-    return execute(github, layout.workflow, "push", push_event(), 103)
+    return github.execute(layout.workflow, "push", PUSH, run_id=103)
 
 
 def outcomes(github: GitHub, run_id: int) -> dict[tuple[str, str, str], str]:
@@ -421,7 +396,7 @@ def test_failed_jobs_and_then_all_run_again(github: GitHub, layout: Layout, push
     assert pushed.green, pushed.talk
     github.git("switch", "--quiet", "--create", "attempts", "main")
     github.commit("one more", {"tests/test_attempts.py": ONE_MORE})
-    first = execute(github, layout.workflow, "push", push_event(), 104)
+    first = github.execute(layout.workflow, "push", PUSH, run_id=104)
     assert not first.green
     assert first.job("all-green").result == "failure"
     found = outcomes(github, 104)
@@ -439,7 +414,7 @@ def test_failed_jobs_and_then_all_run_again(github: GitHub, layout: Layout, push
     rerun = github.workflow_of_rerun(
         layout.workflow, run_id=104, shards=[failed], kept=["ciguard", "build"]
     )
-    second = execute(github, rerun, "push", push_event(), 104, attempt=2)
+    second = github.execute(rerun, "push", PUSH, run_id=104, attempt=2)
     assert second.green, second.talk
     assert len(second.legs(layout.job)) == 1
     assert record_attempts(github, 104) == sorted([*before, (failed, "2")])
@@ -447,7 +422,7 @@ def test_failed_jobs_and_then_all_run_again(github: GitHub, layout: Layout, push
     assert f"all {total} tests" in second.job("ciguard").printed
     assert history_of(github, 104) == total
     github.set_jobs(104, dict.fromkeys(names, 3))
-    third = execute(github, layout.workflow, "push", push_event(), 104, attempt=3)
+    third = github.execute(layout.workflow, "push", PUSH, run_id=104, attempt=3)
     assert third.green, third.talk
     assert len(third.legs(layout.job)) == len(before)
     assert f"all {total} tests" in third.job("ciguard").printed

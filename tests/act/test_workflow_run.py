@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act.events import pull_request_event
-from act.fake_machine import COMMIT, OURS, TOKEN
+from act.fake_machine import COMMIT, OURS, PUSH, TOKEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +87,7 @@ pytestmark = pytest.mark.timeout(900)  # five runs of real jobs, before the firs
 HISTORY = "refs/heads/ciguard-history"
 WORKFLOW = ".github/workflows/ciguard.yml"
 STEP = "Run the shard"
+TILLS = "tests/test_tills.py"
 REPORT = f"{OURS}/actions/report@{COMMIT}"
 
 
@@ -109,11 +109,6 @@ class Story:
     comments_after_fix: list[dict[str, Any]]
 
 
-def push_event() -> dict[str, Any]:
-    repository = {"full_name": "octo-org/shop", "default_branch": "main"}
-    return {"ref": "refs/heads/main", "repository": repository}
-
-
 def set_up_repository(github: GitHub) -> None:
     """Commit a small suite, and what `ciguard init` writes for it."""
     spy = SPY.replace("FOLDER", str(github.folder))
@@ -126,20 +121,10 @@ def set_up_repository(github: GitHub) -> None:
     github.git("push", "--quiet", "origin", "main")
 
 
-def propose(github: GitHub, message: str, test_file: str) -> dict[str, Any]:
-    """Commit to the pull request and check out what GitHub would: its merge into the base."""
-    base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "crash")
-    head = github.commit(message, {"tests/test_tills.py": test_file})
-    github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
-    return pull_request_event(head, base)
-
-
 @pytest.fixture(scope="module")
 def first(github: GitHub) -> Run:
     set_up_repository(github)
-    return github.run("push", push_event(), run_id=101)
+    return github.run("push", PUSH, run_id=101)
 
 
 @pytest.fixture(scope="module")
@@ -150,17 +135,17 @@ def story(github: GitHub, first: Run) -> Story:
         heads.append(github.git("ls-remote", "origin", HISTORY))
 
     history()
-    second = github.run("push", push_event(), run_id=102)
+    second = github.run("push", PUSH, run_id=102)
     history()
-    rerun = github.run("push", push_event(), run_id=102, attempt=2)
+    rerun = github.run("push", PUSH, run_id=102, attempt=2)
     history()
-    github.git("branch", "crash")
-    event = propose(github, "tills", CRASH)
+    event = github.propose("tills", {TILLS: CRASH})
     crashed = github.run("pull_request", event, run_id=103)
     crash_comments = github.comments()
-    killed = github.run("pull_request", propose(github, "worse", KILL), run_id=104)
+    killed = github.run("pull_request", github.propose("worse", {TILLS: KILL}), run_id=104)
     kill_comments = github.comments()
-    event = propose(github, "mend the tills", CRASH.replace("os.abort()", "assert True"))
+    mended = CRASH.replace("os.abort()", "assert True")
+    event = github.propose("mend the tills", {TILLS: mended})
     fixed = github.run("pull_request", event, run_id=105)
     history()
     one, two, three, four = heads
@@ -312,13 +297,13 @@ def test_failed_jobs_run_again_without_the_others(story: Story) -> None:
     github = story.github
     github.git("switch", "--quiet", "--create", "attempts", "main")
     github.commit("a test more", {"tests/test_attempts.py": FAILS_AT_FIRST})
-    first = github.run("push", push_event(), run_id=106)
+    first = github.run("push", PUSH, run_id=106)
     assert first.job("ciguard").result == "failure"
     failed = next(name for name, job in first.jobs.items() if job.failed_steps == (STEP,))
     shard = failed.partition("(")[2][:2]
     github.set_jobs(106, {f"tests (0{n})": 2 if shard == f"0{n}" else 1 for n in (1, 2)})
     rerun = github.workflow_of_rerun(WORKFLOW, run_id=106, shards=[shard], kept=["plan"])
-    second = github.execute(rerun, "push", push_event(), run_id=106, attempt=2)
+    second = github.execute(rerun, "push", PUSH, run_id=106, attempt=2)
     assert second.green, second.talk
     assert len(second.legs()) == 1
     assert "all 7 tests of 2 shards" in second.job("ciguard").printed

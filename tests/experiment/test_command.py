@@ -20,19 +20,14 @@ from markdown_it import MarkdownIt
 
 from ciguard.errors import UsageError
 from ciguard.experiment import view
-from ciguard.experiment.command import (
-    parse_arms,
-    parse_conditions,
-    parse_seconds,
-    substitute,
-)
+from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds, substitute
 from ciguard.experiment.json import as_json
 from ciguard.experiment.view import verdict_lines
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from conftest import Ciguard, Golden
 
@@ -265,31 +260,37 @@ def test_budget_without_runs_sets_the_planned_runs(tmp_path: Path, ciguard: Cigu
         assert found["planned_runs"] == planned
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)],
-)
-def test_interrupted_experiment_prints_a_partial_result(
-    number: signal.Signals, code: int, tmp_path: Path
-) -> None:
-    (tmp_path / "temporary").mkdir()
-    second = "test ! -e ran || sleep 600; touch ran"
+SIGNALS = [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)]
+
+
+def interrupt(folder: Path, words: Sequence[str], at: str, number: int, code: int) -> None:
+    """Signal an experiment that has begun to print; it gives a partial result and cleans up."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
     running = subprocess.Popen(
-        [sys.executable, "-m", "ciguard", "experiment", "--a", second, "--b", second],
-        cwd=tmp_path,
-        env=clean_environment(TMPDIR=str(tmp_path / "temporary")),
+        [sys.executable, "-m", "ciguard", "experiment", *words],
+        cwd=folder,
+        env=clean_environment(TMPDIR=str(temporary)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert running.stderr is not None
-    assert ", warm run 1" in running.stderr.readline()
+    assert at in running.stderr.readline()
     running.send_signal(number)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == code
-    assert "incomplete: interrupted" in output
+    assert "incomplete: interrupted" in " ".join(output.split())
     assert output.splitlines()[-1] == "not enough data"
-    assert list((tmp_path / "temporary").iterdir()) == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_interrupted_experiment_prints_a_partial_result(
+    number: int, code: int, tmp_path: Path
+) -> None:
+    second = "test ! -e ran || sleep 600; touch ran"
+    interrupt(tmp_path, ("--a", second, "--b", second), ", warm run 1", number, code)
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,7 @@ def test_memory_has_separate_floors_and_may_be_zero() -> None:
         none_mib=([0.0] * 5, [0.0] * 5),
         from_nothing_mib=([0.0] * 5, [9.0] * 5),
     )
-    assert {name for name, row in found.items() if row.differs} == {
-        "grown_mib",
-        "from_nothing_mib",
-    }
+    assert {name for name, row in found.items() if row.differs} == {"grown_mib", "from_nothing_mib"}
     assert found["from_nothing_mib"].ratio is None
 
 

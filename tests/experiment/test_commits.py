@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from compare.compare_factories import case, run_of
-from conftest import clean_environment
+from experiment.test_command import SIGNALS, interrupt
+from history.git_servers import git
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
@@ -37,19 +35,6 @@ def test_sleeps(): time.sleep({sleeps})
 def test_holds(): assert bytearray({holds})
 def test_breaks(): assert {passes}
 """
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=n", "-c", "user.email=n@example.invalid")
-    done = subprocess.run(
-        ["git", *identity, *words],
-        cwd=folder,
-        env=clean_environment(GIT_CONFIG_GLOBAL="/dev/null"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -248,31 +233,10 @@ def test_failing_setup_is_reported_with_its_last_output(project: Path, ciguard: 
     no_worktree(project)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)],
-)
-def test_worktrees_are_removed_after_a_signal(
-    number: signal.Signals, code: int, project: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "temporary").mkdir()
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_worktrees_are_removed_after_a_signal(number: int, code: int, project: Path) -> None:
     (project / "ciguard.toml").write_text('[experiment]\nsetup = "echo $PWD; sleep 600"\n')
     (project / "units").write_text(unit("steady"))
     both = ("--base", "HEAD~1", "--head", "HEAD", "--units", "units")
-    running = subprocess.Popen(
-        [sys.executable, "-m", "ciguard", "experiment", *both],
-        cwd=project,
-        env=clean_environment(TMPDIR=str(tmp_path / "temporary")),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    assert "base: echo $PWD; sleep 600" in running.stderr.readline()
-    running.send_signal(number)
-    output, _ = running.communicate(timeout=60)
-    assert running.returncode == code
-    assert "incomplete: interrupted" in " ".join(output.split())
-    assert output.splitlines()[-1] == "not enough data"
-    assert list((tmp_path / "temporary").iterdir()) == []
+    interrupt(project, both, "base: echo $PWD; sleep 600", number, code)
     no_worktree(project)

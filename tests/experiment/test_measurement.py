@@ -8,15 +8,7 @@ import pytest
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.experiment.measurement import (
-    CPU,
-    GPU,
-    PEAK,
-    WALL,
-    Metric,
-    failure_of,
-    values_of,
-)
+from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Metric, failure_of, values_of
 from ciguard.experiment.view import metric_text
 from ciguard.model import (
     EndLine,

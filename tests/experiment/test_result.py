@@ -117,7 +117,7 @@ GPU_SIDES: Sides = ([100.0 * MIB] * 8, [2800.0 * MIB] * 8)
         ({WALL: SAME, SCORE: ([-1.0, -1.1] * 4, [-2.0, -2.1] * 4)}, "score -1"),
         ({WALL: SAME, PEAK: scaled(MORE, MIB), SCORE: MORE, COLD: MORE, WARM: MORE},
          "peak memory +2.07 MiB, score +21 %, step (cold) +21 % and 1 more"),
-    ],
+    ]
 )  # fmt: skip
 def test_last_line_names_the_measures_that_changed_beside_time(
     rows: Mapping[Metric, Sides], expected: str

@@ -48,7 +48,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     folder = tmp_path_factory.mktemp("explained")
     (folder / "ciguard.toml").write_text('[suite.""]\nframework = "pytest"\n')
     (folder / "test_a.py").write_text(TESTS)
-    ciguard("plan", "--artifact", "base", "--shards", "1", cwd=folder)
+    names = re.findall(r"def (test_\w+)", TESTS)
+    (folder / "units").write_text("".join(f"test_a.py::{name}\n" for name in names))
+    plan = ("plan", "--inventory", "units")
+    ciguard(*plan, "--artifact", "base", "--shards", "1", cwd=folder)
     for name, environ in (("flake", {"FLAKE": "1"}), ("steady", {})):
         words = ("--plan", "base", "--shard", "01", "--record", f"{name}/01")
         ciguard("run", *words, cwd=folder, expect=10, **environ)
@@ -57,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
         facts = ("--run-id", f"{day}", "--sha", f"{day:040x}", "--branch", "main")
         at = ("--at", f"2026-11-{day:02}T10:00:00Z")
         ciguard("history", "add", records, "--history", "h", *facts, *at, cwd=folder)
-    ciguard("plan", "--history", "h", "--artifact", "plan", "--shards", "2", cwd=folder)
+    ciguard(*plan, "--history", "h", "--artifact", "plan", "--shards", "2", cwd=folder)
     (folder / "seen").unlink()
     environ = {"HEAD": "1", "FLAKE": "1"}
     for shard, code in (("01", 10), ("02", 0)):  # test_slow is alone in the second

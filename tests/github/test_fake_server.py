@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pytest
 from fakegithub.conformance import mistakes
 from fakegithub.state import Fault, Login
 from pydantic import SecretStr
+from run.leg_runner import until
 
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
@@ -23,13 +23,10 @@ from ciguard.github.models import Text
 from ciguard.report.sticky_texts import upsert_comment, with_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fakegithub.state import FakeGitHub
 
 REPOSITORY = "octo-org/shop"
 THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
-DEADLINE_S = 30.0
 
 
 def make_all_requests(server: FakeGitHub, github: GitHub) -> None:
@@ -73,13 +70,6 @@ def test_nonconforming_exchanges_are_detected(server: FakeGitHub, github: GitHub
         assert mistakes([one]), one
 
 
-def until(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not found():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.01)
-
-
 def test_fake_server_program_writes_port_and_comments(tmp_path: Path) -> None:
     port_file, state_file = tmp_path / "port", tmp_path / "comments.json"
     program = [sys.executable, str(Path(fakegithub.server.__file__))]
@@ -87,7 +77,7 @@ def test_fake_server_program_writes_port_and_comments(tmp_path: Path) -> None:
     program += ["--repository", REPOSITORY, "--pull-request", "7", "--token", "from-the-workflow"]
     with subprocess.Popen(program) as process:
         try:
-            until(port_file.exists)
+            until(port_file.exists, what="it listens", timeout_s=30.0)
             assert json.loads(state_file.read_text()) == []
             address = f"http://127.0.0.1:{port_file.read_text()}"
             with GitHub(address, SecretStr("from-the-workflow")) as github:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.errors import UsageError
-from ciguard.github.repository_ref import (
-    RepositoryRef,
-    api_of,
-    parse_remote,
-    resolve_repository,
-)
+from ciguard.github.repository_ref import RepositoryRef, api_of, parse_remote, resolve_repository
 
 GITHUB = "https://github.com"
 OWN = "https://git.example"

@@ -14,12 +14,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
-from ciguard.github.response_cache import (
-    CacheFolder,
-    CallBudget,
-    CallLimitReached,
-    ResponseCache,
-)
+from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached, ResponseCache
 from ciguard.github.retry import RetryPolicy
 from ciguard.github.run_client import RunClient
 

@@ -189,12 +189,7 @@ def test_concurrent_writers_leave_one_comment(server: FakeGitHub, runs: tuple[in
         done = list(writers.map(write, runs))
     assert server.request_log().count(f"POST {THREAD}") == 2
     assert server.bodies() == [with_marker("tests.yml", "of run 12", (12, 1))]
-    assert {one.action for one in done} <= {
-        "created",
-        "updated",
-        "unchanged",
-        "superseded",
-    }
+    assert {one.action for one in done} <= {"created", "updated", "unchanged", "superseded"}
 
 
 def test_comment_deleted_during_the_update_is_searched_again(

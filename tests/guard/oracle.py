@@ -33,7 +33,7 @@ UNIT: Final = ("suite", "variant", "unit")
 VERDICTS: Final = frozenset({"completed", "timeout", "crash", "out_of_memory", "memory_guard"})
 TESTS_FAILED: Final = 10
 KINDS: Final = frozenset({"shard", "defaults", "process", "start", "result", "peak", "sample"}) | {
-    *("metric", "event", "process_end", "end"),
+    *("metric", "event", "process_end", "end")
 }
 Key = tuple[str, str, str]
 

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-SHARDS = {
-    "1": ["cart.test.js", "test/cart.test.js"],
-    "2": ["test/deep/cart.test.js"],
-}
+SHARDS = {"1": ["cart.test.js", "test/cart.test.js"], "2": ["test/deep/cart.test.js"]}
 ROOTS = {"1": "/home/runner/work/shop/shop/", "2": "D:\\a\\shop\\shop\\"}
 RESULTS = ("--results", "out/{shard}/*.json")
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 from guard.damages import dies_in_its_last_test, record_removed
-from guard.fake_jobs import (
-    ARTIFACT_NAME,
-    EXIT_10,
-    NO_UPLOAD,
-    FakeRunApi,
-    death,
-    failed,
-    verdict_of,
-)
+from guard.fake_jobs import ARTIFACT_NAME, EXIT_10, NO_UPLOAD, FakeRunApi, death, failed, verdict_of
 from guard.fixtures import World, text_of
 
 from ciguard.guard.log_patterns import refused_artifact

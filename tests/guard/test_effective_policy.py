@@ -105,9 +105,7 @@ class PolicyCheckout:
 
     def applied(self, ignore_base_failures: bool = False, **more: str) -> Policy:
         return effective_policy(
-            context_of(Invocation(self.environ(**more), self.folder)),
-            ignore_base_failures,
-            nothing,
+            context_of(Invocation(self.environ(**more), self.folder)), ignore_base_failures, nothing
         )
 
 

@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from ciguard.codec import plan_file
 from ciguard.document import plain
 from ciguard.guard.annotations_and_outputs import annotations_of
-from ciguard.guard.failure_groups import (
-    find_hotspots,
-    group_failures,
-    origin_spans,
-    summary_line,
-)
+from ciguard.guard.failure_groups import find_hotspots, group_failures, origin_spans, summary_line
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.log_patterns import failed_allocation
@@ -295,10 +290,7 @@ def test_totals_of_a_large_failing_run() -> None:
     assert headline(verdict) == "FAILED: 1,320 of 1,400 tests failed"
     assert [
         sum(leg.counts.get(word, 0) for word in ("died", "failed")) for leg in verdict.legs
-    ] == [
-        *[200] * 6,
-        120,
-    ]
+    ] == [*[200] * 6, 120]
     found = [(leg.endings.get("timeout"), leg.endings.get("out_of_memory")) for leg in verdict.legs]
     assert found == [(200, None), (170, 30), *[(None, 200)] * 4, (None, 120)]
     assert verdict.endings == {"timeout": 370, "out_of_memory": 950}

@@ -55,12 +55,7 @@ def red(policy: Policy, *units: str) -> World:
 
 
 @pytest.mark.parametrize(
-    "one",
-    [
-        entry("a.t::two"),
-        entry("a.t::*"),
-        entry("*two", suite="", variant=""),
-    ],
+    "one", [entry("a.t::two"), entry("a.t::*"), entry("*two", suite="", variant="")]
 )
 def test_quarantined_failure_is_shown_and_does_not_fail_the_run(one: Entry) -> None:
     verdict = red(Policy(quarantine=(one,))).prove()

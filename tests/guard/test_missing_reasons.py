@@ -104,11 +104,7 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
 
 CAUSED = [
     ("not_imported", "it could not be imported: ImportError: x", "run a.t alone: it was listed"),
-    (
-        "not_found",
-        "it was not found by any in this checkout",
-        "make the plan again",
-    ),
+    ("not_found", "it was not found by any in this checkout", "make the plan again"),
     ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
 ]
 

@@ -177,21 +177,13 @@ def test_truncated_result_file_in_a_zip_is_incomplete(cut: bytes) -> None:
         ({"a/03/r.xml": junit(SHARDS["03"][1:])}, 13, "shard 03: 1 planned test without a"),
         ({"a/03/r.xml": junit([])}, 13, "shard 03: 3 planned tests without a result"),
         ({"a/09/r.xml": junit(["new::t"])}, 13, "1 result file of shard '09', which is not in"),
-        (
-            {"a/03/s.xml": junit(["new::t"])},
-            0,
-            "shard 03: 1 test with results, but not planned",
-        ),
+        ({"a/03/s.xml": junit(["new::t"])}, 0, "shard 03: 1 test with results, but not planned"),
         ({"a/03/s.xml": junit(["new::t"], ["new::t"])}, 10, "with results, but not planned"),
         ({"a/03/s.xml": junit(["a.t::one"])}, 0, "1 test with results in several shards"),
         ({"a/03/s.xml": junit(["a.t::one"], ["a.t::one"])}, 10, "in several shards; the worst"),
         ({"a/03/s.xml": junit(["d.t::six"], ["d.t::six"])}, 10, ""),
         ({"a/03/r.xml": junit(SHARDS["03"], SHARDS["03"][:1])}, 10, ""),
-        (
-            {"a/03/r.xml": junit(SHARDS["02"]), "a/02/r.xml": junit(SHARDS["03"])},
-            0,
-            "",
-        ),
+        ({"a/03/r.xml": junit(SHARDS["02"]), "a/02/r.xml": junit(SHARDS["03"])}, 0, ""),
     ],
 )
 def test_each_damaged_result_file_is_found(

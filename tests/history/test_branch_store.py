@@ -213,10 +213,7 @@ def test_invalid_branch_or_remote_is_an_error_with_a_fix(origin: Path) -> None:
             open_store(f"branch:{name}", folder, environment(folder)).read()
     with pytest.raises(RemoteError, match=FILE_NAME):
         open_store("branch:main", folder, environment(folder)).read()
-    for remote, fix in (
-        ("origin", "a clone of the repository"),
-        ("https://h/r", "whichever"),
-    ):
+    for remote, fix in (("origin", "a clone of the repository"), ("https://h/r", "whichever")):
         with pytest.raises(InputError, match="in no git repository") as caught:
             BranchStore(NAME, origin.parent, environment(folder), remote).read()
         assert fix in caught.value.fix

@@ -147,14 +147,8 @@ def test_zip_adds_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
         (("odd.txt", "--run-id", "1"), "odd.txt: no format of results is recognised: no known"),
         (("odd.txt", "--run-id", "1"), f"fix: {ACCEPTED_INPUTS}"),
-        (
-            ("none.xml", "--run-id", "1"),
-            f"recognised: it is empty\n  fix: {ACCEPTED_INPUTS}",
-        ),
-        (
-            ("pom.xml", "--run-id", "1"),
-            "recognised: XML with the root <project>",
-        ),
+        (("none.xml", "--run-id", "1"), f"recognised: it is empty\n  fix: {ACCEPTED_INPUTS}"),
+        (("pom.xml", "--run-id", "1"), "recognised: XML with the root <project>"),
         (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {ACCEPTED_INPUTS}"),
         (("rec", "--plan", "plan.json"), "the record is of plan 'p', not "),
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),

@@ -381,10 +381,7 @@ def test_units_that_never_started_are_lost_given_the_plan() -> None:
 
 
 def test_durations_have_no_outcome_and_totals_retain_their_name() -> None:
-    found = [
-        Duration("a.py::t", 0.5),
-        Duration("spec/a.rb", 3.0, is_file_total=True),
-    ]
+    found = [Duration("a.py::t", 0.5), Duration("spec/a.rb", 3.0, is_file_total=True)]
     history = history_of_durations(found, "d.json", RunMetadata(run_id=1, suite="s"))
     assert history.runs[0].at == UNDATED
     total = CaseKey("s", "", "spec/a.rb", "spec/a.rb")

@@ -141,18 +141,14 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
 
 @settings(max_examples=15)
 @given(twice_ordered())
-def test_merge_order_does_not_change_the_bytes(
-    orders: tuple[list[History], list[History]],
-) -> None:
+def test_merge_order_does_not_change_the_bytes(orders: tuple[list[History], list[History]]) -> None:
     first, second = (encode(reduce(merge, order, empty())) for order in orders)
     assert first == second
 
 
 @settings(max_examples=15)
 @given(additions(30, entire=True))
-def test_merge_is_idempotent_and_survives_encoding(
-    found: list[History],
-) -> None:
+def test_merge_is_idempotent_and_survives_encoding(found: list[History]) -> None:
     history = reduce(merge, found, empty())
     content = encode(history)
     for rerun in found:
@@ -257,10 +253,7 @@ def test_merge_fills_missing_run_facts() -> None:
 
 def test_dead_leg_records_its_lost_units() -> None:
     dead = record(
-        3,
-        Result("a", "passed"),
-        end=None,
-        starts=(StartLine("a"), StartLine("b", suite="s")),
+        3, Result("a", "passed"), end=None, starts=(StartLine("a"), StartLine("b", suite="s"))
     )
     (leg,) = history_of([dead]).runs[0].legs
     assert (leg.complete, leg.ending, leg.lost_units) == (
@@ -348,10 +341,7 @@ def test_runs_of_one_plan_have_moves_of_their_own(run: MovedRun) -> None:
     found = history_of([*records, *second], plan=run.plan)
     legs = {(one.run_id, leg.shard): leg for one in found.runs for leg in one.legs}
     assert legs[7, "01"].lost_units == ()
-    assert legs[8, "01"].lost_units == (
-        UnitKey("", "", "a.t::four"),
-        UnitKey("", "", "a.t::three"),
-    )
+    assert legs[8, "01"].lost_units == (UnitKey("", "", "a.t::four"), UnitKey("", "", "a.t::three"))
 
 
 def test_wait_for_a_block_is_no_end_of_a_leg() -> None:

@@ -287,11 +287,7 @@ DRIP = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(100))
     ids=["nothing", "cut", "nonsense", "hangs", "slow head", "slow body"],
 )
 def test_client_goes_on_without_a_broken_service(
-    parts: list[bytes],
-    pause_s: float,
-    closes: bool,
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+    parts: list[bytes], pause_s: float, closes: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "no answer" in expected:  # a busy machine may need longer for the others
         monkeypatch.setattr(service_store, "ANSWER_S", 0.3 if parts else ANSWER_S)

@@ -99,10 +99,7 @@ def test_metric_that_is_no_number_is_a_warning_with_its_side(
     done = ciguard("compare", "before", "after", cwd=tmp_path)
     absent = "warning: after: a metric that is no number is absent: process-001"
     warnings = [text for text in done.stderr.splitlines() if text.startswith("warning")]
-    assert warnings == [
-        f"{absent}.log:1: hits = nan and 1 more",
-        f"{absent}.jsonl:2: rate = NaN",
-    ]
+    assert warnings == [f"{absent}.log:1: hits = nan and 1 more", f"{absent}.jsonl:2: rate = NaN"]
 
 
 def test_values_that_only_look_alike_are_refused_as_in_logs(

@@ -6,12 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ciguard.model.jobs import (
-    Job,
-    attempt_at,
-    is_github_actions,
-    oldest_counting_attempt,
-)
+from ciguard.model.jobs import Job, attempt_at, is_github_actions, oldest_counting_attempt
 from ciguard.sources.inputs import open_subject_run
 
 RUN = {"GITHUB_REPOSITORY": "octo-org/shop", "GITHUB_RUN_ID": "7", "GITHUB_SHA": "a" * 40}

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.model import (
-    ProcessEndLine,
-    Record,
-    Result,
-    SampleLine,
-    StartLine,
-    UnitKey,
-)
+from ciguard.model import ProcessEndLine, Record, Result, SampleLine, StartLine, UnitKey
 from ciguard.model.machine_use import (
     NOT_MEASURED,
     MemoryMoment,

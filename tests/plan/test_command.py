@@ -38,11 +38,6 @@ def test_plan_without_configuration_collects_all_tests(project: Path, ciguard: C
     assert plan["repository"] is None
 
 
-def test_units_are_in_collection_order(project: Path, ciguard: Ciguard) -> None:
-    plan = plan_of(ciguard("plan", "--shards", "1", "--format", "json", cwd=project).stdout)
-    assert ids(plan)[-2:] == ["tests/test_a.py::TestC::test_2", "tests/test_a.py::TestC::test_1"]
-
-
 def test_a_collection_error_is_an_error(project: Path, ciguard: Ciguard) -> None:
     (project / "tests" / "test_broken.py").write_text("import nowhere", "utf-8")
     (project / "tests" / "test_bad.py").write_text("def test(: pass", "utf-8")
@@ -144,9 +139,7 @@ def test_read_only_folder_is_an_error(listed: Path, ciguard: Ciguard) -> None:
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     done = ciguard(
-        *("plan", "--inventory", "units.txt", *NONE, "-o", "locked/plan.json"),
-        cwd=listed,
-        expect=3,
+        *("plan", "--inventory", "units.txt", *NONE, "-o", "locked/plan.json"), cwd=listed, expect=3
     )
     assert "locked/plan.json: cannot be written" in done.stderr
 

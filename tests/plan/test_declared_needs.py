@@ -11,11 +11,7 @@ from plan.plan_factories import GIB, planned
 from ciguard.codec import plan_file
 from ciguard.config.declared_memory import Need, parse_size
 from ciguard.model import Pool, UnitKey
-from ciguard.plan.declared_needs import (
-    DeclaredNeeds,
-    contradiction_notes,
-    with_declared_peaks,
-)
+from ciguard.plan.declared_needs import DeclaredNeeds, contradiction_notes, with_declared_peaks
 from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.view import note_text
 from ciguard.sources.local import read_record_tree
@@ -306,10 +302,7 @@ def test_tests_that_a_job_lists_have_their_declared_peaks(tmp_path: Path, ciguar
     words += ["--shards", "1", "--processes", "4", "-o", "declared.json"]
     ciguard("plan", *words, cwd=tmp_path)
     found = plan_file.decode((tmp_path / "declared.json").read_bytes(), "plan")
-    assert [one.peak_delta_bytes for one in found.suites["web"].declared_peaks] == [
-        None,
-        300 * MIB,
-    ]
+    assert [one.peak_delta_bytes for one in found.suites["web"].declared_peaks] == [None, 300 * MIB]
     assert side_by_side(tmp_path, "declared", ciguard) == 3, "two large tests and a small one"
     (record,) = read_record_tree(str(tmp_path / "records" / "declared"))
     needs = sorted(line.predicted_peak_bytes or 0 for line in record.processes)

@@ -141,11 +141,7 @@ def pieces(*walls_s: float) -> list[Piece]:
 def test_the_shortest_are_held_back_in_blocks_that_get_shorter() -> None:
     found = cut_shard(pieces(*[1.0] * 6, 20.0, 8.0), claim_s=0.5, held_back=0.17, max_blocks=3)
     assert found.own == (6, 7)
-    assert found.blocks == (
-        Piece((0, 1, 2), 3.0),
-        Piece((3, 4), 2.0),
-        Piece((5,), 1.0),
-    )
+    assert found.blocks == (Piece((0, 1, 2), 3.0), Piece((3, 4), 2.0), Piece((5,), 1.0))
 
 
 @pytest.mark.parametrize(

@@ -31,14 +31,12 @@ class ClaimService:
     Attributes:
         free: blocks in the order in which they are given out.
         fault: of the answers to questions, until it is another.
-        held_at_begin: whether a leg that begins hears of `held`, or only one that asks.
         requests: method, path below the run, body and bearer token.
     """
 
     free: list[str] = field(default_factory=list)
     taken: Mapping[str, Any] = field(default_factory=dict)
     held: Sequence[str] = ()
-    held_at_begin: bool = True
     fault: Fault = ""
     address: str = ""
     unconfirmed: str = ""
@@ -58,8 +56,7 @@ class ClaimService:
             if state == "asks" and not self.unconfirmed and self.free:
                 self.unconfirmed = self.free.pop(0)
             block = self.unconfirmed if state == "asks" else ""
-        held = list(self.held) if state == "asks" or self.held_at_begin else []
-        found = {"block": block or None, "taken": self.taken, "held": held}
+        found = {"block": block or None, "taken": self.taken, "held": list(self.held)}
         return json.dumps(found).encode()
 
 

@@ -7,13 +7,12 @@ really hold, so that the guard rail sees memory run out and come back without th
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from run.leg_runner import PYTEST, plan_of, start_shard
+from run.leg_runner import PYTEST, leg_program, plan_of, start_shard
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import LegPolicy, PlannedUnit
@@ -112,15 +111,6 @@ END = {
     "flaky": ("passed", "completed"),
     "hog": ("died", "memory_guard"),
 }
-PROGRAM = """
-import os, sys, time
-from ciguard.run import leg
-plan = leg.read_plan("plan.json")
-found = leg.run_shard(
-    plan, "01", "record", dict(os.environ), origin_s=time.monotonic(), meminfo="meminfo"
-)
-sys.exit(int(found.exit_code))
-"""
 
 
 def unit_of(name: str) -> str:
@@ -233,7 +223,7 @@ def run_hostile(folder: Path, shape: Shape) -> tuple[Leg, Plan]:
     (folder / "test_hostile.py").write_text(SUITE)
     plan = hostile_plan(shape)
     machine = SmallMachine(folder, shape.machine_bytes)
-    leg = start_shard(folder, plan, program=(sys.executable, "-c", PROGRAM))
+    leg = start_shard(folder, plan, program=leg_program(meminfo="'meminfo'"))
     machine.hold(leg)
     try:
         leg.wait(timeout_s=280)

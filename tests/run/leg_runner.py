@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from ciguard.model import Record
 
 PYTEST = Suite(
-    "pytest",
-    (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
-    variants={"": Variant()},
+    "pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"), variants={"": Variant()}
 )
 OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
@@ -214,12 +212,7 @@ def clean_environ(**added: str) -> dict[str, str]:
     return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, **added}
 
 
-def start(
-    folder: Path,
-    *words: str,
-    program: Sequence[str] = LEG,
-    **environ: str,
-) -> Leg:
+def start(folder: Path, *words: str, program: Sequence[str] = LEG, **environ: str) -> Leg:
     """Start the program with these words in `folder`."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
@@ -235,17 +228,30 @@ def start(
     return Leg(folder, process, mark)
 
 
-def start_shard(
-    folder: Path,
-    plan: Plan,
-    *,
-    program: Sequence[str] = LEG,
-    **environ: str,
-) -> Leg:
+def start_shard(folder: Path, plan: Plan, *, program: Sequence[str] = LEG, **environ: str) -> Leg:
     """Start shard 01 of a plan."""
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     words = ("--plan", "plan.json", "--shard", "01", "--record", "record")
     return start(folder, *words, program=program, **environ)
+
+
+def leg_program(setup: str = "", **options: str) -> tuple[str, ...]:
+    """Return a program that runs shard 01 into `record`.
+
+    Args:
+        setup: code that the program executes before.
+        options: more arguments of `leg.run_shard`, as expressions.
+    """
+    more = "".join(f", {name}={expression}" for name, expression in options.items())
+    code = f"""
+import os, sys, time
+from ciguard.run import leg
+{setup}
+plan = leg.read_plan("plan.json")
+found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic(){more})
+sys.exit(int(found.exit_code))
+"""
+    return (sys.executable, "-c", code)
 
 
 def until(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:

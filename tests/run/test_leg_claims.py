@@ -69,10 +69,7 @@ def lay_out(
     """Shard 01 has its first unit, and the others as blocks; of shard 02 all is a block."""
     (folder / "test_a.py").write_text(TESTS)
     policy = replace(UNGUARDED, conditions=("CIGUARD_CLAIMS_TOKEN", "GITHUB_RUN_ID"))
-    shards = (
-        shard("01", own, len(own) - 1, processes),
-        shard("02", [other], 1, processes),
-    )
+    shards = (shard("01", own, len(own) - 1, processes), shard("02", [other], 1, processes))
     plan = replace(plan_of([], policy=policy), shards=shards, claims=address)
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     return plan
@@ -128,25 +125,6 @@ def test_every_python_of_a_leg_can_ask(tmp_path: Path, foreign_python: Path) -> 
         leg = start_shard(tmp_path, plan, program=program, **ASKS).wait(0)
     assert sorted(ran(tmp_path)) == ["first", "foreign", "own"]
     assert claims(leg) == [("claimed", "02.1"), ("claims_ended", "nothing_left")]
-
-
-@pytest.mark.soak
-def test_blocks_that_other_legs_run_are_not_missing(tmp_path: Path) -> None:
-    with claim_service("01.1", taken={"01.2": "02", "01.3": "02"}) as service:
-        plan = lay_out(tmp_path, service.address)
-        leg = start_shard(tmp_path, plan, program=PATIENT, **ASKS).wait(0)
-    assert ran(tmp_path) == ["own", "first"]
-    assert claims(leg) == [
-        ("taken", "01.2"),
-        ("taken", "01.3"),
-        ("claimed", "01.1"),
-        ("claims_ended", "nothing_left"),
-    ]
-    assert "shard 02 runs 1 test of this shard (block 01.3)" in leg.said
-    taken = [one for one in leg.record().events if one.kind == "taken"]
-    assert [(one.block, one.shard) for one in taken] == [("01.2", "02"), ("01.3", "02")]
-    assert "shard 01: 2 passed in" in leg.said
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.soak
@@ -224,18 +202,3 @@ def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     assert ran(tmp_path) == ["first", "waits"]
     assert "resumed: 1 of 3 tests ended before" in leg.said
     assert "shard 01: 3 passed" in leg.said
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("held_at_begin", [True, False])
-def test_a_leg_that_is_run_again_hears_what_it_had_claimed(
-    tmp_path: Path, *, held_at_begin: bool
-) -> None:
-    with claim_service(held=["02.1"], held_at_begin=held_at_begin) as service:
-        plan = lay_out(tmp_path, service.address, ("own", "first"))
-        again = {**ASKS, "GITHUB_RUN_ATTEMPT": "2"}
-        leg = start_shard(tmp_path, plan, program=PATIENT, **again).wait(0)
-    assert sorted(ran(tmp_path)) == ["first", "foreign", "own"]
-    assert claims(leg) == [("claimed", "02.1"), ("claims_ended", "nothing_left")]
-    assert "shard 01: 3 passed" in leg.said
-    replays(leg.record_folder, plan)

@@ -236,9 +236,7 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     no_survivor(leg)
 
 
-def test_command_gets_the_environment_of_the_leg(
-    tmp_path: Path,
-) -> None:
+def test_command_gets_the_environment_of_the_leg(tmp_path: Path) -> None:
     code = "import json, os, sys; json.dump(dict(os.environ), sys.stdout)"
     alone = [sys.executable, "-c", code]
     environ = {"LC_ALL": "C.UTF-8", "OWN": "b\u00fccher"}

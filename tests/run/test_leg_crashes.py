@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.hostile_suite import finals
-from run.leg_runner import PYTEST, UNGUARDED, no_survivor, plan_of, start_shard, until
+from run.leg_runner import PYTEST, UNGUARDED, leg_program, no_survivor, plan_of, start_shard, until
 from run.replay import replays
 
 from ciguard.codec.plan_file import decode
@@ -207,9 +207,7 @@ def test_flaky():
     replays(leg.record_folder, plan)
 
 
-def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(
-    tmp_path: Path,
-) -> None:
+def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(tmp_path: Path) -> None:
     (tmp_path / "test_flaky.py").write_text("""
 import os, pathlib
 def test_flaky():
@@ -317,18 +315,9 @@ def test_other():
 """)
     (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n")
     units = ["test_hog.py::test_hog", "test_hog.py::test_other"]
-    program = """
-import os, sys, time
-from ciguard.run import leg
-plan = leg.read_plan("plan.json")
-found = leg.run_shard(
-    plan, "01", "record", dict(os.environ), origin_s=time.monotonic(), meminfo="meminfo"
-)
-sys.exit(int(found.exit_code))
-"""
     policy = LegPolicy(guard_rail="auto")
     plan = plan_of(units, policy=policy)
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", program)).wait(10)
+    leg = start_shard(tmp_path, plan, program=leg_program(meminfo="'meminfo'")).wait(10)
     assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
     hog = culprits(leg)["test_hog"]
     assert hog.ending == "memory_guard"

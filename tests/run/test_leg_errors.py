@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
-from run.leg_runner import PYTEST, clean_environ, no_survivor, plan_of, start, start_shard
+from run.leg_runner import (
+    PYTEST,
+    clean_environ,
+    leg_program,
+    no_survivor,
+    plan_of,
+    start,
+    start_shard,
+)
 from small_disk import full, small_disk
 
 from ciguard.codec import plan_file as plan_codec
@@ -329,8 +337,7 @@ def test_removes(): shutil.rmtree("record")
 
 
 FAILS = """
-import os, sys, time, types
-from ciguard.run import leg
+import types
 from ciguard.run.platforms.current import CURRENT
 rounds = []
 def wait(*words):
@@ -338,29 +345,20 @@ def wait(*words):
     if len(rounds) > 5: raise ZeroDivisionError("not foreseen")  # the start line was read
     return CURRENT.wait(*words)
 platform = types.SimpleNamespace(**{**vars(CURRENT), "wait": wait})
-plan = leg.read_plan("plan.json")
-found = leg.run_shard(
-    plan, "01", "record", dict(os.environ), origin_s=time.monotonic(), platform=platform
-)
-sys.exit(int(found.exit_code))
 """
 
 
 FAILS_LAST = """
-import os, sys, time
-from ciguard.run import leg, supervisor
+from ciguard.run import supervisor
 def judge_leg(*words, **more): raise ZeroDivisionError("not foreseen")
 supervisor.judge_leg = judge_leg
-plan = leg.read_plan("plan.json")
-found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
-sys.exit(int(found.exit_code))
 """
 
 
 def test_internal_error_at_the_end_writes_an_end_line(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("def test_first(): pass\n")
     plan = plan_of(units_of("first"))
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS_LAST)).wait(13)
+    leg = start_shard(tmp_path, plan, program=leg_program(FAILS_LAST)).wait(13)
     assert "ciguard itself failed, please report it: ZeroDivisionError" in leg.printed
     assert "ZeroDivisionError: not foreseen" in detail_of(leg, "internal_error")
     assert leg.outcomes() == {units_of("first")[0]: "passed"}
@@ -379,7 +377,7 @@ def test_slow():
 def test_last(): pass
 """)
     plan = plan_of(units_of("first", "slow", "last"))
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS)).wait(13)
+    leg = start_shard(tmp_path, plan, program=leg_program(FAILS, platform="platform")).wait(13)
     output = "ciguard itself failed, please report it: ZeroDivisionError: not foreseen\n"
     assert output in leg.printed
     assert "did not run test_takes.py::test_slow: ciguard failed while it ran\n" in leg.printed

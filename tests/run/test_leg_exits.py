@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
+from run.leg_runner import PYTEST, leg_program, no_survivor, plan_of, start_shard
 from run.replay import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
@@ -266,15 +266,11 @@ def test_durations_measured_by_the_program_are_unchanged(tmp_path: Path) -> None
 
 # A leg that waits for what would not end as long as a test can.
 HURRIED = """
-import os, sys, time
-from ciguard.run import exit_handler, leg
+from ciguard.run import exit_handler
 from ciguard.run.policy import rules
 rules.EXIT_S, rules.THREAD_S, exit_handler.AFTER_TESTS_S = 1.0, (0.5, 0.5), 0.5
-plan = leg.read_plan("plan.json")
-found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
-sys.exit(int(found.exit_code))
 """
-PATIENT = (sys.executable, "-c", HURRIED.replace("= 1.0,", "= 300.0,"))  # but not with threads
+PATIENT = leg_program(HURRIED.replace("= 1.0,", "= 300.0,"))  # but not with threads
 
 
 THREADS = """
@@ -298,7 +294,7 @@ def test_file_whose_import_hangs_is_stopped_and_named(tmp_path: Path) -> None:
     )
     units = ["test_hangs.py::test_a", "test_hangs.py::test_b"]
     plan = plan_of(units, timeout_s=1.0)
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(13)
+    leg = start_shard(tmp_path, plan, program=leg_program(HURRIED)).wait(13)
     assert leg.outcomes() == {}
     assert [end.ending for end in leg.record().process_ends] == ["timeout"] * 2
     assert "test_hangs.py: it ends its process before the first test" in leg.printed

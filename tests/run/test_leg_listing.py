@@ -270,10 +270,7 @@ def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("until_", "count"),
-    [("test_old", 1), ("test_each[5]", 8)],
-)
+@pytest.mark.parametrize(("until_", "count"), [("test_old", 1), ("test_each[5]", 8)])
 def test_a_shard_runs_up_to_a_planned_or_a_new_test(
     tmp_path: Path, until_: str, count: int
 ) -> None:

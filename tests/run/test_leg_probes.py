@@ -135,7 +135,8 @@ def test_b(): pass
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 10), (None, 10)]
+    ("number", "code"),
+    [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 10, marks=pytest.mark.soak), (None, 10)],
 )
 def test_leg_that_ends_in_a_try_is_complete(tmp_path: Path, number: int | None, code: int) -> None:
     """Killed, cancelled, or stopped at the end of its time."""

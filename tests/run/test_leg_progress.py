@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import select
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -155,34 +153,6 @@ def test_later(): pass
 """
 
 
-@pytest.mark.soak
-def test_slow_output_reader_does_not_delay_a_timeout(tmp_path: Path) -> None:
-    (tmp_path / "test_flood.py").write_text(FLOOD)
-    units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]
-    units.append(PlannedUnit("test_flood.py::test_later"))
-    suite = replace(PYTEST, args=("-s",))
-    leg = start_shard(tmp_path, plan_of(units, suites={"": suite}))
-    assert leg.process.stdout is not None
-    pipe = leg.process.stdout.fileno()
-    read = 0
-
-    def stopped() -> bool:
-        """Whether the record says so; 64 KiB more of the output are read meanwhile."""
-        nonlocal read
-        if select.select([pipe], [], [], 0)[0]:
-            read += len(os.read(pipe, 1 << 16))
-        place = tmp_path / "record" / "supervisor.jsonl"
-        return place.exists() and b'"kind":"timeout"' in place.read_bytes()
-
-    until(stopped, what="the test is stopped", timeout_s=60)
-    assert (tmp_path / "flooded").exists()
-    assert read < 12 * MIB, "half of the flood was still to be read"
-    leg.wait(10)
-    assert read + len(leg.printed) > 24 * MIB, "in the end all of it is passed on"
-    assert leg.outcomes() == {units[0].unit: "died", units[1].unit: "passed"}
-    no_survivor(leg)
-
-
 def ended(leg: Leg) -> bool:
     place = leg.record_folder / "supervisor.jsonl"
     return place.exists() and b'"type":"end"' in place.read_bytes()
@@ -219,9 +189,7 @@ def test_cancelled_leg_does_not_wait_for_a_stalled_reader(tmp_path: Path) -> Non
     no_survivor(leg)
 
 
-def test_oversized_log_retains_its_start_and_end(
-    tmp_path: Path,
-) -> None:
+def test_oversized_log_retains_its_start_and_end(tmp_path: Path) -> None:
     path = tmp_path / "process-001.log"
     path.write_bytes(b"whole" * 9)
     Log(str(path)).shorten()

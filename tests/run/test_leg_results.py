@@ -92,9 +92,7 @@ def test_summary_counts_result_files_of_a_successful_command(
     assert output in line
 
 
-def test_result_files_of_a_killed_command_are_copied_as_incomplete(
-    tmp_path: Path,
-) -> None:
+def test_result_files_of_a_killed_command_are_copied_as_incomplete(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(
         WRITES
         + """

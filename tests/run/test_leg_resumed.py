@@ -211,10 +211,7 @@ def test_clock_continues_and_the_deadline_is_per_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "output"),
-    [
-        ({"plan_id": "other"}, "is of plan other, not "),
-        ({"run_id": 6}, "is of run 6, not 7"),
-    ],
+    [({"plan_id": "other"}, "is of plan other, not "), ({"run_id": 6}, "is of run 6, not 7")],
 )
 def test_records_of_another_plan_or_run_are_rejected(
     tmp_path: Path, change: dict[str, object], output: str
@@ -305,9 +302,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
 
 
 @pytest.mark.soak
-def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
-    tmp_path: Path,
-) -> None:
+def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[3:]))
     first = shard(tmp_path, "1", "--for", "2s", "--github", GITHUB_OUTPUT="out").wait(0)
     outputs = ["state=checkpoint", "executed=0", "failed=", "flaky="]

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
+from run.leg_runner import (
+    LEG,
+    MARK,
+    build_pyz,
+    leg_program,
+    no_survivor,
+    pids_with,
+    plan_of,
+    start_shard,
+    until,
+)
 from run.replay import replays
 
 from ciguard.model import PlannedUnit
@@ -191,25 +201,6 @@ def test_kills(): os.kill(os.getppid(), signal.SIGKILL)
     assert "unexplained_exit" not in [one.kind for one in verdict.findings], "once is enough"
 
 
-STOPS = """
-import os, signal, time
-def test_stops_its_keeper():
-    os.kill(os.getppid(), signal.SIGSTOP)
-    time.sleep(600)
-def test_later(): pass
-"""
-
-
-@pytest.mark.soak
-def test_stopped_reaper_does_not_delay_a_timeout(tmp_path: Path) -> None:
-    (tmp_path / "test_stops.py").write_text(STOPS)
-    units = [f"test_stops.py::test_{name}" for name in ("stops_its_keeper", "later")]
-    leg = start_shard(tmp_path, plan_of(units, timeout_s=0.5)).wait(10)
-    assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
-    assert [one.ending for one in leg.record().process_ends] == ["timeout", "completed"]
-    no_survivor(leg)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="a parent's end is told on Linux alone")
 def test_stopped_reaper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
     slow = SLOW.replace('Path("started")', 'Path(os.kill(os.getppid(), 19) or "started")')
@@ -247,17 +238,6 @@ def test_reaper_that_stays_stopped_is_killed_with_its_processes(tmp_path: Path) 
     until(lambda: not pids_with(str(tmp_path)), what="nothing is left")
 
 
-SLOW_START = """
-import os, sys, time
-from ciguard.run import leg
-sys.executable = os.path.abspath("python")
-found = leg.run_shard(
-    leg.read_plan("plan.json"), "01", "record", dict(os.environ), origin_s=time.monotonic()
-)
-sys.exit(int(found.exit_code))
-"""
-
-
 @pytest.mark.soak
 def test_slow_process_start_does_not_delay_a_timeout(tmp_path: Path) -> None:
     """The second interpreter waits until the first process's test has exceeded its limit."""
@@ -272,7 +252,9 @@ exec "{sys.executable}" "$@"
     (tmp_path / "test_b.py").write_text("def test(): pass\n")
     units = [PlannedUnit("test_a.py::test", timeout_s=0.5), PlannedUnit("test_b.py::test")]
     plan = plan_of(units, processes=2)
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", SLOW_START)).wait(10)
+    leg = start_shard(
+        tmp_path, plan, program=leg_program('sys.executable = os.path.abspath("python")')
+    ).wait(10)
     assert leg.outcomes() == {"test_a.py::test": "died", "test_b.py::test": "passed"}
     assert [end.ending for end in leg.record().process_ends] == ["timeout", "completed"]
     replays(leg.record_folder, plan)

@@ -51,10 +51,7 @@ def test_passing_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_failures_are_listed_at_the_end(
-    folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    processes: int,
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     plan = plan_of(units("passes", "fails", "dies", "gone"), processes=processes)
@@ -115,11 +112,7 @@ sys.exit(1)
     ],
 )
 def test_usage_errors(
-    folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    code: int,
-    output: str,
+    folder: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, output: str
 ) -> None:
     assert run(words) == code
     assert output in "".join(capfd.readouterr())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from history.git_servers import git
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,37 +102,28 @@ def test_header_outside_actions_has_only_the_plan(nowhere: Path) -> None:
 
 
 def test_merge_parents_are_read_in_a_shallow_clone(nowhere: Path) -> None:
-    def git(*words: str, cwd: str = "full") -> str:
-        identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-        return subprocess.run(
-            ["git", *identity, *words],
-            cwd=nowhere / cwd,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-
-    (nowhere / "full").mkdir()
-    git("init", "-q", "-b", "main")
-    git("commit", "-q", "--allow-empty", "-m", "first")
-    git("checkout", "-q", "-b", "topic")
-    git("commit", "-q", "--allow-empty", "-m", "second\n\nparent 0000 is no parent")
-    git("checkout", "-q", "main")
-    git("commit", "-q", "--allow-empty", "-m", "third")
-    parents = (git("rev-parse", "main"), git("rev-parse", "topic"))
-    git("merge", "-q", "--no-ff", "-m", "merge", "topic")
-    git("clone", "-q", "--depth", "1", f"file://{nowhere}/full", "shallow", cwd=".")
+    full, shallow = nowhere / "full", nowhere / "shallow"
+    full.mkdir()
+    git(full, "init", "-q", "-b", "main")
+    git(full, "commit", "-q", "--allow-empty", "-m", "first")
+    git(full, "checkout", "-q", "-b", "topic")
+    git(full, "commit", "-q", "--allow-empty", "-m", "second\n\nparent 0000 is no parent")
+    git(full, "checkout", "-q", "main")
+    git(full, "commit", "-q", "--allow-empty", "-m", "third")
+    parents = (git(full, "rev-parse", "main"), git(full, "rev-parse", "topic"))
+    git(full, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git(nowhere, "clone", "-q", "--depth", "1", full.as_uri(), "shallow")
     program = (
         "from ciguard.run.record_header import checked_out;"
         "import json; print(json.dumps(checked_out()))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=nowhere / "shallow", check=True, capture_output=True
+        [sys.executable, "-c", program], cwd=shallow, check=True, capture_output=True
     )
     sha, found = json.loads(done.stdout)
-    assert sha == git("rev-parse", "main")
+    assert sha == git(full, "rev-parse", "main")
     assert tuple(found) == parents
-    assert git("rev-parse", "HEAD^@", cwd="shallow") == "", "git's own words do not know them"
+    assert git(shallow, "rev-parse", "HEAD^@") == "", "git's own words do not know them"
 
 
 def test_unreadable_event_is_ignored(tmp_path: Path) -> None:

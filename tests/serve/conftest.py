@@ -58,8 +58,7 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server: PostgresServer = request.getfixturevalue("postgresql")
     name = f"test_{uuid4().hex}"
     engine = sa.create_engine(
-        server.get_uri().replace("postgresql:", "postgresql+psycopg:"),
-        isolation_level="AUTOCOMMIT",
+        server.get_uri().replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
     )
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))

@@ -55,12 +55,7 @@ while read -r unit; do
 done < "$1"
 """
 Fault = Literal[
-    "kill_leg",
-    "kill_leg_and_record",
-    "kill_service",
-    "restart_service",
-    "pause_service",
-    "none",
+    "kill_leg", "kill_leg_and_record", "kill_service", "restart_service", "pause_service", "none"
 ]
 FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
 

@@ -18,11 +18,7 @@ def test_a_leg_gets_its_own_blocks_first() -> None:
 
 
 def test_then_the_longest_that_it_ends_in_time_of_the_leg_that_ends_last() -> None:
-    legs = {
-        "1": leg(70),
-        "2": leg(80, 9, name="2"),
-        "3": leg(90, 40, 20, 10, name="3"),
-    }
+    legs = {"1": leg(70), "2": leg(80, 9, name="2"), "3": leg(90, 40, 20, 10, name="3")}
     # The third leg would end at 160 s; what is over at 176 s is in time.
     assert choose_block(legs, "1", now_s=70, cost_s=1) == Choice("3", "3.1")
     assert choose_block(legs, "1", now_s=70, cost_s=67) == Choice("3", "3.2")

@@ -82,9 +82,7 @@ def run_block(database: Database, leg: str) -> str | None:
     return block
 
 
-def test_own_blocks_come_first_and_then_those_of_the_leg_that_ends_last(
-    database: Database,
-) -> None:
+def test_own_blocks_come_first_and_then_those_of_the_leg_that_ends_last(database: Database) -> None:
     register(database, {"01": (10.0,), "02": (10.0,), "03": (30.0, 20.0, 10.0)})
     for leg in ("01", "02", "03"):
         assert ask(database, leg, 0.0, "begins") == answer()

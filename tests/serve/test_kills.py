@@ -106,10 +106,7 @@ def test_kills_and_outages_in_postgresql_and_s3(tmp_path: Path) -> None:
 
 
 def soak(
-    one: Scene,
-    choose: random.Random,
-    outages: list[Callable[[], None]],
-    disk: Path | None,
+    one: Scene, choose: random.Random, outages: list[Callable[[], None]], disk: Path | None
 ) -> None:
     """Kill, with something else going wrong in between.
 

@@ -8,10 +8,9 @@ import pytest
 from serve.moved_runs import RunningService, drawn_faults, new_token, run_legs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from serve.moved_runs import Fault, MovedRun
+    from serve.moved_runs import MovedRun
 
 MAX_REPEATED_RATIO: Final = 0.02  # executions above one a test, over all runs
 
@@ -25,18 +24,6 @@ def check(run: MovedRun) -> None:
     assert run.verdict == ("incomplete" if run.killed else "passed"), run.report
 
 
-def disturbed_runs(folder: Path, faults: Mapping[int, Sequence[Fault]]) -> list[MovedRun]:
-    """Runs by seed; of 8 legs, or 4 where the seed is odd."""
-    database = f"sqlite:///{folder / 'ciguard.db'}"
-    secret = new_token(database)
-    runs = []
-    with RunningService(database, folder / "results") as service:
-        for seed, chosen in faults.items():
-            runs.append(run_legs(folder / str(seed), service, secret, seed, faults=chosen))
-            check(runs[-1])
-    return runs
-
-
 def describe(runs: list[MovedRun]) -> str:
     units = sum(run.executions.total() - run.repeated for run in runs)
     return (
@@ -47,13 +34,16 @@ def describe(runs: list[MovedRun]) -> str:
 
 
 @pytest.mark.soak
-def test_tests_move_and_nothing_is_lost(tmp_path: Path) -> None:
-    disturbed_runs(tmp_path, {1: ("kill_leg_and_record", "restart_service")})
-
-
-@pytest.mark.soak
 def test_fifty_runs_with_a_service_that_is_disturbed(tmp_path: Path) -> None:
-    runs = disturbed_runs(tmp_path, {seed: drawn_faults(seed) for seed in range(100, 150)})
+    """Of 8 legs, or 4 where the seed is odd."""
+    database = f"sqlite:///{tmp_path / 'ciguard.db'}"
+    secret = new_token(database)
+    runs = []
+    with RunningService(database, tmp_path / "results") as service:
+        for seed in range(100, 150):
+            faults = drawn_faults(seed)
+            runs.append(run_legs(tmp_path / str(seed), service, secret, seed, faults=faults))
+            check(runs[-1])
     print(describe(runs))
     assert any(run.moved for run in runs)
     repeated = sum(run.repeated for run in runs)

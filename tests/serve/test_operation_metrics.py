@@ -124,11 +124,7 @@ def test_values_of_labels_are_escaped() -> None:
     ],
 )
 def test_metrics_are_for_named_addresses(
-    service: Service,
-    peer: str,
-    networks: tuple[str, ...],
-    headers: dict[str, str],
-    status: int,
+    service: Service, peer: str, networks: tuple[str, ...], headers: dict[str, str], status: int
 ) -> None:
     known = replace(service, settings=replace(service.settings, metrics_from=networks))
     transport = httpx.ASGITransport(build_application(known), client=(peer, 1))

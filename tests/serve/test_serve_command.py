@@ -21,6 +21,7 @@ from fakegithub.apps import APP_ID, SLUG, FakeRepository, add_app, private_key_p
 from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
 from fakegithub.server import serving
 from guard.fixtures import World, make_leg
+from run.leg_runner import until
 from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 
 from ciguard.cli import VERBS
@@ -64,10 +65,7 @@ def environ(server: FakeGitHub) -> dict[str, str]:
 
 
 def wait_until(is_so: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    until(is_so, what=what, timeout_s=PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -260,10 +258,7 @@ def test_database_that_cannot_be_opened_is_told_with_what_to_do(
 
 
 def test_connections_do_not_wait_for_acknowledgements() -> None:
-    with (
-        listen("127.0.0.1", 0) as listening,
-        socket.create_connection(listening.getsockname()),
-    ):
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -171,10 +171,7 @@ def test_guide_leads_from_the_first_start_to_a_restored_copy(
 @pytest.mark.soak
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_guide_starts_processes_that_share_a_database_and_a_bucket(
-    server: FakeGitHub,
-    tmp_path: Path,
-    database_url: str,
-    bucket: tuple[str, dict[str, str]],
+    server: FakeGitHub, tmp_path: Path, database_url: str, bucket: tuple[str, dict[str, str]]
 ) -> None:
     url, credentials = bucket
     environ = {

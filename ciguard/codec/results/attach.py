@@ -61,11 +61,7 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
             result = replace(case, suite=suite, variant=variant, process=process)
             if (process, result.key) not in recorded:
                 results.append(result)
-    return replace(
-        record,
-        results=(*record.results, *results),
-        damage=(*record.damage, *damage),
-    )
+    return replace(record, results=(*record.results, *results), damage=(*record.damage, *damage))
 
 
 def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[Result], str]:

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 NAME: Final = "go test -json"
 
 # Actions that end a test. A test without one of them counts as died.
-_OUTCOMES: Final[Mapping[str, Outcome]] = {
-    "pass": "passed",
-    "skip": "skipped",
-    "fail": "failed",
-}
+_OUTCOMES: Final[Mapping[str, Outcome]] = {"pass": "passed", "skip": "skipped", "fail": "failed"}
 # Go writes the keys in this order, so an event begins with one of them.
 _EVENT: Final = re.compile(rb'\{"(?:ImportPath|Time|Action|Package)":')
 _ACTION: Final = re.compile(rb'"Action":"[a-z-]+"')

@@ -332,10 +332,7 @@ def is_failure_of_ctest(producer: Producer | None, case: Mapping[str, str], mess
 
 
 def was_not_reached(
-    producer: Producer | None,
-    case: Mapping[str, str],
-    suite: str,
-    properties: Collection[str],
+    producer: Producer | None, case: Mapping[str, str], suite: str, properties: Collection[str]
 ) -> bool:
     """Return whether a `skipped` case is a test that Playwright did not run ("did not run").
 

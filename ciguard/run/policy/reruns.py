@@ -121,10 +121,7 @@ def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
 
 
 def process_rerun(
-    running: ProcessState,
-    excluded: frozenset[int],
-    failures: Mapping[int, int],
-    tries: int,
+    running: ProcessState, excluded: frozenset[int], failures: Mapping[int, int], tries: int
 ) -> Rerun | None:
     """Return the rerun of a process up to its last failed unit with tries left; None without one.
 

@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from typing import Optional, Union
 
     from ciguard.model import DefaultsLine, EventKind, MeasuredBy, PeakLine
-    from ciguard.run.platforms.base import (
-        ExitInfo,
-        Headroom,
-        MemoryInstruments,
-        Platform,
-    )
+    from ciguard.run.platforms.base import ExitInfo, Headroom, MemoryInstruments, Platform
 
 FIND_FILES_EVERY_S = 0.25  # interval of the search for files of further workers
 LAST_OUTPUT_BYTES = 16384

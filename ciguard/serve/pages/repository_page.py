@@ -158,11 +158,7 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
     page = query_number(visit.query, "page", 1, least=1, most=MAX_PAGE)
     with visit.service.database.read() as connection:
         total, shown = repositories.search(
-            connection,
-            visit.viewer.are_visible,
-            search,
-            limit=LISTED,
-            offset=(page - 1) * LISTED,
+            connection, visit.viewer.are_visible, search, limit=LISTED, offset=(page - 1) * LISTED
         )
         newest = [
             run_rows.newest(connection, repository.id, is_base_branch=is_base, limit=1)

@@ -84,13 +84,7 @@ def unit_page(visit: Visit) -> UnitPage:
     key = UnitKey(names["suite"], names["variant"], names["unit"])
     case = names["case"] or None
     answer = visit.read_model.unit_runs(repository.id, key, case)
-    return UnitPage(
-        repository.full_name,
-        *key,
-        case,
-        answer.missing_names,
-        answer.value,
-    )
+    return UnitPage(repository.full_name, *key, case, answer.missing_names, answer.value)
 
 
 def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:

@@ -214,10 +214,7 @@ class Compactor:
                     path.unlink()
 
     def _write_pair(
-        self,
-        sources: Sequence[ManifestFile],
-        paths: Mapping[str, Path],
-        values: Mapping[str, Any],
+        self, sources: Sequence[ManifestFile], paths: Mapping[str, Path], values: Mapping[str, Any]
     ) -> dict[Kind, tuple[Path, int]]:
         """Write the files of a new pair; return path and rows by kind, without empty files."""
         written: dict[Kind, tuple[Path, int]] = {}
@@ -258,10 +255,7 @@ class Compactor:
 
 
 def _check_rows(
-    sources: Sequence[ManifestFile],
-    written: Mapping[Kind, tuple[Path, int]],
-    *,
-    is_filtered: bool,
+    sources: Sequence[ManifestFile], written: Mapping[Kind, tuple[Path, int]], *, is_filtered: bool
 ) -> None:
     """Raise StorageError unless both orders have the same number of rows, and no row is lost."""
     expected = sum(file.rows for file in sources if file.kind in ("arrival", "by_run"))

@@ -214,10 +214,7 @@ class ReadModel:
         """
 
         def ask(files: OpenFiles) -> CasePage:
-            page = {
-                "limit": filters.page_size,
-                "offset": (filters.page - 1) * filters.page_size,
-            }
+            page = {"limit": filters.page_size, "offset": (filters.page - 1) * filters.page_size}
             query = queries.select_run_rows(
                 list(filters.values), filters.sort, is_descending=filters.is_descending
             )
@@ -385,8 +382,7 @@ def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> Cas
     outcomes = {word: count for word, count in zip(OUTCOMES, counts, strict=True) if count}
     rows = [line[queries.RUN_SUMS + 1 :] for line in lines if line[queries.RUN_SUMS]]
     return CasePage(
-        tuple(_case_row(row, texts) for row in rows),
-        CaseSums(total, outcomes, flaky, unfinished),
+        tuple(_case_row(row, texts) for row in rows), CaseSums(total, outcomes, flaky, unfinished)
     )
 
 

@@ -148,12 +148,7 @@ def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bo
 
 
 def search(
-    connection: Connection,
-    are_shown: sa.ColumnElement[bool],
-    text: str,
-    *,
-    limit: int,
-    offset: int,
+    connection: Connection, are_shown: sa.ColumnElement[bool], text: str, *, limit: int, offset: int
 ) -> tuple[int, tuple[Repository, ...]]:
     """Count the rows with a text in their name, and return a page of them by name."""
     is_match = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))

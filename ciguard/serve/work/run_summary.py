@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 
-def run_row(
-    key: RunKey,
-    run: ActionsRun,
-    finished: WorkflowRun,
-    report: Report | None,
-) -> RunRow:
+def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report | None) -> RunRow:
     """Make the row of a run attempt, without its cells and the name of its answer.
 
     Args:

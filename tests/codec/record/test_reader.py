@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, Read, _decoder, reader
-from ciguard.codec.record.lines import (
-    LINE_SCHEMAS,
-    MAX_INTEGER,
-    MAX_LINE_BYTES,
-    LineError,
-    encode,
-)
+from ciguard.codec.record.lines import LINE_SCHEMAS, MAX_INTEGER, MAX_LINE_BYTES, LineError, encode
 from ciguard.codec.record.reader import fill_peaks, read_records
 from ciguard.model import (
     ENDINGS,
@@ -135,9 +129,7 @@ def test_process_file_may_start_with_a_defaults_line() -> None:
 
 
 @pytest.mark.parametrize("lost", [{}, {"02/supervisor.jsonl": b""}, {"02/supervisor.jsonl": b"{"}])
-def test_defaults_lines_identify_a_record_without_shard_line(
-    lost: dict[str, bytes],
-) -> None:
+def test_defaults_lines_identify_a_record_without_shard_line(lost: dict[str, bytes]) -> None:
     complete = ShardLine("p", "01", run_id=7, run_attempt=1, job="tests (01)")
     inner = joined(defaults("02"), Result("u", "passed"))
     files = {"01/supervisor.jsonl": encode(complete), "02/process-001.jsonl": inner, **lost}
@@ -364,14 +356,7 @@ def test_lines_after_the_end_line_are_damage() -> None:
 
 @pytest.mark.parametrize(
     ("lines", "odd"),
-    [
-        ("sr", False),
-        ("srs", True),
-        ("rs", True),
-        ("srsr", False),
-        ("ssr", False),
-        ("srh", False),
-    ],
+    [("sr", False), ("srs", True), ("rs", True), ("srsr", False), ("ssr", False), ("srh", False)],
 )
 def test_restarted_unit_without_another_result_is_damage(lines: str, *, odd: bool) -> None:
     spelled: dict[str, Line] = {

@@ -85,9 +85,7 @@ def ours(entry: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [entry for entry in ENTRIES if not entry["malformed"]],
-    ids=lambda entry: entry["path"],
+    "entry", [entry for entry in ENTRIES if not entry["malformed"]], ids=lambda entry: entry["path"]
 )
 def test_counts_match_the_peer_project_or_the_docs_explain_why(entry: Any) -> None:
     counts, error, _ = read(RECORDED / "peers" / entry["path"])

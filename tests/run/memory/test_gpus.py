@@ -163,7 +163,9 @@ def test_crashing_library_leaves_the_leg_alone(tmp_path: Path, driver: Mapping[s
 
 
 @needs_compiler
-@pytest.mark.parametrize("answers", ["devices 1\nhang 1\n", "devices 1\n"])
+@pytest.mark.parametrize(
+    "answers", ["devices 1\nhang 1\n", pytest.param("devices 1\n", marks=pytest.mark.soak)]
+)
 def test_query_ends_with_a_killed_leg(
     tmp_path: Path, driver: Mapping[str, str], answers: str
 ) -> None:

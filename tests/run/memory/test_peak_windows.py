@@ -13,13 +13,7 @@ from run.replay import replays
 
 from ciguard.model import PeakLine, PlannedUnit, Result, StartLine, Suite
 from ciguard.run.frameworks.base import PEAK_RESET_BY
-from ciguard.run.memory.peak_windows import (
-    UNKNOWN,
-    PeakTracker,
-    UnitPeaks,
-    Window,
-    window_of,
-)
+from ciguard.run.memory.peak_windows import UNKNOWN, PeakTracker, UnitPeaks, Window, window_of
 from ciguard.run.memory.process_tree import TreeMemory
 
 linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")

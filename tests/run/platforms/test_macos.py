@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from run.leg_runner import MARK, no_survivor, pids_with, plan_of, start_shard, until
+from run.leg_runner import MARK, leg_program, no_survivor, pids_with, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
 from ciguard.run.memory.headroom import LinuxHeadroom
@@ -87,15 +87,7 @@ time.sleep(600)
         until(lambda: not pids_with(str(tmp_path)), what="all are gone")
 
 
-LEG = """
-import os, sys, time
-from ciguard.run import leg
-from ciguard.run.platforms import macos
-plan = leg.read_plan("plan.json")
-origin_s = time.monotonic()
-found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=origin_s, platform=macos)
-sys.exit(int(found.exit_code))
-"""
+LEG = leg_program("from ciguard.run.platforms import macos", platform="macos")
 TESTS = """
 import os, signal, subprocess, sys, time
 def test_passes(): kept = b"x" * (60 << 20); time.sleep(1.2)
@@ -118,7 +110,7 @@ def test_leg_without_proc_completes(tmp_path: Path) -> None:
         for name in names
     ]
     plan = plan_of(units)
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", LEG)).wait(10)
+    leg = start_shard(tmp_path, plan, program=LEG).wait(10)
     outcomes = ("passed", "died", "passed", "died", "passed")
     assert leg.outcomes() == {
         unit.unit: outcome for unit, outcome in zip(units, outcomes, strict=True)
@@ -145,7 +137,7 @@ def test_slow():
     time.sleep(600)
 """)
     plan = plan_of(["test_slow.py::test_slow"])
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", LEG))
+    leg = start_shard(tmp_path, plan, program=LEG)
     until((tmp_path / "started").exists, what="the test runs")
     leg.process.kill()
     leg.wait(-9)

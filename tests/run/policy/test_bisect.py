@@ -159,8 +159,7 @@ def test_rerun_that_cannot_start_does_not_revoke_results(ending: Ending, files: 
         assert rerun.repeats == 1
         state.observe(ProcessEndLine(number, ending, 127))
     assert next_action(state, 1.0) == Finish(
-        "completed",
-        Reason("incomplete", {"not_retried_units": 3, "planned_units": 4}),
+        "completed", Reason("incomplete", {"not_retried_units": 3, "planned_units": 4})
     )
 
 

@@ -12,9 +12,7 @@ from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.process.ending import classify_exit, is_unexplained
 
 if TYPE_CHECKING:
-    from ciguard.model import (
-        Ending,
-    )
+    from ciguard.model import Ending
 
 STARTED = Start(1, (0, 1), "", "", 0, Reason("first"))
 DEATH = Result("b", "died", ending="crash")

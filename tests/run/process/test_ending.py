@@ -12,11 +12,7 @@ from ciguard.run.output.view import describe_culprit, describe_exit, signal_name
 from ciguard.run.policy.actions import Start
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-from ciguard.run.process.ending import (
-    OUTPUT_BYTES,
-    culprit_results,
-    last_output,
-)
+from ciguard.run.process.ending import OUTPUT_BYTES, culprit_results, last_output
 
 
 def running_state() -> State:

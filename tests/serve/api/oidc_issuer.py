@@ -59,10 +59,7 @@ class Issuer:
 
     def application(self) -> Starlette:
         return Starlette(
-            routes=[
-                Route(f"{PATH}/.well-known/jwks", self.jwks),
-                Route("/request", self.token),
-            ]
+            routes=[Route(f"{PATH}/.well-known/jwks", self.jwks), Route("/request", self.token)]
         )
 
 

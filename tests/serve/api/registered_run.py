@@ -47,12 +47,7 @@ class RegisteredRun:
         return signed(claims(self.issuer, PUBLIC_URL, **found))
 
     def send(
-        self,
-        token: str,
-        body: object,
-        path: str = CLAIMS_PATH,
-        name: str = "private",
-        **place: str,
+        self, token: str, body: object, path: str = CLAIMS_PATH, name: str = "private", **place: str
     ) -> httpx.Response:
         method = "POST" if path == CLAIMS_PATH else "PUT"
         full = path.format(**{"owner": "o", "name": name, **RUN, **place})

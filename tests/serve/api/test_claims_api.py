@@ -166,10 +166,7 @@ def test_plan_leg_or_block_that_is_not_registered(run: RegisteredRun) -> None:
     token = run.token()
     job = run.job()
     body = {"plan": PLAN, "leg": "01", "state": "begins", "elapsed_s": 0}
-    for changes, block in (
-        ({"plan": "ba9876543210"}, "01.1"),
-        ({"leg": "03"}, "01.1"),
-    ):
+    for changes, block in (({"plan": "ba9876543210"}, "01.1"), ({"leg": "03"}, "01.1")):
         assert run.send(job, {**body, **changes}).status_code == 404
         assert run.send(job, {**body, **changes}, CLAIM_PATH, block=block).status_code == 404
     for block in ("01.2", "01.0", "01", "03.1", "x" * 999, "01.1%00", "%ED%B3%BF.1"):
@@ -293,12 +290,7 @@ def test_run_attempt_with_too_many_plans(
         ),
     ).map(lambda found: json.dumps(found).encode()),
 )
-@settings(
-    max_examples=60,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_request_gets_an_answer_of_the_document(
     run: RegisteredRun, place: dict[str, str], authorization: bytes, body: bytes
 ) -> None:
@@ -312,10 +304,7 @@ def test_any_request_gets_an_answer_of_the_document(
         for path in (BLOCKS_PATH, CLAIMS_PATH, CLAIM_PATH):
             method = "POST" if path == CLAIMS_PATH else "PUT"
             response = run.client.request(
-                method,
-                path.format(**quoted),
-                content=body,
-                headers=[(b"Authorization", header)],
+                method, path.format(**quoted), content=body, headers=[(b"Authorization", header)]
             )
             # A slash in a part of the path makes it another's.
             assert response.status_code in {400, 401, 404, 405}

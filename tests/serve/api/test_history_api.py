@@ -21,12 +21,7 @@ from ciguard.history import service_credentials, service_store
 from ciguard.history.file import StoredBytes
 from ciguard.history.stores import open_store
 from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import (
-    EXPLANATION_PATH,
-    HISTORY_PATH,
-    OPENAPI_PATH,
-    openapi_document,
-)
+from ciguard.serve.api.routes import EXPLANATION_PATH, HISTORY_PATH, OPENAPI_PATH, openapi_document
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
@@ -178,11 +173,7 @@ def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
     | st.binary(max_size=40).map(b"Bearer ".__add__)
     | st.sampled_from(CALLERS),
 )
-@settings(
-    max_examples=40,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_request_gets_an_answer_of_the_document(
     api: Api, form: str, place: tuple[str, str], authorization: bytes | str
 ) -> None:

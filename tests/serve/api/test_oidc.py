@@ -14,13 +14,7 @@ from serve.api.oidc_issuer import PATH, Issuer, assembled, claims, encoded, jwk,
 from starlette.responses import JSONResponse, Response
 
 from ciguard.serve.api import oidc
-from ciguard.serve.api.oidc import (
-    JobTokens,
-    KeysUnavailable,
-    SigningKeys,
-    TokenRefused,
-    issuer_of,
-)
+from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, SigningKeys, TokenRefused, issuer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

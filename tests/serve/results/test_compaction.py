@@ -323,10 +323,7 @@ class ManyProcesses(RuleBasedStateMachine):
 
 
 ManyProcesses.TestCase.settings = settings(
-    max_examples=6,
-    stateful_step_count=15,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=3, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestManyProcesses = ManyProcesses.TestCase
 

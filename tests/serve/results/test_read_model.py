@@ -134,11 +134,7 @@ def test_the_last_runs_of_a_test(results: Results) -> None:
     found = results.read.unit_runs(REPOSITORY, key, limit=5).value
     assert [one.run_id for one in found] == [5, 4, 3, 3, 2]
     assert [one.run_attempt for one in found[2:4]] == [2, 1]
-    assert (found[0].cases, found[0].wall_s, found[0].at_ms) == (
-        2,
-        6.0,
-        AT_MS + 5 * HOUR_MS,
-    )
+    assert (found[0].cases, found[0].wall_s, found[0].at_ms) == (2, 6.0, AT_MS + 5 * HOUR_MS)
     assert found[0].outcome == "failed"
     assert (found[2].cases, found[2].peak_bytes) == (1, 7)
     only = results.read.unit_runs(REPOSITORY, key, case="x").value

@@ -64,10 +64,7 @@ def test_a_run_is_recorded_with_its_suites_however_often(connection: Connection)
     stored = run_rows.get(connection, RUN.key)
     assert stored == RUN
     assert stored.judged_at_ms > 1_700_000_000_000
-    assert run_rows.with_cells(connection, [RUN, other]) == (
-        replace(RUN, cells=(e2e, UNIT)),
-        other,
-    )
+    assert run_rows.with_cells(connection, [RUN, other]) == (replace(RUN, cells=(e2e, UNIT)), other)
     assert run_rows.get(connection, RunKey(1, 12, 1)) is None
 
 

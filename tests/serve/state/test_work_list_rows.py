@@ -69,11 +69,7 @@ def test_the_backlog_is_counted(connection: Connection) -> None:
         .values(due_at_ms=schema.work.c.due_at_ms - 5_000)
     )
     backlog = work_list.backlog(connection)
-    assert backlog.rows == {
-        WorkState.WAITING: 2,
-        WorkState.RUNNING: 1,
-        WorkState.DEAD: 1,
-    }
+    assert backlog.rows == {WorkState.WAITING: 2, WorkState.RUNNING: 1, WorkState.DEAD: 1}
     assert 5 <= backlog.oldest_s < 60
 
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from ciguard.serve.state import lanes, schema, work_list
 from ciguard.serve.state.run_key import RunKey

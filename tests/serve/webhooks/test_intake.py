@@ -98,8 +98,7 @@ def test_malformed_body_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
-    "signature",
-    ["sha256=" + "0" * 64, "sha1=7d38cdd689735b008b3c702edd92eea23791c5f6", "sha256="],
+    "signature", ["sha256=" + "0" * 64, "sha1=7d38cdd689735b008b3c702edd92eea23791c5f6", "sha256="]
 )
 def test_forged_delivery_is_refused(
     service: Service, shop: FakeRepository, send: Send, signature: str

@@ -1,6 +1,6 @@
 """A worker whose job writes when it began and when it ended; also a program, to be killed.
 
-    interval_worker.py DATABASE_URL LEASE_S JOB_S
+    interval_worker.py DATABASE_URL
 
 A job of a run whose id is KILLED never ends at its first try.
 """
@@ -70,9 +70,8 @@ def overlaps(connection: Connection) -> int:
 
 
 def main() -> None:
-    url, lease_s, job_s = sys.argv[1:]
-    database = open_database(url)
-    worker = Worker(database, make_job(database, float(job_s)), poll_s=0.1, lease_s=float(lease_s))
+    database = open_database(sys.argv[1])
+    worker = Worker(database, make_job(database, 0.0), poll_s=0.1, lease_s=0.5)
     threading.Thread(target=worker.run).start()
     parent = sys.stdin.readline  # ends with the process that started it
     while parent():

@@ -79,8 +79,7 @@ def judge_with_a_dead_leg(service: Service, server: FakeGitHub, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "also",
-    ["", *(pytest.param(one, marks=pytest.mark.soak) for one in ("artifacts", "answers"))],
+    "also", ["", *(pytest.param(one, marks=pytest.mark.soak) for one in ("artifacts", "answers"))]
 )
 def test_run_with_damaged_results_is_judged_again(
     service: Service, server: FakeGitHub, tmp_path: Path, also: str
