@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ciguard.audit.next_step import as_section
 from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
+from ciguard.audit.rules.results_only_on_success import unread_uploads
 from ciguard.document import (
     Bullets,
     Code,
@@ -23,6 +24,7 @@ from ciguard.document import (
     plain,
 )
 from ciguard.text import count_of
+from ciguard.workflow.rewrite import is_moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +128,14 @@ def _lines(audit: RepositoryAudit) -> Iterator[Item]:
 def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
     for unread in audit.repository.unread:
         yield "not read", _unread(unread)
-    if not audit.repository.test_workflows:
+    files = audit.repository.workflows
+    if moved := [Code(file.path, NAME_WIDTH) for file in files if is_moved(file.content)]:
+        yield "run by ciguard", ("tests of ", *join(moved))
+        for path, jobs, lines in unread_uploads(files):
+            names = join([Code(name, NAME_WIDTH) for name in jobs])
+            where = f"{path}:{','.join(map(str, lines))}"
+            yield "no reader", ("results of ", *names, f" ({where}): no job downloads them")
+    elif not audit.repository.test_workflows:
         words = "no workflow has a step that is known to run tests; name one: "
         yield "no test workflow", (words, Code("ciguard init --into FILE --job JOB --step N"))
 

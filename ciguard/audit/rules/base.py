@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.result_upload import ResultUpload, find_result_uploads, written_files
 from ciguard.workflow.test_commands import FoundStep, find_test_steps
-from ciguard.workflow.yaml_values import get
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.workflow.test_commands import Tasks
 
+COMMENTING: Final = re.compile(r"[\w-]+/ciguard|\$/")  # action of the job that comments
 Certainty = Literal["certain", "possible"]
 
 
@@ -37,6 +40,24 @@ class WorkflowFile:
     def test_steps(self) -> tuple[FoundStep, ...]:
         """Find the steps that run tests, in the order of the file."""
         return find_test_steps(self.content, self.tasks)
+
+    def jobs(self) -> dict[str, Any]:
+        """Return the jobs by id; YAML reads some ids as numbers."""
+        return {str(name): job for name, job in jobs_of(self.content).items()}
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Return the steps of all jobs, in the order of the file."""
+        return [step for job in self.jobs().values() for _, step in steps_of(job)]
+
+    def result_uploads(self) -> dict[str, list[ResultUpload]]:
+        """Return the uploads of test results by the test jobs that have some."""
+        found, steps, jobs = {}, self.test_steps(), self.jobs()
+        for name in dict.fromkeys(step.job for step in steps):
+            of_job = (step for step in steps if step.job == name)
+            uploads = [*find_result_uploads(jobs[name], written_files(*of_job, job=jobs[name]))]
+            certain = [upload for upload in uploads if upload.is_certain]
+            found[name] = certain or uploads
+        return {name: uploads for name, uploads in found.items() if uploads}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,16 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
+from ciguard.audit.rules.base import COMMENTING, RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.result_upload import (
     RESULT_SUFFIXES,
+    downloads,
     glob_of,
     uploads_artifact,
     written_files,
 )
 from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +52,32 @@ def check_workflow(
     for job_id, job in jobs_of(workflow.content).items():
         if str(job_id) not in tests:
             continue
-        steps = dict(steps_of(job))
-        loss = _find_loss(steps, tests[str(job_id)])
+        loss = _find_loss(job, tests[str(job_id)])
         if loss is not None:
             facts, numbers = loss
             path: tuple[str | int, ...] = ("jobs", job_id)
             targets = [((*path, "steps", number), "") for number in numbers] or [(path, "")]
             caveat = "other_files" if "written" in facts else ""
             yield RuleFinding(job_title(job_id, job), locate(workflow, *targets), facts, caveat)
+
+
+def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, list[str], list[int]]]:
+    """Yield (file, jobs, lines of steps) of uploads of test results that no job reads."""
+    actions = {action_of(step) for file in files for step in file.steps()}
+    if actions & REPORTERS or any(map(COMMENTING.fullmatch, actions)):
+        return
+    if any("workflow_run" in triggers_of(file.content) for file in files):
+        return  # it can read artifacts of another run
+    for file in files:
+        unread = [
+            (name, upload.step)
+            for name, uploads in file.result_uploads().items()
+            for upload in uploads
+            if not any(downloads(step, upload.artifact) for step in file.steps())
+        ]
+        lines = locate(file, *((("jobs", name, "steps", step), "") for name, step in unread))
+        if unread:
+            yield file.path, [*dict(unread)], [line.line or 0 for line in lines]
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -72,15 +91,13 @@ def sentence(facts: Mapping[str, Any]) -> str:
     return "results uploaded only if the tests passed"
 
 
-def _find_loss(
-    steps: Mapping[int, dict[str, Any]], tests: Sequence[FoundStep]
-) -> tuple[dict[str, Any], list[int]] | None:
+def _find_loss(job: Any, tests: Sequence[FoundStep]) -> tuple[dict[str, Any], list[int]] | None:
     """Return the facts of a loss, with the numbers of the uploads; None for no loss.
 
     Args:
-        steps: of the job, by number.
         tests: the steps that run tests.
     """
+    steps = dict(steps_of(job))
     later = {at: step for at, step in steps.items() if at > tests[0].number}
     uploads = {at: step for at, step in later.items() if _uploads_results(step)}
     if not uploads:
@@ -90,7 +107,7 @@ def _find_loss(
     conditions = ("".join(str(step.get("if", "")).split()) for step in uploads.values())
     if can_fail and not any(map(_AFTER_FAILURE.search, conditions)):
         return {"kinds": ["results"]}, [*uploads]
-    written = written_files(*tests)
+    written = written_files(*tests, job=job)
     uploaded = sorted({path for step in uploads.values() for path in _paths(step)})
     patterns = [glob_of(path.rpartition("/")[2]) for path in uploaded]
     names = [glob_of(name.rpartition("/")[2]) for name in written]
