@@ -105,8 +105,7 @@ def after_workflows(
     file, step = max(found, key=_likelihood)
     of_file = [step for other, step in found if other is file]
     names, jobs = {step.job for step in of_file}, file.jobs()
-    by_job = file.result_uploads().items()
-    if uploads := [(name, item) for name, items in by_job if name in names for item in items]:
+    if uploads := [(name, upload) for name, upload in file.result_uploads() if name in names]:
         following = _comment(file.path, jobs, uploads, address)
     elif all(_is_repeated(jobs, item) for item in of_file):
         what = f"in {_at(file, step)}, the tries after || would replace a result file"
@@ -229,12 +228,11 @@ def _comment(
         if has_matrix(jobs[name]) and "${{" not in artifact:
             problem = f"all combinations of job {name} ({path}) upload {artifact}"
             fix = "add ${{ strategy.job-index }} to the name, and this job"
-        elif names.get(artifact) == name:
-            problem = f"two steps of job {name} ({path}) upload {artifact}"
-            fix = "change a name, and add this job"
         elif artifact in names:
-            problem = f"jobs {names[artifact]} and {name} ({path}) upload {artifact}"
-            fix = "add ${{ github.job }} to the name, and this job"
+            steps = f"jobs {names[artifact]} and {name}"
+            steps = f"two steps of job {name}" if names[artifact] == name else steps
+            problem = f"{steps} ({path}) upload {artifact}"
+            fix = "give each a name, as with ${{ github.job }}, and add this job"
         names[artifact] = name
     with contextlib.suppress(InputError):  # an expression computes a matrix
         expected = sum(_artifacts(jobs[name], upload) for name, upload in uploads)

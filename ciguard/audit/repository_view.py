@@ -149,8 +149,6 @@ def _unread(unread: Unread) -> tuple[Span, ...]:
         counts = f"{counts} of {unread.read:,} of {total} read"
     elif unread.what == "workflows":
         counts = f"workflow files: {unread.read:,} of {unread.total:,} read"
-    if unread.why == "file_limit":
-        return (counts,)
     why = "the calls are used up: run this again, what was read is kept"
     if unread.why == "call_limit":
         return f"{counts}: {why}", *((" (", Code(unread.detail), ")") if unread.detail else ())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Words after `--` would replace the default words of an environment of tox, which may be a path.
 _VARIABLE: Final = f"{DEFAULT.upper()}_ADDOPTS"
 _ADDOPTS: Final = f"{_VARIABLE}: --junitxml=results"
-# pytest fills in variables: a file for each environment or session of a step.
+# The path of the option may have variables: a file for each environment or session.
 _TOX: Final = f"{_ADDOPTS}-$TOX_ENV_NAME.xml, TOX_OVERRIDE: testenv.pass_env+={_VARIABLE}"
 _SILENT: Final = "the log then names no test"
 # Program or framework -> words that make a test command write a result file, or two changes.
@@ -34,7 +34,7 @@ RESULT_OPTIONS: Final[Mapping[str, str]] = {
     "playwright": "--reporter=list,json\nenv: { PLAYWRIGHT_JSON_OUTPUT_NAME: results.json }",
     "bun": "--reporter=junit --reporter-outfile=results.xml",
     "go test": f"-json > results.json\n{_SILENT}",
-    "dotnet test": "--logger trx --results-directory results",
+    "dotnet test": "--logger trx",
     "ctest": "--output-junit results.xml",
     "rspec": "--format progress --format json --out results.json",
     "phpunit": "--log-junit results.xml",
@@ -42,6 +42,7 @@ RESULT_OPTIONS: Final[Mapping[str, str]] = {
 # Framework -> its result files, unless they are in the folder of the tests.
 RESULT_PATHS: Final[Mapping[str, str]] = {
     "ctest": "**/results*.xml",
+    "dotnet test": "**/*.trx",
     "maven": "**/target/surefire-reports/*.xml",
     "gradle": "**/build/test-results/**/*.xml",
 }

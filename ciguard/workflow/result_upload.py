@@ -24,10 +24,7 @@ _WRITTEN: Final = re.compile(
     re.I,
 )
 _VARIABLE: Final = re.compile(r"\$\{?\w+\}?")  # of the shell, of tox or of nox
-_TRX: Final = re.compile(
-    r"(?=.*(?:--logger[= :]['\"]?|--report-)trx\b)(?:.*--results-directory[= ]['\"]?([^\s'\"]+))?",
-    re.I,
-)
+_TRX: Final = re.compile(r"(?:--logger[= :]['\"]?|--report-)trx\b", re.I)
 
 
 class ResultUpload(NamedTuple):
@@ -63,7 +60,7 @@ def written_files(*steps: FoundStep, job: Any = None) -> list[str]:
     envs = [get(step, "env") for number, step in steps_of(job) if number in numbers]
     texts |= {f"{name}={env[name]}" for env in envs if isinstance(env, dict) for name in env}
     names = {_VARIABLE.sub("*", name) for text in texts for name in _WRITTEN.findall(text)}
-    return sorted(names | {f"{at[1] or '**'}/*.trx" for at in map(_TRX.match, texts) if at})
+    return sorted(names | {"**/*.trx" for text in texts if _TRX.search(text)})
 
 
 def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | None:
@@ -119,8 +116,8 @@ def uploads_artifact(step: Any) -> bool:
 
 def downloads(step: Any, artifact: str) -> bool:
     """Return whether the step downloads an artifact of this name, which may have expressions."""
-    inputs = get(step, "with") or {}
-    wanted = str(inputs.get("name", inputs.get("pattern", "*")))
+    inputs = get(step, "with")
+    wanted = str(get(inputs, "name") or get(inputs, "pattern") or "*")
     is_wanted = fnmatchcase(wanted, glob_of(artifact)) or fnmatchcase(artifact, wanted)
     return is_wanted and str(get(step, "uses")).startswith("actions/download-artifact@")
 

@@ -204,7 +204,7 @@ def test_next_step_works_as_printed(
         ("tox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results-$TOX_ENV_NAME.xml, TOX_", "*.xml"),
         ("nox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results-$NOX_CURRENT_SESSION", "*.xml"),
         ("npm run e2e", "-- --reporter=list,json\n# env: { PLAYWRIGHT_JSON_", "*.json"),
-        ("dotnet test", "--logger trx --results-directory results", "*.trx"),
+        ("dotnet test", "--logger trx", "*.trx"),
         ("dotnet test --logger trx", "", "*.trx"),
         ("mvn verify", "", "*.xml"),
         ("pytest --junitxml=out/unit.xml", "", "unit.xml"),

@@ -37,7 +37,6 @@ def test_cancelled_superseded_and_lost_runs_are_counted_by_cause(
         "red": 10,
         "runs": 20,
         "causes": {"test_step": 6, "lost_runner": 1, "superseded": 2, "cancelled": 1},
-        "inferred": 0,
     }
     assert {one["what"] for one in found["evidence"]} == {
         "run 900",
@@ -59,18 +58,6 @@ def test_run_at_its_limit_is_no_cancellation(past: PastRuns, findings: Findings)
     for _ in range(5):
         past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
     assert findings(RED) == []
-
-
-def test_newer_run_of_the_branch_is_only_a_possible_cause(
-    past: PastRuns, findings: Findings
-) -> None:
-    past.step = timedelta(minutes=5)
-    past.green(1)
-    for _ in range(4):
-        past.job(past.run("cancelled"), conclusion="cancelled", steps=CANCELLED_STEPS)
-    (found,) = findings(RED)
-    assert (found["certainty"], found["doubt"]) == ("possible", "superseded-by-time")
-    assert found["facts"]["causes"] == {"superseded": 4}
 
 
 def test_aggregation_job_is_not_why_a_run_is_red(past: PastRuns, findings: Findings) -> None:
@@ -118,7 +105,6 @@ def test_text_of_one_job_explains_all_that_were_cancelled(
             past.job(run, f"test ({shard})", "cancelled", annotations=words, minutes=minutes)
     (found,) = findings(RED)
     assert found["facts"]["causes"] == {"superseded": 3}
-    assert found["facts"]["inferred"] == 0
     asked = [line for line in past.server.request_log() if "/annotations" in line]
     assert len(asked) == 3
 

@@ -7,9 +7,8 @@ the tests that are surely selected and those that may be.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -99,15 +98,11 @@ def select(
         case Not(part):
             return select(part, everything, lookup).complement(everything)
         case And(parts):
-            selection = Selection(everything, everything)
-            for part in parts:
-                selection = selection.intersect(select(part, everything, lookup))
-            return selection
+            selections = (select(part, everything, lookup) for part in parts)
+            return reduce(Selection.intersect, selections, Selection(everything, everything))
         case Or(parts):
-            selection = Selection(0, 0)
-            for part in parts:
-                selection = selection.unite(select(part, everything, lookup))
-            return selection
+            selections = (select(part, everything, lookup) for part in parts)
+            return reduce(Selection.unite, selections, Selection(0, 0))
 
 
 def terms(expression: Expression) -> Iterator[Term]:
@@ -217,36 +212,19 @@ def positions_in(tests: int) -> Iterator[int]:
 
 
 class TextIndex:
-    """One text for each test, joined to one text that is searched without case.
-
-    A term is one scan over all texts (3 MB and 1 to 2 ms for 40,000 names), not a call for each.
-    """
+    """One text for each test, searched without case. A search takes 3 to 12 ms for 40,000 names."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        lines = [text.lower().replace("\n", "\r") for text in texts]
-        self._joined = "\n".join(lines)
-        self._starts = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))
-        self._positions: dict[str, list[int]] = {}
-        self._size = len(texts)
-        self._lines = lines
+        self._lines = [text.lower() for text in texts]
 
     def containing(self, needle: str) -> int:
         """Return the set of the tests whose text contains `needle`."""
-        needle = needle.lower().replace("\n", "\r")
-        joined, starts = self._joined, self._starts
-        positions = []
-        at = joined.find(needle) if self._size else -1
-        while at >= 0:
-            position = bisect_right(starts, at) - 1
-            positions.append(position)
-            if position + 1 == self._size:
-                break
-            at = joined.find(needle, starts[position + 1])
-        return set_of(positions, self._size)
+        needle = needle.lower()
+        positions = [at for at, line in enumerate(self._lines) if needle in line]
+        return set_of(positions, len(self._lines))
 
     def equal_to(self, text: str) -> int:
         """Return the set of the tests whose text equals `text`."""
-        if not self._positions:
-            for position, line in enumerate(self._lines):
-                self._positions.setdefault(line, []).append(position)
-        return set_of(self._positions.get(text.lower().replace("\n", "\r"), ()), self._size)
+        text = text.lower()
+        positions = [at for at, line in enumerate(self._lines) if line == text]
+        return set_of(positions, len(self._lines))

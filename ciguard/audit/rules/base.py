@@ -13,7 +13,7 @@ from ciguard.workflow.test_commands import FoundStep, find_test_steps
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ciguard.workflow.test_commands import Tasks
 
@@ -49,15 +49,20 @@ class WorkflowFile:
         """Return the steps of all jobs, in the order of the file."""
         return [step for job in self.jobs().values() for _, step in steps_of(job)]
 
-    def result_uploads(self) -> dict[str, list[ResultUpload]]:
-        """Return the uploads of test results by the test jobs that have some."""
-        found, steps, jobs = {}, self.test_steps(), self.jobs()
-        for name in dict.fromkeys(step.job for step in steps):
-            of_job = (step for step in steps if step.job == name)
-            uploads = [*find_result_uploads(jobs[name], written_files(*of_job, job=jobs[name]))]
+    def test_jobs(self) -> dict[str, list[FoundStep]]:
+        """Return the steps that run tests, by job."""
+        found: dict[str, list[FoundStep]] = {}
+        for step in self.test_steps():
+            found.setdefault(step.job, []).append(step)
+        return found
+
+    def result_uploads(self) -> Iterator[tuple[str, ResultUpload]]:
+        """Yield (test job, upload) of test results; of a job, those that are certain if any is."""
+        for name, steps in self.test_jobs().items():
+            job = self.jobs()[name]
+            uploads = [*find_result_uploads(job, written_files(*steps, job=job))]
             certain = [upload for upload in uploads if upload.is_certain]
-            found[name] = certain or uploads
-        return {name: uploads for name, uploads in found.items() if uploads}
+            yield from ((name, upload) for upload in certain or uploads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ GitHub's documentation of status check functions. Pure.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,7 @@ from ciguard.workflow.result_upload import (
     written_files,
 )
 from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of
-from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
+from ciguard.workflow.yaml_values import get, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,19 +45,17 @@ def check_workflow(
 ) -> Iterator[RuleFinding]:
     """Find test jobs whose results are lost, at least when their tests fail."""
     del required_checks  # the results of any job are worth reading
-    tests: defaultdict[str, list[FoundStep]] = defaultdict(list)
-    for found in workflow.test_steps():
-        tests[found.job].append(found)
-    for job_id, job in jobs_of(workflow.content).items():
-        if str(job_id) not in tests:
-            continue
-        loss = _find_loss(job, tests[str(job_id)])
+    jobs = workflow.jobs()
+    for job_id, tests in workflow.test_jobs().items():
+        loss = _find_loss(jobs[job_id], tests)
         if loss is not None:
             facts, numbers = loss
             path: tuple[str | int, ...] = ("jobs", job_id)
             targets = [((*path, "steps", number), "") for number in numbers] or [(path, "")]
             caveat = "other_files" if "written" in facts else ""
-            yield RuleFinding(job_title(job_id, job), locate(workflow, *targets), facts, caveat)
+            yield RuleFinding(
+                job_title(job_id, jobs[job_id]), locate(workflow, *targets), facts, caveat
+            )
 
 
 def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, list[str], list[int]]]:
@@ -71,8 +68,7 @@ def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, list[st
     for file in files:
         unread = [
             (name, upload.step)
-            for name, uploads in file.result_uploads().items()
-            for upload in uploads
+            for name, upload in file.result_uploads()
             if not any(downloads(step, upload.artifact) for step in file.steps())
         ]
         lines = locate(file, *((("jobs", name, "steps", step), "") for name, step in unread))
@@ -124,10 +120,10 @@ def _find_loss(job: Any, tests: Sequence[FoundStep]) -> tuple[dict[str, Any], li
 
 def _uploads_results(step: Mapping[str, Any]) -> bool:
     """Return whether the action, a name or a path shows that a step uploads test results."""
-    inputs = _inputs(step)
+    inputs = step.get("with")
     if uploads_artifact(step):
-        return bool(RESULTS.search(f"{inputs.get('name', '')}\n{inputs.get('path', '')}"))
-    return action_of(step) in REPORTERS or inputs.get("report_type") == "test_results"
+        return bool(RESULTS.search(f"{get(inputs, 'name')}\n{get(inputs, 'path')}"))
+    return action_of(step) in REPORTERS or get(inputs, "report_type") == "test_results"
 
 
 def _is_open(step: Mapping[str, Any]) -> bool:
@@ -139,10 +135,5 @@ def _is_open(step: Mapping[str, Any]) -> bool:
 
 def _paths(step: Mapping[str, Any]) -> list[str]:
     """Return the files of results that a step uploads or reports, as written."""
-    lines = "\n".join(str(_inputs(step).get(key, "")) for key in _PATHS).splitlines()
+    lines = "\n".join(str(get(step.get("with"), key) or "") for key in _PATHS).splitlines()
     return [line.strip() for line in lines if line.strip() and line.strip()[0] not in "!#"]
-
-
-def _inputs(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    inputs = step.get("with")
-    return inputs if isinstance(inputs, dict) else {}
