@@ -46,7 +46,6 @@ _PURPOSES: Final[Mapping[Kind, str]] = {
 _ADDRESS_NOTE: Final = " (OWNER, COMMIT: those of ciguard's repository)"
 _INIT: Final = "ciguard init"
 MAX_COMMAND: Final = 74  # characters
-_EVENTS: Final = ("push", "pull_request")
 # Actions of jobs that plan or judge, and verbs of commands that judge.
 _JUDGING: Final = re.compile(r"(?:.+/ciguard|\$)/actions/\w+")
 _VERBS: Final = frozenset({"guard", "report", "history"})
@@ -254,7 +253,8 @@ def _artifacts(job: Any, upload: ResultUpload) -> int:
         InputError: the number depends on the run.
     """
     condition = str(job["steps"][upload.step - 1].get("if", ""))
-    if not (upload.is_certain and all(evaluate(condition, event) for event in _EVENTS)):
+    is_constant = evaluate(condition, "push") and evaluate(condition, "pull_request")
+    if not (upload.is_certain and is_constant):
         raise InputError(f"an upload of {upload.artifact} in some runs")
     return len(combinations(matrix_of(job))) if has_matrix(job) else 1
 

@@ -131,10 +131,8 @@ def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
     files = audit.repository.workflows
     if moved := [Code(file.path, NAME_WIDTH) for file in files if is_moved(file.content)]:
         yield "run by ciguard", ("tests of ", *join(moved))
-        for path, jobs, lines in unread_uploads(files):
-            names = join([Code(name, NAME_WIDTH) for name in jobs])
-            where = f"{path}:{','.join(map(str, lines))}"
-            yield "no reader", ("results of ", *names, f" ({where}): no job downloads them")
+        for name, at in unread_uploads(files):
+            yield "no reader", (Code(name, NAME_WIDTH), f" uploads results ({_location(at)})")
     elif not audit.repository.test_workflows:
         words = "no workflow has a step that is known to run tests; name one: "
         yield "no test workflow", (words, Code("ciguard init --into FILE --job JOB --step N"))

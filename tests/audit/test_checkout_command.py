@@ -254,7 +254,7 @@ def test_uploads_beside_moved_jobs_need_a_reader(folder: Path, look: Look) -> No
     (folder / CI).write_text(text, "utf-8")
     shown = " ".join(look().stdout.split())
     assert "known to run tests" not in shown
-    assert f"run by ciguard tests of {CI} no reader results of test ({CI}:7): no job" in shown
+    assert f"run by ciguard tests of {CI} no reader test uploads results ({CI}:7)" in shown
     for reader in ("actions/download-artifact@v8, with: {pattern: res*}", "o/ciguard@1"):
         (folder / CI).write_text(f"{text}  read: {{steps: [{{uses: {reader}}}]}}\n", "utf-8")
         assert "no reader" not in look().stdout

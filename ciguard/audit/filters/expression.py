@@ -7,8 +7,10 @@ the tests that are surely selected and those that may be.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -212,19 +214,33 @@ def positions_in(tests: int) -> Iterator[int]:
 
 
 class TextIndex:
-    """One text for each test, searched without case. A search takes 3 to 12 ms for 40,000 names."""
+    """One text for each test, joined to one text that is searched without case.
+
+    A term is one scan over all texts (3 MB and 1 to 2 ms for 40,000 names), not a call for each.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._lines = [text.lower() for text in texts]
+        lines = [_searched(text) for text in texts]
+        self._joined = "\n".join(("", *lines, ""))
+        # Positions of the line break before each text, and of the last one.
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
 
     def containing(self, needle: str) -> int:
         """Return the set of the tests whose text contains `needle`."""
-        needle = needle.lower()
-        positions = [at for at, line in enumerate(self._lines) if needle in line]
-        return set_of(positions, len(self._lines))
+        return self._find(_searched(needle))
 
     def equal_to(self, text: str) -> int:
         """Return the set of the tests whose text equals `text`."""
-        text = text.lower()
-        positions = [at for at, line in enumerate(self._lines) if line == text]
-        return set_of(positions, len(self._lines))
+        return self._find(f"\n{_searched(text)}\n")
+
+    def _find(self, needle: str) -> int:
+        starts, positions = self._starts, []
+        at = self._joined.find(needle)
+        while 0 <= at < starts[-1]:
+            positions.append(bisect_right(starts, at) - 1)
+            at = self._joined.find(needle, starts[positions[-1] + 1])
+        return set_of(positions, len(starts) - 1)
+
+
+def _searched(text: str) -> str:
+    return text.lower().replace("\n", "\r")

@@ -25,6 +25,7 @@ from ciguard.workflow.yaml_values import get, steps_of, triggers_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.rules.base import Evidence
     from ciguard.workflow.test_commands import FoundStep
 
 COUNTED: Final = ("job", "can lose results")
@@ -58,22 +59,17 @@ def check_workflow(
             )
 
 
-def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, list[str], list[int]]]:
-    """Yield (file, jobs, lines of steps) of uploads of test results that no job reads."""
+def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, Evidence]]:
+    """Yield (job, line of the step) of uploads of test results that no job reads."""
     actions = {action_of(step) for file in files for step in file.steps()}
     if actions & REPORTERS or any(map(COMMENTING.fullmatch, actions)):
         return
     if any("workflow_run" in triggers_of(file.content) for file in files):
         return  # it can read artifacts of another run
     for file in files:
-        unread = [
-            (name, upload.step)
-            for name, upload in file.result_uploads()
-            if not any(downloads(step, upload.artifact) for step in file.steps())
-        ]
-        lines = locate(file, *((("jobs", name, "steps", step), "") for name, step in unread))
-        if unread:
-            yield file.path, [*dict(unread)], [line.line or 0 for line in lines]
+        for name, upload in file.result_uploads():
+            if not any(downloads(step, upload.artifact) for step in file.steps()):
+                yield name, locate(file, (("jobs", name, "steps", upload.step), ""))[0]
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
