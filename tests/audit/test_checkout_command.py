@@ -169,8 +169,6 @@ def test_refusal_of_github_leaves_the_files(past: PastRuns, look: Look) -> None:
     ("command", "kind"),
     [
         ("pytest", "ciguard init"),
-        ("pytest --splits 4 --group ${{ strategy.job-index }}", "ciguard init"),
-        ("go test ./...", "ciguard init"),  # ciguard starts it itself
         ("./build", "ciguard init"),
         ("ciguard guard --plan plan", "ciguard doctor"),
     ],

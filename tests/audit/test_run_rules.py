@@ -54,12 +54,6 @@ def test_red_runs_with_failed_tests_are_no_finding(past: PastRuns, findings: Fin
     assert findings(RED) == []
 
 
-def test_run_at_its_limit_is_no_cancellation(past: PastRuns, findings: Findings) -> None:
-    for _ in range(5):
-        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
-    assert findings(RED) == []
-
-
 def test_aggregation_job_is_not_why_a_run_is_red(past: PastRuns, findings: Findings) -> None:
     gate = (
         "  gate:\n    needs: test\n    if: always()\n    runs-on: x\n    steps: [{run: exit 1}]\n"
@@ -81,16 +75,6 @@ def test_jobs_that_fail_fast_cancelled_are_no_cause(past: PastRuns, findings: Fi
         past.job(run, "test (1)", "cancelled", annotations=[fail_fast], steps=CANCELLED_STEPS)
         past.job(run, "test (3)", "failure", steps=(("Set up job", "success"),), minutes=1)
     assert findings(RED) == []
-
-
-def test_person_is_the_cause_also_before_a_newer_run(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(minutes=5)
-    past.green(1)
-    for _ in range(3):
-        run = past.run("cancelled")
-        past.job(run, conclusion="cancelled", annotations=[BY_PERSON], steps=CANCELLED_STEPS)
-    (found,) = findings(RED)
-    assert found["facts"]["causes"] == {"cancelled": 3}
 
 
 def test_text_of_one_job_explains_all_that_were_cancelled(
