@@ -168,7 +168,8 @@ def _change_of(step: FoundStep, job: Any) -> _Change:
     elif command.place:  # a script of package.json passes options on; a recipe does not
         words, place = " ".join(command.arguments), f" ({command.place})"
     option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
-    width = max(30, MAX_COMMAND - len(option.partition("\n")[0]))
+    beside = 0 if what == "env" else len(option.partition("\n")[0])
+    width = max(30, MAX_COMMAND - beside)
     words = textwrap.shorten(words, width, placeholder=" ...")
     lines = textwrap.indent(f"{words}{separator}{option}\n", "# ")
     return _Change(lines, path, f"add the {what} to its tests{place}, and the step")
