@@ -99,7 +99,7 @@ class Audit:
     """A matrix compared with its tests. Sets of tests are integers (`filters/expression.py`).
 
     Attributes:
-        repeated: at index k, the tests that more than k shards surely select.
+        in_several, in_any: the tests that at least two shards, and at least one, surely select.
         executions: sum of the numbers of tests of all shards.
         missing: the tests in no shard, by the first reason that holds.
         undecided: tests that no shard surely selects, and a shard may select.
@@ -109,7 +109,8 @@ class Audit:
 
     tests: TestSet
     shards: tuple[SelectedShard, ...]
-    repeated: tuple[int, ...]
+    in_several: int
+    in_any: int
     executions: int
     missing: Mapping[MissingReason, int]
     undecided: int
@@ -120,14 +121,9 @@ class Audit:
     corrections: tuple[Correction, ...]
 
     @property
-    def in_several(self) -> int:
-        """The set of tests that several shards select."""
-        return self.repeated[1]
-
-    @property
     def redundant(self) -> int:
         """The number of executions beyond one for each test that runs."""
-        return self.executions - self.repeated[0].bit_count()
+        return self.executions - self.in_any.bit_count()
 
     @property
     def orphans(self) -> int:
@@ -158,14 +154,16 @@ def audit(
         for shard, folder in zip(matrix.shards, visible, strict=True)
     ]
     sure = [selection.sure for selection in selections]
-    repeated, possible = _repeated(sure), 0
+    once = several = possible = 0
     for selection in selections:
+        several |= once & selection.sure
+        once |= selection.sure
         possible |= selection.possible
     shards = tuple(
         SelectedShard(
             shard,
             selection,
-            own=selection.sure & ~repeated[1],
+            own=selection.sure & ~several,
             unsure=_unsure(shard.expression, shard.written, evaluator),
             wall_s=_wall_s(selection.sure, durations_s),
         )
@@ -175,10 +173,11 @@ def audit(
     return Audit(
         tests=tests,
         shards=shards,
-        repeated=repeated,
+        in_several=several,
+        in_any=once,
         executions=sum(members.bit_count() for members in sure),
         missing=_reasons(matrix, tests.everything & ~possible, folders, evaluator),
-        undecided=possible & ~repeated[0],
+        undecided=possible & ~once,
         unsure=_unsure(matrix.common, lambda _: matrix.common_text, evaluator),
         overlaps=tuple(_overlaps(sure)),
         empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in all_terms if empty),
@@ -208,18 +207,6 @@ def _unsure(
         if not is_placeholder(term) and not evaluator.term(term).is_known
     }
     return tuple(unsure)
-
-
-def _repeated(sets: Sequence[int]) -> tuple[int, ...]:
-    """Return the tests in more than 0, 1, 2, ... of the sets; at least two entries."""
-    levels = [0, 0]
-    for members in sets:
-        carried = members
-        for index, level in enumerate(levels):
-            levels[index], carried = level | carried, level & carried
-        if carried:
-            levels.append(carried)
-    return tuple(levels)
 
 
 def _wall_s(tests: int, durations_s: Sequence[float | None]) -> float | None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 import textwrap
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
-from ciguard.audit.rules.base import locate
+from ciguard.audit.rules.base import COMMENTING, locate
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
 from ciguard.text import count_of
 from ciguard.workflow.actions_address import UNKNOWN_ADDRESS
 from ciguard.workflow.check_names import has_matrix
+from ciguard.workflow.conditions import are_opposite, evaluate
 from ciguard.workflow.matrix import combinations, text_of
-from ciguard.workflow.movable_job import read_job, reject_obstacles, reject_shell
-from ciguard.workflow.result_upload import ResultUpload, find_result_upload, written_files
+from ciguard.workflow.result_upload import ResultUpload, written_files
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, is_test_name
-from ciguard.workflow.yaml_values import jobs_of, matrix_of
+from ciguard.workflow.test_commands import (
+    FoundStep,
+    action_of,
+    is_test_name,
+    split_commands,
+    step_script,
+    without_retry,
+)
+from ciguard.workflow.yaml_values import matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,10 +44,11 @@ _PURPOSES: Final[Mapping[Kind, str]] = {
     "divide": "balanced jobs",
 }
 _ADDRESS_NOTE: Final = " (OWNER, COMMIT: those of ciguard's repository)"
+_INIT: Final = "ciguard init"
 MAX_COMMAND: Final = 74  # characters
-# In the text of a workflow: jobs that plan or judge, and the job that comments.
-_JUDGING: Final = re.compile(r"\bciguard\s+(?:guard|report|history)\b|(?:/ciguard|\$)/actions/\w")
-_COMMENTING: Final = re.compile(r"\buses: *['\"]?[\w-]+/ciguard@")
+# Actions of jobs that plan or judge, and verbs of commands that judge.
+_JUDGING: Final = re.compile(r"(?:.+/ciguard|\$)/actions/\w+")
+_VERBS: Final = frozenset({"guard", "report", "history"})
 _NAME: Final = re.compile(r"[\w.+-]{1,80}")
 _UPLOAD: Final = """\
 - if: always()
@@ -85,98 +93,112 @@ def after_workflows(
         set_up: text before `ciguard init`, as a command that sets the address.
         job: id of the only test job to consider; "" for all.
     """
-    texts = [re.sub("#.*", "", file.text) for file in files]
-    if any(is_moved(file.content) for file in files) or any(map(_JUDGING.search, texts)):
+    steps = [step for file in files for step in file.steps()]
+    if any(is_moved(file.content) for file in files) or any(map(_is_judging, steps)):
         return NextStep("check", "ciguard doctor")
-    steps = [(file, step) for file in files for step in file.test_steps() if job in ("", step.job)]
-    if any(map(_COMMENTING.search, texts)):  # which names the address
-        return NextStep("divide", _init_command(steps))
-    if not steps:
-        return NextStep("divide", set_up + _init_command(steps))
-    file, step = max(steps, key=_likelihood)
-    of_file = [step for other, step in steps if other is file]
-    jobs = _jobs(file)
-    uploads = {}
-    for name in dict.fromkeys(step.job for step in of_file):
-        written = written_files(*(step for step in of_file if step.job == name))
-        if upload := find_result_upload(jobs[name], written):
-            uploads[name] = upload
-    if uploads:
+    found = [(file, step) for file in files for step in file.test_steps() if job in ("", step.job)]
+    if any(COMMENTING.fullmatch(action_of(step)) for step in steps):  # which names the address
+        return NextStep("divide", _INIT)
+    if not found:
+        return NextStep("divide", set_up + _INIT)
+    file, step = max(found, key=_likelihood)
+    of_file = [step for other, step in found if other is file]
+    names, jobs = {step.job for step in of_file}, file.jobs()
+    if uploads := [(name, upload) for name, upload in file.result_uploads() if name in names]:
         following = _comment(file.path, jobs, uploads, address)
+    elif all(_is_repeated(jobs, item) for item in of_file):
+        what = f"in {_at(file, step)}, the tries after || would replace a result file"
+        return NextStep("divide", set_up + _INIT, "", what, "move it")
     else:
-        following = _write_results(file, of_file, step)
-    return following if set_up else following._replace(command=_init_command(steps))
+        following = _write_results(file, of_file)
+    return following if set_up else following._replace(command=_INIT)
+
+
+def _is_judging(step: Mapping[str, Any]) -> bool:
+    """Return whether a step uses an action of a planned run, or calls a verb on its results."""
+    pairs = chain.from_iterable(map(pairwise, split_commands(step_script(step))))
+    is_verb = any(f"/{word}".endswith("/ciguard") and verb in _VERBS for word, verb in pairs)
+    return is_verb or bool(_JUDGING.fullmatch(action_of(step)))
+
+
+def _at(file: WorkflowFile, step: FoundStep) -> str:
+    """Return the job of a step with the line of the step."""
+    at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
+    return f"job {step.job} ({at.what}:{at.line})"
 
 
 def _likelihood(found: tuple[WorkflowFile, FoundStep]) -> tuple[bool, bool, bool]:
     """Return how surely a step runs the tests of the project, for a comparison."""
     file, step = found
     file_name = file.path.rpartition("/")[2].partition(".")[0]
-    is_matrix = has_matrix(_jobs(file)[step.job])
+    is_matrix = has_matrix(file.jobs()[step.job])
     return is_test_name(step.job), is_test_name(file_name), is_matrix
 
 
-def _jobs(file: WorkflowFile) -> dict[str, Any]:
-    """Return the jobs of a workflow by id; YAML reads some ids as numbers."""
-    return {str(name): job for name, job in jobs_of(file.content).items()}
+class _Change(NamedTuple):
+    """The change by which a test step writes result files.
+
+    Attributes:
+        lines: the changed command or keys of the step, as comments of YAML; "" for none.
+        path: of the files; "" if it is not known.
+        advice: the change in words.
+    """
+
+    lines: str
+    path: str
+    advice: str
 
 
-def _init_command(steps: Sequence[tuple[WorkflowFile, FoundStep]]) -> str:
-    """Return the command that proposes to move the only test job, or asks which one."""
-    jobs = {(file.path, step.job): file for file, step in steps}
-    with_matrix = [key for key in jobs if has_matrix(_jobs(jobs[key])[key[1]])]
-    candidates = with_matrix or list(jobs)
-    if len(candidates) == 1:
-        path, job = candidates[0]
-        with contextlib.suppress(InputError):
-            movable = read_job(jobs[candidates[0]].text, path, job, tasks=jobs[candidates[0]].tasks)
-            reject_shell(movable)
-            reject_obstacles(movable)
-            # Another framework may need a configuration first.
-            if all(command.framework == DEFAULT for command in movable.commands):
-                return f"ciguard init --into {shlex.quote(path)} --job {job}"
-    return "ciguard init"
-
-
-def _write_results(file: WorkflowFile, steps: Sequence[FoundStep], step: FoundStep) -> NextStep:
-    """Return the lines by which a test job uploads its results; `steps` are all of the file."""
-    command, jobs = step.commands[0], _jobs(file)
-    # A script of package.json passes options on; a recipe of a Makefile does not.
+def _change_of(step: FoundStep, job: Any) -> _Change:
+    """Return what the first test command of a step needs to write result files."""
+    command = step.commands[0]
     programs = {command.framework, *(word.rpartition("/")[2] for word in command.arguments)}
-    is_recipe = "make " in command.words
-    words = " ".join(command.arguments) if is_recipe and DEFAULT not in programs else command.words
-    programs |= {"make"} if words == command.words and is_recipe else set()
+    if command.place and DEFAULT in programs:
+        programs = {"make"}
     option = next((text for name, text in RESULT_OPTIONS.items() if name in programs), "")
     path = RESULT_PATHS.get(command.framework, "")
-    if written := written_files(step) or re.findall(r"> ?(\S+\.json)", words):
+    if written := written_files(step, job=job):
         option, path = "", "\n".join(written)
-    fix = "add the step after its tests"
-    if not (path or option):
-        fix = "write a result file (docs/how-to/comment.md), and add the step"
-    lines = ""
-    if option:
-        what = option.partition(":")[0] if option.startswith("env:") else "option"
-        fix = f"add the {what} to its tests, and the step"
-        option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
-        width = max(30, MAX_COMMAND - len(option.partition("\n")[0]))
-        words = textwrap.shorten(words, width, placeholder=" ...")
-        separator = "\n" if what == "env" else " "
-        lines = textwrap.indent(f"{words}{separator}{option}\n", "# ")
-    at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
-    others = len({other.job for other in steps} - {step.job})
-    problem = f"job {step.job} ({at.what}:{at.line}) uploads none"
-    problem += f", nor {count_of(others, 'other job')}" if others else ""
-    if repeated := [other for other in steps if _repeats_a_part(jobs, other)]:
+    if not option:
+        write = "write a result file (docs/how-to/comment.md), and add the step"
+        return _Change("", path, "add the step after its tests" if path else write)
+    what, words, place, separator = "option", command.words, "", " "
+    if option.startswith("env:"):
+        what, separator = "env", "\n"
+    elif command.place:  # a script of package.json passes options on; a recipe does not
+        words, place = " ".join(command.arguments), f" ({command.place})"
+    option = f"-- {option}" if re.search(r"\bnpm (?:run|test|t)\b", words) else option
+    beside = 0 if what == "env" else len(option.partition("\n")[0])
+    width = max(30, MAX_COMMAND - beside)
+    words = textwrap.shorten(words, width, placeholder=" ...")
+    lines = textwrap.indent(f"{words}{separator}{option}\n", "# ")
+    return _Change(lines, path, f"add the {what} to its tests{place}, and the step")
+
+
+def _write_results(file: WorkflowFile, steps: Sequence[FoundStep]) -> NextStep:
+    """Return the lines by which a test job uploads its results; `steps` are all of the file."""
+    jobs = file.jobs()
+    repeated = [step for step in steps if _is_repeated(jobs, step)]
+    others = [step for step in steps if step not in repeated]
+    step = max(others, key=lambda step: _likelihood((file, step)))
+    change = _change_of(step, jobs[step.job])
+    count = len({other.job for other in steps} - {step.job})
+    problem = f"{_at(file, step)} uploads none"
+    problem += f", nor {count_of(count, 'other job')}" if count else ""
+    fix = change.advice
+    if repeated:
         names = ", ".join(dict.fromkeys(other.job for other in repeated))
         fix += f". In {names}, the tries after || would replace the file: move it by ciguard init"
-    own = [other for other in steps if other.job == step.job and other not in repeated]
-    if sum(len({command.words for command in other.commands}) for other in own) > 1:
+    own = [other for other in others if other.job == step.job]
+    ifs = [str(jobs[step.job]["steps"][other.number - 1].get("if", "")) for other in own]
+    is_pair = len(own) == 2 and are_opposite(*ifs)  # noqa: PLR2004
+    if sum(len({command.words for command in other.commands}) for other in own) > 1 + is_pair:
         fix += " (each further command: its own file, and for the same tests its own artifact)"
-    upload = _UPLOAD.replace("FILES", json.dumps(path or "results*"))
+    upload = _UPLOAD.replace("FILES", json.dumps(change.path or "results*"))
     if keys := _naming_keys(matrix_of(jobs[step.job])):
         values = "-".join(f"${{{{ matrix.{key} }}}}" for key in keys)
         upload = upload.replace("${{ strategy.job-index }}", values)
-    return NextStep("results", "", lines + upload, problem, fix)
+    return NextStep("results", "", change.lines + upload, problem, fix)
 
 
 def _naming_keys(matrix: Mapping[str, Any]) -> list[str]:
@@ -190,41 +212,52 @@ def _naming_keys(matrix: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _repeats_a_part(jobs: Mapping[str, Any], step: FoundStep) -> bool:
-    """Return whether a command runs again after `||` with more words, as for the failed tests."""
-    script = str(jobs[step.job]["steps"][step.number - 1].get("run"))
-    tries = [[part.strip() for part in line.split("||")] for line in script.splitlines()]
-    return any(part.startswith(f"{parts[0]} ") for parts in tries for part in parts[1:])
+def _is_repeated(jobs: Mapping[str, Any], step: FoundStep) -> bool:
+    """Return whether a command of the step runs again after `||`."""
+    script = step_script(jobs[step.job]["steps"][step.number - 1])
+    return without_retry(script) != script
 
 
 def _comment(
-    path: str, jobs: Mapping[str, Any], uploads: Mapping[str, ResultUpload], address: str
+    path: str, jobs: Mapping[str, Any], uploads: Sequence[tuple[str, ResultUpload]], address: str
 ) -> NextStep:
     """Return the job that comments on the results that these jobs upload."""
-    problem, fix, names = "", "", dict[str, str]()
-    for name, upload in uploads.items():
+    problem, fix, names, expected = "", "", dict[str, str](), 0
+    for name, upload in uploads:
         artifact = re.sub(r"\$\{\{ *github\.job *\}\}", name, upload.artifact)
         if has_matrix(jobs[name]) and "${{" not in artifact:
             problem = f"all combinations of job {name} ({path}) upload {artifact}"
             fix = "add ${{ strategy.job-index }} to the name, and this job"
         elif artifact in names:
-            problem = f"jobs {names[artifact]} and {name} ({path}) upload {artifact}"
-            fix = "add ${{ github.job }} to the name, and this job"
+            steps = f"jobs {names[artifact]} and {name}"
+            steps = f"two steps of job {name}" if names[artifact] == name else steps
+            problem = f"{steps} ({path}) upload {artifact}"
+            fix = "give each a name, as with ${{ github.job }}, and add this job"
         names[artifact] = name
-    expect = ""
     with contextlib.suppress(InputError):  # an expression computes a matrix
-        matrices = [matrix_of(jobs[name]) for name in uploads if has_matrix(jobs[name])]
-        shards = len(uploads) + sum(len(combinations(matrix)) - 1 for matrix in matrices)
-        expect = f", expect: {shards}"
-    patterns = dict.fromkeys(name for upload in uploads.values() for name in upload.patterns)
+        expected = sum(_artifacts(jobs[name], upload) for name, upload in uploads)
+    patterns = dict.fromkeys(name for _, upload in uploads for name in upload.patterns)
     values = {
-        "JOBS": ", ".join(uploads),
+        "JOBS": ", ".join(dict(uploads)),
         "ACTION": address,
         "RESULTS": json.dumps("\n".join(patterns)),
-        "EXPECT": expect,
+        "EXPECT": f", expect: {expected}" if expected else "",
     }
     lines = re.sub("|".join(values), lambda match: values[match[0]], _COMMENT_JOB)
     return NextStep("comment", "", lines, problem, fix)
+
+
+def _artifacts(job: Any, upload: ResultUpload) -> int:
+    """Return the number of artifacts of an upload in each run without a failure.
+
+    Raises:
+        InputError: the number depends on the run.
+    """
+    condition = str(job["steps"][upload.step - 1].get("if", ""))
+    is_constant = evaluate(condition, "push") and evaluate(condition, "pull_request")
+    if not (upload.is_certain and is_constant):
+        raise InputError(f"an upload of {upload.artifact} in some runs")
+    return len(combinations(matrix_of(job))) if has_matrix(job) else 1
 
 
 def as_section(following: NextStep) -> Section:

@@ -1,4 +1,4 @@
-"""The cause of a red run: by its jobs, their annotations, and the runs after it. Pure.
+"""The cause of a red run: by its jobs and their annotations. Pure.
 
 The first cause of `CAUSES` that a red job of the run has is the cause of the run. The texts of
 annotations are those of guard's diagnosis of a dead job (`guard.log_patterns`).
@@ -6,11 +6,9 @@ annotations are those of guard's diagnosis of a dead job (`guard.log_patterns`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.audit.repository_runs import PastRun, RepositoryRuns, distinct
+from ciguard.audit.repository_runs import distinct
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
 from ciguard.model.jobs import Job, last_attempts
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
+    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 
 Cause = Literal[
@@ -45,15 +44,6 @@ WITHOUT_FAILURE: Final[frozenset[Cause]] = frozenset(
     {"lost_runner", "runner_shutdown", "disk_full", "setup_failed", "superseded", "cancelled"}
 )
 _BAD: Final = frozenset({"failure", "cancelled", "timed_out"})
-_GRACE: Final = timedelta(seconds=10)  # between a new run and the end of the one it replaces
-
-
-@dataclass(frozen=True, slots=True)
-class RedCause:
-    """The cause of a red run; `is_inferred` where no text names it."""
-
-    name: Cause
-    is_inferred: bool = False
 
 
 def bad_jobs(jobs: Sequence[Job]) -> list[Job]:
@@ -77,30 +67,21 @@ def is_run_wide(annotations: Sequence[str]) -> bool:
     return first_match(annotations, run_wide=True) is not None
 
 
-def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
+def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) -> Cause:
     """Return the cause of a red run whose jobs were read."""
     if run.conclusion == "startup_failure":
-        return RedCause("startup_failure")
+        return "startup_failure"
     last = last_attempts(repository.jobs.get(run.id, ()))
     bad = [job for jobs in last.values() for job in jobs if job.conclusion in _BAD]
     declared_jobs = {job.id: declared.find(run.workflow, job.name) for job in bad}
     # An aggregation job failed because other jobs did.
-    first = [job for job in bad if not _aggregates(declared_jobs[job.id])] or bad
+    gates = {id_ for id_, found in declared_jobs.items() if found and found.is_aggregation}
+    first = [job for job in bad if job.id not in gates] or bad
     texts = repository.annotations
     of_run = _run_wide_text(bad, texts)
     causes = {_job_cause(job, declared_jobs[job.id], texts, of_run) for job in first}
     cause: Cause = next((candidate for candidate in CAUSES if candidate in causes), "unknown")
-    if cause not in ("cancelled", "unknown") or run.conclusion != "cancelled":
-        return RedCause(cause)
-    if cause == "cancelled" and of_run:
-        return RedCause(cause)
-    if _is_replaced(run, repository.runs):
-        return RedCause("superseded", is_inferred=True)
-    return RedCause("cancelled")
-
-
-def _aggregates(declared: DeclaredJob | None) -> bool:
-    return declared is not None and declared.is_aggregation
+    return "cancelled" if cause == "unknown" and run.conclusion == "cancelled" else cause
 
 
 def _run_wide_text(
@@ -135,13 +116,3 @@ def _failed_step(job: Job, declared: DeclaredJob | None) -> Cause:
         return "unknown"
     is_test = declared is not None and any(map(declared.is_test_step, failed))
     return "test_step" if is_test else "other_step"
-
-
-def _is_replaced(run: PastRun, runs: Sequence[PastRun]) -> bool:
-    """Return whether a newer run of the same branch began while this one still ran."""
-    return any(
-        run.created_at < other.created_at <= run.ended_at + _GRACE
-        for other in runs
-        if (other.workflow, other.event, other.repository, other.branch)
-        == (run.workflow, run.event, run.repository, run.branch)
-    )

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
-MAX_FILES: Final = 60
 MAX_ANNOTATED: Final = 4  # jobs of a run whose annotations are read
 
 
@@ -204,13 +203,11 @@ class RepositoryReader:
             fix = f"name one of: {', '.join(names[:20])}"
             raise InputError(f"no workflow {wanted!r}", where=where, fix=fix)
         # The wanted workflow may call any other.
-        chosen = sorted(names, key=lambda name: (name != wanted, name))[:MAX_FILES]
-        if len(names) > MAX_FILES:
-            self.unread.append(Unread("workflows", "file_limit", MAX_FILES, len(names)))
-        files = [self.workflow(f"{FOLDER}/{name}", branch) for name in chosen]
+        names.sort(key=lambda name: name != wanted)
+        files = [self.workflow(f"{FOLDER}/{name}", branch) for name in names]
         workflows = tuple(file for file in files if file is not None)
         if self.fatal_error is not None:
-            self.miss("workflows", len(workflows), len(chosen))
+            self.miss("workflows", len(workflows), len(names))
         return workflows
 
     def workflow(self, path: str, branch: str) -> WorkflowFile | None:

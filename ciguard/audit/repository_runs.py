@@ -25,7 +25,7 @@ FOLDER: Final = ".github/workflows"
 RED: Final = frozenset({"failure", "cancelled", "timed_out", "startup_failure"})
 RAN: Final = frozenset({"success", "failure", "cancelled", "timed_out"})
 What = Literal["workflows", "required_checks", "runs", "jobs", "annotations"]
-Why = Literal["call_limit", "file_limit", "refused", "not_yaml"]
+Why = Literal["call_limit", "refused", "not_yaml"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ciguard.audit.next_step import as_section
 from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
+from ciguard.audit.rules.results_only_on_success import unread_uploads
 from ciguard.document import (
     Bullets,
     Code,
@@ -23,6 +24,7 @@ from ciguard.document import (
     plain,
 )
 from ciguard.text import count_of
+from ciguard.workflow.rewrite import is_moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +128,12 @@ def _lines(audit: RepositoryAudit) -> Iterator[Item]:
 def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
     for unread in audit.repository.unread:
         yield "not read", _unread(unread)
-    if not audit.repository.test_workflows:
+    files = audit.repository.workflows
+    if moved := [Code(file.path, NAME_WIDTH) for file in files if is_moved(file.content)]:
+        yield "run by ciguard", ("tests of ", *join(moved))
+        for name, at in unread_uploads(files):
+            yield "no reader", (Code(name, NAME_WIDTH), f" uploads results ({_location(at)})")
+    elif not audit.repository.test_workflows:
         words = "no workflow has a step that is known to run tests; name one: "
         yield "no test workflow", (words, Code("ciguard init --into FILE --job JOB --step N"))
 
@@ -140,8 +147,6 @@ def _unread(unread: Unread) -> tuple[Span, ...]:
         counts = f"{counts} of {unread.read:,} of {total} read"
     elif unread.what == "workflows":
         counts = f"workflow files: {unread.read:,} of {unread.total:,} read"
-    if unread.why == "file_limit":
-        return (counts,)
     why = "the calls are used up: run this again, what was read is kept"
     if unread.why == "call_limit":
         return f"{counts}: {why}", *((" (", Code(unread.detail), ")") if unread.detail else ())

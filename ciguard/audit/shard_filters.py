@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -150,12 +151,10 @@ def parse_common(text: str, where: str) -> Expression:
 
 def reject_equal_names(shards: tuple[ShardFilter, ...], where: str) -> None:
     """Raise InputError if two shards have the same name: a report could not distinguish them."""
-    names: set[str] = set()
-    for shard in shards:
-        if shard.name in names:
+    for name, count in Counter(shard.name for shard in shards).items():
+        if count > 1:
             fix = "give each shard a name of its own"
-            raise InputError(f"two shards are named {shard.name!r:.120}", where=where, fix=fix)
-        names.add(shard.name)
+            raise InputError(f"{count} shards are named {name!r:.120}", where=where, fix=fix)
 
 
 def _shard(item: JsonObject) -> ShardFilter:

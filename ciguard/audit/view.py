@@ -112,13 +112,8 @@ def _facts(audit: Audit) -> Iterator[tuple[str, Content]]:
 
 
 def _examples(audit: Audit, tests: int) -> tuple[Span, ...]:
-    names: list[Content] = []
-    for position in positions_in(tests):
-        if len(names) == MAX_EXAMPLES:
-            names.append(f"{tests.bit_count() - MAX_EXAMPLES:,} more")
-            break
-        names.append(Code(audit.tests.units[position].unit, NAME_WIDTH))
-    return join(names)
+    units = [audit.tests.units[position].unit for position in positions_in(tests)]
+    return join([Code(unit, NAME_WIDTH) for unit in units], most=MAX_EXAMPLES)
 
 
 def _missing(audit: Audit) -> Section:
@@ -133,12 +128,8 @@ def _missing(audit: Audit) -> Section:
 
 
 def _named(audit: Audit, shards: Sequence[int]) -> tuple[Span, ...]:
-    names: list[Content] = [
-        Code(audit.shards[position].shard.name, NAME_WIDTH) for position in shards[:MAX_SHARDS]
-    ]
-    if len(shards) > MAX_SHARDS:
-        names.append(f"{len(shards) - MAX_SHARDS:,} more")
-    return join(names)
+    names = [Code(audit.shards[position].shard.name, NAME_WIDTH) for position in shards]
+    return join(names, most=MAX_SHARDS)
 
 
 def _overlaps(audit: Audit) -> Section:
@@ -265,15 +256,6 @@ def as_json(audit: Audit, proposal: Proposal | None, following: NextStep | None)
             }
             for shard in audit.shards
         ],
-        **_details(audit, names),
-        "proposal": asdict(proposal) if proposal is not None else None,
-        "next_step": following._asdict() if following is not None else None,
-    }
-
-
-def _details(audit: Audit, names: Sequence[str]) -> dict[str, Any]:
-    """Return the findings on filters and classes as JSON values; `names` are those of shards."""
-    return {
         "overlaps": [
             {
                 "shards": [names[overlap.first], names[overlap.second]],
@@ -298,4 +280,6 @@ def _details(audit: Audit, names: Sequence[str]) -> dict[str, Any]:
             }
             for correction in audit.corrections
         ],
+        "proposal": asdict(proposal) if proposal is not None else None,
+        "next_step": following._asdict() if following is not None else None,
     }

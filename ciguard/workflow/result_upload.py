@@ -20,9 +20,11 @@ RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
 _WRITTEN: Final = re.compile(
     r"(?:--(?:junit-?xml|junitfile|junit-filename|output-?file(?:\.\w+)?|log-junit|output-junit"
     r"|xunit-(?:file|output)|out|(?:reporter-)?outfile|test-reporter-destination)[= ]"
-    r"|\boutput=|\bxml:|_OUTPUT_NAME=)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
+    r"|\boutput=|\bxml:|_OUTPUT_NAME=|(?<!\d)> ?)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
     re.I,
 )
+_VARIABLE: Final = re.compile(r"\$\{?\w+\}?")  # of the shell, of tox or of nox
+_TRX: Final = re.compile(r"(?:--logger[= :]['\"]?|--report-)trx\b", re.I)
 
 
 class ResultUpload(NamedTuple):
@@ -32,11 +34,13 @@ class ResultUpload(NamedTuple):
         step: its number in the job.
         artifact: its name, with expressions.
         patterns: of `--results`; the first folder is an artifact, whose name names the shard.
+        is_certain: its paths are those of result files; otherwise it may hold a page.
     """
 
     step: int
     artifact: str
     patterns: tuple[str, ...]
+    is_certain: bool = True
 
 
 def glob_of(text: str) -> str:
@@ -44,15 +48,28 @@ def glob_of(text: str) -> str:
     return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", text, flags=re.DOTALL))
 
 
-def written_files(*steps: FoundStep) -> list[str]:
-    """Return the files of results that options of test commands name."""
+def written_files(*steps: FoundStep, job: Any = None) -> list[str]:
+    """Return the files of results that options of test commands name; a variable is a star.
+
+    Args:
+        job: of the steps; variables of a step may hold options, too.
+    """
     commands = [command for step in steps for command in step.commands]
     texts = {text for item in commands for text in (item.words, " ".join(item.arguments))}
-    return sorted({name for text in texts for name in _WRITTEN.findall(text)})
+    numbers = {step.number for step in steps}
+    envs = [get(step, "env") for number, step in steps_of(job) if number in numbers]
+    texts |= {f"{name}={env[name]}" for env in envs if isinstance(env, dict) for name in env}
+    names = {_VARIABLE.sub("*", name) for text in texts for name in _WRITTEN.findall(text)}
+    return sorted(names | {"**/*.trx" for text in texts if _TRX.search(text)})
 
 
 def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | None:
-    """Find the first step that uploads test results, by its paths or the artifact's name.
+    """Return the first of the uploads of test results; or None."""
+    return next(find_result_uploads(job, written), None)
+
+
+def find_result_uploads(job: Any, written: Sequence[str] = ()) -> Iterator[ResultUpload]:
+    """Find the steps that upload test results, by their paths or the artifact's name.
 
     Args:
         written: files that options of its test commands name.
@@ -74,15 +91,21 @@ def find_result_upload(job: Any, written: Sequence[str] = ()) -> ResultUpload | 
             names = [glob_of(path.rstrip("/").rpartition("/")[2]) for path in results]
             files = [[name] if name.lower().endswith(RESULT_SUFFIXES) else others for name in names]
             patterns = (f"{glob_of(name)}/**/{file}" for file in dict.fromkeys(chain(*files)))
-            return ResultUpload(number, name, tuple(patterns))
-    return None
+            is_certain = any(
+                path.endswith(RESULT_SUFFIXES) or _holds(path, written) for path in results
+            )
+            yield ResultUpload(number, name, tuple(patterns), is_certain)
 
 
 def _is_of_results(text: str, written: Sequence[str] = ()) -> bool:
     """Return whether a name or path is one of results, or a path has a file in `written`."""
-    pattern = f"{glob_of(text).rstrip('/')}*"  # also of a folder
-    files = (at + file for file in written for at in ("", "./"))
-    return bool(RESULTS.search(text)) or any(fnmatchcase(file, pattern) for file in files)
+    return bool(RESULTS.search(text)) or _holds(text, written)
+
+
+def _holds(path: str, written: Sequence[str]) -> bool:
+    """Return whether a path is that of a file in `written`, or of its folder."""
+    pattern = f"{glob_of(path).rstrip('/')}*"
+    return any(fnmatchcase(at + file, pattern) for file in written for at in ("", "./"))
 
 
 def uploads_artifact(step: Any) -> bool:
@@ -91,17 +114,19 @@ def uploads_artifact(step: Any) -> bool:
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 
 
+def downloads(step: Any, artifact: str) -> bool:
+    """Return whether the step downloads an artifact of this name, which may have expressions."""
+    inputs = get(step, "with")
+    wanted = str(get(inputs, "name") or get(inputs, "pattern") or "*")
+    is_wanted = fnmatchcase(wanted, glob_of(artifact)) or fnmatchcase(artifact, wanted)
+    return is_wanted and str(get(step, "uses")).startswith("actions/download-artifact@")
+
+
 def find_downloads(workflow: Any, job: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Yield (job, step, inputs) of later steps that download artifacts of a test job."""
     uploading = [step for _, step in steps_of(jobs_of(workflow).get(job)) if uploads_artifact(step)]
     uploads = [str(step.get("with", {}).get("name", "artifact")) for step in uploading]
     for name in dependents_of(workflow, job):
         for number, step in steps_of(workflow["jobs"][name]):
-            inputs = step.get("with", {})
-            wanted = str(inputs.get("name", inputs.get("pattern", "*")))
-            is_ours = any(
-                fnmatchcase(wanted, glob_of(upload)) or fnmatchcase(upload, wanted)
-                for upload in uploads
-            )
-            if is_ours and str(step.get("uses")).startswith("actions/download-artifact@"):
-                yield name, number, inputs
+            if any(downloads(step, upload) for upload in uploads):
+                yield name, number, step.get("with", {})

@@ -156,12 +156,14 @@ class FoundCommand:
         framework: "" if any framework may run the tests.
         drops_variables: variables of the job do not reach the tests, as in `docker run`.
         arguments: words of the command that runs the tests, which may be in a task.
+        place: FILE:LINE of these words if they are in a Makefile; else "".
     """
 
     words: str
     framework: str
     drops_variables: bool = False
     arguments: tuple[str, ...] = ()
+    place: str = ""
 
 
 # Test commands, at most 2, of tasks by their file and name.
@@ -189,13 +191,16 @@ def read_tasks(read: Callable[[str], str]) -> Tasks:
     Args:
         read: returns the text of a file in the top folder; "" for none.
     """
-    rules = RULE.findall(read("Makefile").replace("\t@", "\t"))
-    texts = {("Makefile", name): recipe for name, recipe in rules}
+    makefile = read("Makefile").replace("\t@", "\t")
+    rules = {("Makefile", rule[1]): rule for rule in RULE.finditer(makefile)}
     scripts = package_scripts(read("package.json"))
+    texts = {task: rule[2] for task, rule in rules.items()}
     texts |= {("package.json", name): script for name, script in scripts.items()}
-    tasks = NO_TASKS
+    tasks: dict[tuple[str, str], Sequence[FoundCommand]] = {}
     for _ in range(_MAX_CALLS):
         tasks = {task: find_test_commands(text, tasks)[:2] for task, text in texts.items()}
+        for task, rule in rules.items():
+            tasks[task] = [_placed(item, makefile, rule) for item in tasks[task]]
     # What a shell script of a package runs is known by the package's dependencies.
     return {
         (file, name): [
@@ -206,6 +211,14 @@ def read_tasks(read: Callable[[str], str]) -> Tasks:
         ]
         for (file, name), commands in tasks.items()
     }
+
+
+def _placed(command: FoundCommand, makefile: str, rule: re.Match[str]) -> FoundCommand:
+    """Return a command of a rule of a Makefile with the line that has its first words."""
+    first = " ".join(command.words.split()[:2])
+    at = max(makefile.find(first, rule.start(2), rule.end()), rule.start(2))
+    place = command.place or f"Makefile:{makefile.count(chr(10), 0, at) + 1}"
+    return replace(command, place=place)
 
 
 def package_scripts(package_json: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -167,9 +168,7 @@ def test_refusal_of_github_leaves_the_files(past: PastRuns, look: Look) -> None:
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
-        ("pytest", "ciguard init --into .github/workflows/tests.yml --job test"),
-        ("pytest --splits 4 --group ${{ strategy.job-index }}", "ciguard init"),
-        ("go test ./...", "ciguard init"),  # ciguard starts it itself
+        ("pytest", "ciguard init"),
         ("./build", "ciguard init"),
         ("ciguard guard --plan plan", "ciguard doctor"),
     ],
@@ -186,8 +185,8 @@ def test_next_step_works_as_printed(
     shown = look().stdout
     assert " ".join(shown.split()).rstrip(")").endswith(f" {kind}")
     assert ("known to run tests" in shown) == ("test " not in f"{command} ")
-    if "--into" in kind:
-        answer = ciguard(*kind.split()[1:], cwd=folder).stdout
+    if command == "pytest":
+        answer = ciguard("init", cwd=folder).stdout
         assert "would change .github/workflows/tests.yml" in answer
 
 
@@ -199,10 +198,12 @@ def test_next_step_works_as_printed(
         ("yarn cover:${{ matrix.part }} --ci", "--json --outputFile=results.json", "*.json"),
         ("npx vitest run", "--outputFile.junit=results.xml", "*.xml"),
         ("gotestsum ./...", "--junitfile=results.xml", "*.xml"),
-        ("go test ./...", "-json > results.json", "*.xml"),  # and others
-        ("tox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results.xml, TOX_OVERRIDE", "*.xml"),
-        ("nox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results.xml }", "*.xml"),
-        ("npm run e2e", "-- --reporter=list,json\n# env: { PLAYWRIGHT_JSON_", "*.xml"),
+        ("go test ./...", "-json > results.json\n# the log then names no test\n", "*.json"),
+        ("tox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results-$TOX_ENV_NAME.xml, TOX_", "*.xml"),
+        ("nox", "\n# env: { PYTEST_ADDOPTS: --junitxml=results-$NOX_CURRENT_SESSION", "*.xml"),
+        ("npm run e2e", "-- --reporter=list,json\n# env: { PLAYWRIGHT_JSON_", "*.json"),
+        ("dotnet test", "--logger trx", "*.trx"),
+        ("dotnet test --logger trx", "", "*.trx"),
         ("mvn verify", "", "*.xml"),
         ("pytest --junitxml=out/unit.xml", "", "unit.xml"),
     ],
@@ -229,8 +230,9 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     assert pasted.startswith(f"# {command}" if added else "- if")
     assert added in pasted
     if added:
-        changed = pasted.partition("\n")[0].removeprefix("# ")
-        text = text.replace(command, changed)
+        changed, *keys = re.findall("^# (.*)", pasted, re.M)
+        env = [f"\n        {key}" for key in keys if key.startswith("env")]
+        text = text.replace(command, "".join((changed, *env)))
     text += indent(pasted, " " * 6)
     job = following()
     assert [job["kind"], job["problem"]] == ["comment", ""]
@@ -239,6 +241,21 @@ def test_result_files_lead_to_the_comment_and_to_shards(  # three parameters
     text += job["lines"]
     assert following()["kind"] == "divide"
     assert "no finding in 1 workflow file" in look("--workflow", "tests.yml").stdout
+
+
+def test_uploads_beside_moved_jobs_need_a_reader(folder: Path, look: Look) -> None:
+    step = (
+        "      - uses: actions/upload-artifact@v7\n        with: {name: results, path: results*}\n"
+    )
+    plan = "  ciguard: {steps: [{uses: o/ciguard/actions/plan@1}]}\n"
+    text = TEST.replace("COMMAND", "pytest") + step + plan
+    (folder / CI).write_text(text, "utf-8")
+    shown = " ".join(look().stdout.split())
+    assert "known to run tests" not in shown
+    assert f"run by ciguard tests of {CI} no reader test uploads results ({CI}:7)" in shown
+    for reader in ("actions/download-artifact@v8, with: {pattern: res*}", "o/ciguard@1"):
+        (folder / CI).write_text(f"{text}  read: {{steps: [{{uses: {reader}}}]}}\n", "utf-8")
+        assert "no reader" not in look().stdout
 
 
 def test_what_cannot_be_audited_is_named(folder: Path, look: Look, tmp_path: Path) -> None:

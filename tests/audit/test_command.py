@@ -50,12 +50,6 @@ def test_audit_says_what_runs_twice_and_not_at_all(
     golden(answer.stdout, SAMPLES / "audit" / f"small.{suffix}")
 
 
-def test_page_has_the_same_numbers(folder: Path, ciguard: Ciguard) -> None:
-    page = ciguard(*WORDS, "--format", "html", cwd=folder).stdout
-    first_line = ciguard(*WORDS, cwd=folder).stdout.splitlines()[0]
-    assert f"<title>{first_line}</title>" in page
-
-
 @pytest.mark.parametrize(
     ("conditions", "code"),
     [("", 0), ("overlap", 14), ("orphan", 14), ("empty", 14), ("orphan, empty", 14)],

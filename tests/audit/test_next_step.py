@@ -16,6 +16,7 @@ from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.job_templates import ACTIONS
+from ciguard.workflow.test_commands import read_tasks
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -104,11 +105,14 @@ def test_doctor_follows_where_jobs_plan_or_judge(folder: Path, ciguard: Ciguard,
     judging = f"{BY_HAND}\n  judge:\n    runs-on: ubuntu-latest\n    steps: [{{{step}}}]\n"
     assert next_step(folder, ciguard, judging)["command"] == "ciguard doctor"
     other = judging.replace("ciguard", "other")
+    named = "{name: ciguard report, run: \"echo 'ciguard guard' # ciguard guard\"}"
+    other = other.replace(f"[{{{step.replace('ciguard', 'other')}}}]", f"[{named}]")
     assert next_step(folder, ciguard, f"{other}  lint: none\n")["kind"] == "comment"
 
 
-def after(text: str) -> NextStep:
-    return after_workflows([WorkflowFile(CI, text, load(text, CI))], "o/ciguard@1")
+def after(text: str, makefile: str = "") -> NextStep:
+    tasks = read_tasks(lambda name: makefile if name == "Makefile" else "")
+    return after_workflows([WorkflowFile(CI, text, load(text, CI), tasks)], "o/ciguard@1")
 
 
 @pytest.mark.parametrize("name", ["github.job }}-${{ strategy.job-index", "matrix.shard.name"])
@@ -117,7 +121,7 @@ def test_step_of_the_guide_is_found(name: str) -> None:
     step = GUIDE_YAML[0].replace("github.job }}-${{ strategy.job-index", name)
     found = after(BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")] + step)
     assert (found.kind, found.problem) == ("comment", "")
-    assert "/**/*.json" in found.lines
+    assert '/**/*.trx", needs' in found.lines
 
 
 def test_options_are_those_of_the_guide() -> None:
@@ -125,7 +129,7 @@ def test_options_are_those_of_the_guide() -> None:
     shown = {text for cell in rows for text in re.findall("`([^`]+)`", cell)}
     options = {line for text in RESULT_OPTIONS.values() for line in text.split("\n")}
     options |= {*RESULT_PATHS.values()}
-    assert shown == options - {"call go in the place of richgo"}
+    assert shown == {text for text in options if "the log then" not in text}
 
 
 def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
@@ -136,17 +140,40 @@ def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
     assert address_and_set_up(tmp_path, {}) == ("other/ciguard@1", "")
 
 
+WITHOUT_UPLOAD = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
+
+
 def test_second_command_of_a_job_needs_an_artifact() -> None:
-    one = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
-    assert "its own artifact" not in after(one).fix
-    assert "its own artifact" in after(f"{one}      - run: dotnet test --framework net9.0\n").fix
+    second = "      - run: dotnet test --framework net9.0\n"
+    assert "its own artifact" not in after(WITHOUT_UPLOAD).fix
+    assert "its own artifact" in after(WITHOUT_UPLOAD + second).fix
+    either = WITHOUT_UPLOAD.replace(
+        "- run: dotnet test", "- if: matrix.x\n        run: dotnet test"
+    )
+    either += second.replace("- run", '- if: "!matrix.x"\n        run')
+    assert "its own artifact" not in after(either).fix
+    upload = BY_HAND[len(WITHOUT_UPLOAD) :]
+    other = upload.replace("results-", "net9-")
+    assert "expect: 4 }" in after(BY_HAND + second + other).lines
+    conditional = other.replace("- uses", "- if: matrix.x\n        uses")
+    assert "expect" not in after(BY_HAND + second + conditional).lines
+    assert after(BY_HAND + second + upload).problem.startswith("two steps of job test")
 
 
 def test_tries_that_replace_the_results_of_the_first_are_named() -> None:
-    one = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
-    assert "||" not in after(f"{one}      - run: npx jest || npx jest\n").fix
-    found = after(f"{one}      - run: npx jest || npx jest --onlyFailures\n")
+    found = after(f"{WITHOUT_UPLOAD}      - run: npx jest || npx jest --onlyFailures\n")
     assert "In test, the tries after || would replace the file: move it by" in found.fix
+    alone = re.sub("run: dotnet test.*", "run: npx jest || npx jest", WITHOUT_UPLOAD)
+    found = after(alone)
+    assert (found.kind, found.command) == ("divide", "ciguard init")
+    assert found.problem.startswith(f"in job test ({CI}:24), the tries after ||")
+
+
+def test_line_of_a_recipe_is_named() -> None:
+    makefile = "unit: all\n\t@echo richgo\n\trichgo test ./...\n"
+    found = after(re.sub("run: dotnet test.*", "run: make unit", WITHOUT_UPLOAD), makefile)
+    assert found.fix == "add the option to its tests (Makefile:3), and the step"
+    assert found.lines.startswith("# richgo test ./... -json > results.json\n# call go in")
 
 
 def test_artifacts_of_one_name_are_named() -> None:
@@ -163,10 +190,13 @@ def test_artifacts_of_one_name_are_named() -> None:
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "html"])
 def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_: str) -> None:
-    silent = BY_HAND.replace(".trx", ".log").replace("results-", "logs-")
+    silent = (
+        BY_HAND.replace(".trx", ".log").replace("results-", "logs-").replace("--logger trx", "")
+    )
     (folder / CI).write_text(silent, "utf-8")
     answer = ciguard(*WORDS, "--format", format_, cwd=folder, expect=0, **NO_ADDRESS).stdout
     assert f"Job test ({CI}:24) uploads none: add the option" in " ".join(answer.split())
     lines = [line.strip() for line in unescape(answer).splitlines()]
-    assert {line.strip() for line in GUIDE_YAML[0].splitlines()} <= {*lines}
+    step = GUIDE_YAML[0].replace("results*", "**/*.trx")
+    assert {line.strip() for line in step.splitlines()} <= {*lines}
     assert not re.search(r"(\\|&#92;)n- ", answer)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from audit.conftest import SHARDS
-from fakegithub.past_runs import AT_LIMIT, BY_PERSON, WORKFLOW, Audit, PastRuns
+from fakegithub.past_runs import AT_LIMIT, WORKFLOW, Audit, PastRuns
 from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.audit.repository_reader import MAX_CALLS
@@ -307,9 +307,3 @@ def test_repository_without_a_test_command_says_so(past: PastRuns, audit: Audit)
         == "octo-org/shop: no finding in 1 workflow file; no run was read"
     )
     assert "--into FILE" in answer.stdout
-
-
-def test_person_who_cancels_twice_is_no_finding(past: PastRuns, audit: Audit) -> None:
-    for _ in range(2):
-        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[BY_PERSON])
-    assert json_of(audit)["findings"] == []

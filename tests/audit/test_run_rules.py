@@ -37,7 +37,6 @@ def test_cancelled_superseded_and_lost_runs_are_counted_by_cause(
         "red": 10,
         "runs": 20,
         "causes": {"test_step": 6, "lost_runner": 1, "superseded": 2, "cancelled": 1},
-        "inferred": 0,
     }
     assert {one["what"] for one in found["evidence"]} == {
         "run 900",
@@ -53,24 +52,6 @@ def test_red_runs_with_failed_tests_are_no_finding(past: PastRuns, findings: Fin
     for _ in range(2):  # a person cancelled twice
         past.job(past.run("cancelled"), conclusion="cancelled", annotations=[BY_PERSON])
     assert findings(RED) == []
-
-
-def test_run_at_its_limit_is_no_cancellation(past: PastRuns, findings: Findings) -> None:
-    for _ in range(5):
-        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
-    assert findings(RED) == []
-
-
-def test_newer_run_of_the_branch_is_only_a_possible_cause(
-    past: PastRuns, findings: Findings
-) -> None:
-    past.step = timedelta(minutes=5)
-    past.green(1)
-    for _ in range(4):
-        past.job(past.run("cancelled"), conclusion="cancelled", steps=CANCELLED_STEPS)
-    (found,) = findings(RED)
-    assert (found["certainty"], found["doubt"]) == ("possible", "superseded-by-time")
-    assert found["facts"]["causes"] == {"superseded": 4}
 
 
 def test_aggregation_job_is_not_why_a_run_is_red(past: PastRuns, findings: Findings) -> None:
@@ -96,16 +77,6 @@ def test_jobs_that_fail_fast_cancelled_are_no_cause(past: PastRuns, findings: Fi
     assert findings(RED) == []
 
 
-def test_person_is_the_cause_also_before_a_newer_run(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(minutes=5)
-    past.green(1)
-    for _ in range(3):
-        run = past.run("cancelled")
-        past.job(run, conclusion="cancelled", annotations=[BY_PERSON], steps=CANCELLED_STEPS)
-    (found,) = findings(RED)
-    assert found["facts"]["causes"] == {"cancelled": 3}
-
-
 def test_text_of_one_job_explains_all_that_were_cancelled(
     past: PastRuns, findings: Findings
 ) -> None:
@@ -118,7 +89,6 @@ def test_text_of_one_job_explains_all_that_were_cancelled(
             past.job(run, f"test ({shard})", "cancelled", annotations=words, minutes=minutes)
     (found,) = findings(RED)
     assert found["facts"]["causes"] == {"superseded": 3}
-    assert found["facts"]["inferred"] == 0
     asked = [line for line in past.server.request_log() if "/annotations" in line]
     assert len(asked) == 3
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -99,15 +100,11 @@ def select(
         case Not(part):
             return select(part, everything, lookup).complement(everything)
         case And(parts):
-            selection = Selection(everything, everything)
-            for part in parts:
-                selection = selection.intersect(select(part, everything, lookup))
-            return selection
+            selections = (select(part, everything, lookup) for part in parts)
+            return reduce(Selection.intersect, selections, Selection(everything, everything))
         case Or(parts):
-            selection = Selection(0, 0)
-            for part in parts:
-                selection = selection.unite(select(part, everything, lookup))
-            return selection
+            selections = (select(part, everything, lookup) for part in parts)
+            return reduce(Selection.unite, selections, Selection(0, 0))
 
 
 def terms(expression: Expression) -> Iterator[Term]:
@@ -223,30 +220,27 @@ class TextIndex:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        lines = [text.lower().replace("\n", "\r") for text in texts]
-        self._joined = "\n".join(lines)
-        self._starts = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))
-        self._positions: dict[str, list[int]] = {}
-        self._size = len(texts)
-        self._lines = lines
+        lines = [_searched(text) for text in texts]
+        self._joined = "\n".join(("", *lines, ""))
+        # Positions of the line break before each text, and of the last one.
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
 
     def containing(self, needle: str) -> int:
         """Return the set of the tests whose text contains `needle`."""
-        needle = needle.lower().replace("\n", "\r")
-        joined, starts = self._joined, self._starts
-        positions = []
-        at = joined.find(needle) if self._size else -1
-        while at >= 0:
-            position = bisect_right(starts, at) - 1
-            positions.append(position)
-            if position + 1 == self._size:
-                break
-            at = joined.find(needle, starts[position + 1])
-        return set_of(positions, self._size)
+        return self._find(_searched(needle))
 
     def equal_to(self, text: str) -> int:
         """Return the set of the tests whose text equals `text`."""
-        if not self._positions:
-            for position, line in enumerate(self._lines):
-                self._positions.setdefault(line, []).append(position)
-        return set_of(self._positions.get(text.lower().replace("\n", "\r"), ()), self._size)
+        return self._find(f"\n{_searched(text)}\n")
+
+    def _find(self, needle: str) -> int:
+        starts, positions = self._starts, []
+        at = self._joined.find(needle)
+        while 0 <= at < starts[-1]:
+            positions.append(bisect_right(starts, at) - 1)
+            at = self._joined.find(needle, starts[positions[-1] + 1])
+        return set_of(positions, len(starts) - 1)
+
+
+def _searched(text: str) -> str:
+    return text.lower().replace("\n", "\r")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.aggregation import ALLS_GREEN, read_jobs, skipped_jobs
 from ciguard.workflow.conditions import runs_after_failure
-from ciguard.workflow.yaml_values import jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,8 +42,7 @@ def check_workflow(
     """Find the aggregation jobs of a workflow that do not see each loss."""
     jobs = read_jobs(workflow.content)
     needed = {need for job in jobs.values() for need in job.needs}
-    values = {str(name): value for name, value in jobs_of(workflow.content).items()}
-    for name, value in values.items():
+    for name, value in workflow.jobs().items():
         loss = _find_loss(name, jobs, is_needed=name in needed)
         if loss is None:
             continue

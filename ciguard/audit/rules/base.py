@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.workflow.positions import SourceText
+from ciguard.workflow.result_upload import ResultUpload, find_result_uploads, written_files
 from ciguard.workflow.test_commands import FoundStep, find_test_steps
-from ciguard.workflow.yaml_values import get
+from ciguard.workflow.yaml_values import get, jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ciguard.workflow.test_commands import Tasks
 
+COMMENTING: Final = re.compile(r"[\w-]+/ciguard|\$/")  # action of the job that comments
 Certainty = Literal["certain", "possible"]
 
 
@@ -37,6 +40,29 @@ class WorkflowFile:
     def test_steps(self) -> tuple[FoundStep, ...]:
         """Find the steps that run tests, in the order of the file."""
         return find_test_steps(self.content, self.tasks)
+
+    def jobs(self) -> dict[str, Any]:
+        """Return the jobs by id; YAML reads some ids as numbers."""
+        return {str(name): job for name, job in jobs_of(self.content).items()}
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Return the steps of all jobs, in the order of the file."""
+        return [step for job in self.jobs().values() for _, step in steps_of(job)]
+
+    def test_jobs(self) -> dict[str, list[FoundStep]]:
+        """Return the steps that run tests, by job."""
+        found: dict[str, list[FoundStep]] = {}
+        for step in self.test_steps():
+            found.setdefault(step.job, []).append(step)
+        return found
+
+    def result_uploads(self) -> Iterator[tuple[str, ResultUpload]]:
+        """Yield (test job, upload) of test results; of a job, those that are certain if any is."""
+        for name, steps in self.test_jobs().items():
+            job = self.jobs()[name]
+            uploads = [*find_result_uploads(job, written_files(*steps, job=job))]
+            certain = [upload for upload in uploads if upload.is_certain]
+            yield from ((name, upload) for upload in certain or uploads)
 
 
 @dataclass(frozen=True, slots=True)

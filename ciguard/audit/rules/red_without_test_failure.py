@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, RedCause, red_cause
+from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, red_cause
 from ciguard.audit.repository_runs import run_evidence
 from ciguard.audit.rules.base import RuleFinding
 from ciguard.text import count_of
@@ -18,36 +18,27 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.red_causes import Cause
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.audit.rules.base import Evidence
 
 COUNTED: Final = ("workflow", "red without a failed test")
-CAVEATS: Final = {
-    "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "
-    "while these still ran",
-}
+CAVEATS: Final[Mapping[str, str]] = {}
 MIN_RUNS: Final = 3  # fewer may be a person who pressed "Cancel"
 MIN_RATIO: Final = 0.1  # of the red runs
 MAX_EVIDENCE: Final = 5
 
 
 def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
-    """Yield a finding for each workflow with enough red runs without a failure.
-
-    A cause is inferred if no annotation names it, but a newer run of the branch had begun. If too
-    few runs remain without the inferred ones, the finding has the caveat "superseded-by-time".
-    """
+    """Yield a finding for each workflow with enough red runs without a failure."""
     declared = DeclaredJobs(repository.workflows)
     for workflow in repository.test_workflows:
         runs = [run for run in repository.runs_of(workflow) if run.id in repository.jobs]
         red = [(run, red_cause(run, repository, declared)) for run in runs if run.is_red]
-        without_failure = [(run, cause) for run, cause in red if cause.name in WITHOUT_FAILURE]
-        counts = Counter(cause.name for _, cause in red)
-        inferred = sum(cause.is_inferred for _, cause in without_failure)
-        required = max(MIN_RUNS, MIN_RATIO * len(red))
-        if len(without_failure) < required:
+        without_failure = [(run, cause) for run, cause in red if cause in WITHOUT_FAILURE]
+        counts = Counter(cause for _, cause in red)
+        if len(without_failure) < max(MIN_RUNS, MIN_RATIO * len(red)):
             continue
-        is_certain = len(without_failure) - inferred >= required
         yield RuleFinding(
             subject=workflow,
             evidence=_evidence(without_failure),
@@ -56,9 +47,7 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
                 "red": len(red),
                 "runs": len(runs),
                 "causes": {cause: counts[cause] for cause in CAUSES if counts[cause]},
-                "inferred": inferred,
             },
-            caveat="" if is_certain else "superseded-by-time",
         )
 
 
@@ -67,13 +56,12 @@ def sentence(facts: Mapping[str, Any]) -> str:
     ordered = sorted(facts["causes"].items(), key=lambda pair: -pair[1])
     causes = ", ".join(f"{CAUSES[cause]} {runs:,}" for cause, runs in ordered)
     count, red = facts["without_failure"], facts["red"]
-    inferred = f"; {facts['inferred']:,} known by times alone" if facts["inferred"] else ""
     share = f"{count:,} of {red:,} red runs ({100 * count / red:.0f} %) had no failure"
-    return f"{share}; causes: {causes}{inferred}; n = {count_of(facts['runs'], 'run')}"
+    return f"{share}; causes: {causes}; n = {count_of(facts['runs'], 'run')}"
 
 
-def _evidence(red: Sequence[tuple[PastRun, RedCause]]) -> tuple[Evidence, ...]:
+def _evidence(red: Sequence[tuple[PastRun, Cause]]) -> tuple[Evidence, ...]:
     """Return the newest of these red runs for each cause, then the newest other ones."""
-    by_cause = {cause.name: run for run, cause in reversed(red)}
+    by_cause = {cause: run for run, cause in reversed(red)}
     runs = dict.fromkeys([*by_cause.values(), *(run for run, _ in red)])
     return run_evidence(list(runs)[:MAX_EVIDENCE])

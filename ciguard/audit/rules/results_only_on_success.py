@@ -8,23 +8,24 @@ GitHub's documentation of status check functions. Pure.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
+from ciguard.audit.rules.base import COMMENTING, RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.result_upload import (
     RESULT_SUFFIXES,
+    downloads,
     glob_of,
     uploads_artifact,
     written_files,
 )
 from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of
-from ciguard.workflow.yaml_values import jobs_of, steps_of
+from ciguard.workflow.yaml_values import get, steps_of, triggers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.audit.rules.base import Evidence
     from ciguard.workflow.test_commands import FoundStep
 
 COUNTED: Final = ("job", "can lose results")
@@ -45,20 +46,30 @@ def check_workflow(
 ) -> Iterator[RuleFinding]:
     """Find test jobs whose results are lost, at least when their tests fail."""
     del required_checks  # the results of any job are worth reading
-    tests: defaultdict[str, list[FoundStep]] = defaultdict(list)
-    for found in workflow.test_steps():
-        tests[found.job].append(found)
-    for job_id, job in jobs_of(workflow.content).items():
-        if str(job_id) not in tests:
-            continue
-        steps = dict(steps_of(job))
-        loss = _find_loss(steps, tests[str(job_id)])
+    jobs = workflow.jobs()
+    for job_id, tests in workflow.test_jobs().items():
+        loss = _find_loss(jobs[job_id], tests)
         if loss is not None:
             facts, numbers = loss
             path: tuple[str | int, ...] = ("jobs", job_id)
             targets = [((*path, "steps", number), "") for number in numbers] or [(path, "")]
             caveat = "other_files" if "written" in facts else ""
-            yield RuleFinding(job_title(job_id, job), locate(workflow, *targets), facts, caveat)
+            yield RuleFinding(
+                job_title(job_id, jobs[job_id]), locate(workflow, *targets), facts, caveat
+            )
+
+
+def unread_uploads(files: Sequence[WorkflowFile]) -> Iterator[tuple[str, Evidence]]:
+    """Yield (job, line of the step) of uploads of test results that no job reads."""
+    actions = {action_of(step) for file in files for step in file.steps()}
+    if actions & REPORTERS or any(map(COMMENTING.fullmatch, actions)):
+        return
+    if any("workflow_run" in triggers_of(file.content) for file in files):
+        return  # it can read artifacts of another run
+    for file in files:
+        for name, upload in file.result_uploads():
+            if not any(downloads(step, upload.artifact) for step in file.steps()):
+                yield name, locate(file, (("jobs", name, "steps", upload.step), ""))[0]
 
 
 def sentence(facts: Mapping[str, Any]) -> str:
@@ -72,15 +83,13 @@ def sentence(facts: Mapping[str, Any]) -> str:
     return "results uploaded only if the tests passed"
 
 
-def _find_loss(
-    steps: Mapping[int, dict[str, Any]], tests: Sequence[FoundStep]
-) -> tuple[dict[str, Any], list[int]] | None:
+def _find_loss(job: Any, tests: Sequence[FoundStep]) -> tuple[dict[str, Any], list[int]] | None:
     """Return the facts of a loss, with the numbers of the uploads; None for no loss.
 
     Args:
-        steps: of the job, by number.
         tests: the steps that run tests.
     """
+    steps = dict(steps_of(job))
     later = {at: step for at, step in steps.items() if at > tests[0].number}
     uploads = {at: step for at, step in later.items() if _uploads_results(step)}
     if not uploads:
@@ -90,7 +99,7 @@ def _find_loss(
     conditions = ("".join(str(step.get("if", "")).split()) for step in uploads.values())
     if can_fail and not any(map(_AFTER_FAILURE.search, conditions)):
         return {"kinds": ["results"]}, [*uploads]
-    written = written_files(*tests)
+    written = written_files(*tests, job=job)
     uploaded = sorted({path for step in uploads.values() for path in _paths(step)})
     patterns = [glob_of(path.rpartition("/")[2]) for path in uploaded]
     names = [glob_of(name.rpartition("/")[2]) for name in written]
@@ -107,10 +116,10 @@ def _find_loss(
 
 def _uploads_results(step: Mapping[str, Any]) -> bool:
     """Return whether the action, a name or a path shows that a step uploads test results."""
-    inputs = _inputs(step)
+    inputs = step.get("with")
     if uploads_artifact(step):
-        return bool(RESULTS.search(f"{inputs.get('name', '')}\n{inputs.get('path', '')}"))
-    return action_of(step) in REPORTERS or inputs.get("report_type") == "test_results"
+        return bool(RESULTS.search(f"{get(inputs, 'name')}\n{get(inputs, 'path')}"))
+    return action_of(step) in REPORTERS or get(inputs, "report_type") == "test_results"
 
 
 def _is_open(step: Mapping[str, Any]) -> bool:
@@ -122,10 +131,5 @@ def _is_open(step: Mapping[str, Any]) -> bool:
 
 def _paths(step: Mapping[str, Any]) -> list[str]:
     """Return the files of results that a step uploads or reports, as written."""
-    lines = "\n".join(str(_inputs(step).get(key, "")) for key in _PATHS).splitlines()
+    lines = "\n".join(str(get(step.get("with"), key) or "") for key in _PATHS).splitlines()
     return [line.strip() for line in lines if line.strip() and line.strip()[0] not in "!#"]
-
-
-def _inputs(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    inputs = step.get("with")
-    return inputs if isinstance(inputs, dict) else {}
