@@ -15,6 +15,7 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
 from ciguard.model import DRILL_KINDS
+from ciguard.workflow.check_names import CHECK
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
 
@@ -168,6 +169,7 @@ def render_new_jobs(
     matrix: str,
     *,
     is_conditional: bool,
+    check: str = CHECK,
     has_drill: bool = False,
     take: str = "",
     shards: int = 0,
@@ -179,6 +181,7 @@ def render_new_jobs(
         actions: as `OWNER/ciguard@COMMIT`.
         matrix: text of the job's matrix at column 0; "" for none.
         is_conditional: the test job may be skipped without a failure.
+        check: name of the report.
         has_drill: a run that is started by hand has the input `drill`.
         take: axis that the plan removes from the matrix; "" for none.
         shards: number for each combination; 0 if the plan chooses it.
@@ -190,7 +193,11 @@ def render_new_jobs(
     return NewJobs(
         *(
             template.render(
-                values, part=part, pins=ACTIONS, use=lambda name: action_path(actions, name)
+                values,
+                part=part,
+                check=check,
+                pins=ACTIONS,
+                use=lambda name: action_path(actions, name),
             )
             for part in ("plan", "report", "history", "test", "suite")
         )

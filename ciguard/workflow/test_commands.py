@@ -136,6 +136,8 @@ _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
+_TEST_FILE: Final = re.compile(r"[^*?{\[]*(?:test|spec)[^/*?{\[]*\.(?:[cm]?[jt]sx?|py|rb)", re.I)
+_PATH: Final = re.compile(r"(?!-|.*node_modules/)(?:.*/|.*\.(?:[cm]?[jt]sx?|py|rb)$)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
@@ -284,6 +286,13 @@ def list_items(text: str) -> list[str]:
     """Return the elements of a list in a script: words with commas or blanks between them."""
     words = [word for line in split_commands(text) for word in line]
     return [word.rstrip(",") for word in words if word != ","]
+
+
+def only_file(commands: Sequence[FoundCommand]) -> str:
+    """Return the test file that is the only path among the arguments of the commands; or ""."""
+    paths = [path for item in commands for path in item.arguments if _PATH.match(path)]
+    files = set(paths) if len(paths) == len(commands) else {""}
+    return "".join(files) if len(files) == 1 and all(map(_TEST_FILE.fullmatch, files)) else ""
 
 
 def step_script(step: Mapping[str, Any]) -> str:
