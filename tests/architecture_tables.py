@@ -141,9 +141,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
     "init.go_suite": ("errors", "init", "run.frameworks", "workflow"),
     "init.remarks": ("config", "model", "run.frameworks", "text", "workflow"),
-    "init.result_files": ("audit", "errors", "workflow"),
     "init.move_in": (
-        *("config", "console", "errors", "github.repository_ref", "init", "model"),
+        *("audit", "config", "errors", "github.repository_ref", "init", "model"),
         *("run.frameworks", "sources.local", "render.templates", "workflow"),
     ),
     "doctor": (

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.audit.result_options import RESULT_OPTIONS
 from ciguard.config.file import FILE, FILES
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
@@ -28,7 +30,6 @@ from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.remarks import OWN_FILE, about_recipe, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
-from ciguard.init.result_files import without_result_files
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
@@ -48,6 +49,8 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
+from ciguard.workflow.positions import Edit
+from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
 from ciguard.workflow.yaml_values import load, needs_of
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 
     from ciguard.config.file import Config
     from ciguard.workflow.movable_job import MovableJob
+    from ciguard.workflow.test_commands import Tasks
 
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
 ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
@@ -81,6 +85,22 @@ STARTED: Final[Mapping[str, str]] = {
     "cargo nextest": "nextest",
     "phpunit": "phpunit",
 }
+
+# What `ciguard audit` proposes so that a job uploads its results.
+_CHANGES: Final = {line for text in RESULT_OPTIONS.values() for line in text.split("\n")}
+_OPTIONS: Final = "|".join(map(re.escape, sorted(_CHANGES, key=len, reverse=True)))
+_UPLOAD: Final = (
+    r" *- if: always\(\)\n *uses: actions/upload-artifact@.*\n"
+    r' *with: \{ ?name: "results-\$\{\{ github\.job \}\}.*\}\n'
+)
+_VARIABLES: Final = (
+    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+)
+_OURS: Final = re.compile(
+    rf"^(?:{_UPLOAD}|(?P<at> *)env:\s*?\n(?:(?P=at) +{_VARIABLES})+(?!(?P=at) )| *{_VARIABLES}"
+    rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
+    re.M,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +236,37 @@ def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
     table = "policy" if item.path == FILE else "tool.ciguard.policy"
     content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
     return replace(item, content=content)
+
+
+def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, list[str]]:
+    """Return the job without results that only a replaced comment job read, and messages."""
+    jobs, steps = job.workflow["jobs"], job.value["steps"]
+    written = _written(job, tasks)
+    upload = find_result_upload(job.value, written) if job.replaced else None
+    of_upload = {**job.value, "steps": [steps[upload.step - 1]] if upload else []}
+    if not upload or any(find_downloads({"jobs": {**jobs, job.name: of_upload}}, job.name)):
+        return job, []
+    line = job.source.line_number("jobs", job.name, "steps", upload.step)
+    others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
+    entry = job.source.find("jobs", job.name)
+    assert entry is not None
+    end = job.source.next_line(job.source.content_end(entry))
+    cuts = _OURS.finditer(job.source.text, job.source.next_line(entry.start), end)
+    text = job.source.edited(Edit(*cut.span(), "") for cut in cuts)
+    if not any(file in str(others) for file in ("results.", *written)):
+        number = str(job.step - (upload.step < job.step))
+        changed = read_job(text, job.path, job.name, number, tasks)
+        if len(changed.value["steps"]) == len(steps) - 1:
+            left = f": remove what writes {', '.join(written)}" if _written(changed, tasks) else ""
+            left = left or ", with what writes its files"
+            return changed, [f"the upload step of line {line} is gone{left}"]
+    option = f", and the option that writes {', '.join(written)}" if written else ""
+    return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+
+
+def _written(job: MovableJob, tasks: Tasks) -> list[str]:
+    found = find_test_steps(job.workflow, tasks)
+    return written_files(*(step for step in found if step.job == job.name))
 
 
 def read_workflow(folder: Path, path: str) -> str:

@@ -40,7 +40,6 @@ NO_SPLIT: Final = (
     f", as 2 for each are over {MAX_FIRST_SHARDS} jobs; later plans split what exceeds "
     "target_wall; `shards: 2` in the step `plan` splits all"
 )
-_AROUND: Final = ("pre", "", "post")  # npm runs these scripts around one
 OWN_FILE: Final = "into a job of another workflow file, and run ciguard init --into on that file"
 SMALL_SUITE: Final = 200  # tests
 SMALL: Final = (
@@ -88,9 +87,8 @@ def about_shards(
     scripts = package_scripts(read("package.json"))
     called = [name for item in job.commands for name in item.words.split() if name in scripts]
     texts = {number: step_script(step) for number, step in steps_of(job.value)}
-    texts[job.step] = "\n".join(
-        scripts.get(f"{pre}{name}", "") for name in called for pre in _AROUND
-    )
+    around = [scripts.get(f"{pre}{name}", "") for name in called for pre in ("pre", "", "post")]
+    texts[job.step] = "\n".join((texts[job.step], *around))
     for number, text in texts.items():
         linters = (_LINT.match(" ".join(words)) for words in split_commands(text))
         if names := ", ".join(dict.fromkeys(match[1] for match in linters if match)):

@@ -584,7 +584,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     at = moved[0].index("      - if: always()\n")
     kept = moved[0][:at] + moved[0][moved[0].index("\n", moved[0].index("path: ", at)) + 1 :]
     assert moved[1] == kept.replace(" --junitxml=results.xml", "")
-    gone = "line 7: gone, as ciguard has its own results: the upload step, --junitxml=results.xml"
+    gone = "the upload step of line 7 is gone, with what writes its files"
     assert [f"\n- {gone}\n" in text for text in said] == [False, True, False]
     assert "--junitxml=results.xml" in moved[2]
     write(repository, both)
