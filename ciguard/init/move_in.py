@@ -14,7 +14,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
-from ciguard.config.file import FILE, FILES
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -30,7 +29,7 @@ from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.remarks import OWN_FILE, about_recipe, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
-from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.go import GO
@@ -162,10 +161,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     )
     files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "suite" not in config.model_fields_set:
-        generated = generate(folder, config, suite=started)
-        files += [
-            _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
-        ]
+        generated = generate(folder, config, suite=replace(started, retries=job.retries))
+        files += [item for item in generated if item.path != WORKFLOW_FILE]
     elif suite not in config.suite:
         files.append(with_suites(folder, (started,)))
     before = replace(before, matrix=job.matrix, shards=job.shards)
@@ -225,15 +222,6 @@ def _prepared(
             messages += [*about_go, *about_recipe(job, read("Makefile"))]
     reject_obstacles(job, obstacles)
     return job, started, [*messages, *about_results]
-
-
-def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
-    """Return a configuration file with the retries of a test step."""
-    if not retries or item.path not in FILES:
-        return item
-    table = "policy" if item.path == FILE else "tool.ciguard.policy"
-    content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
-    return replace(item, content=content)
 
 
 def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, list[str]]:

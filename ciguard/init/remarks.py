@@ -93,7 +93,7 @@ def about_shards(
         linters = (_LINT.match(" ".join(words)) for words in split_commands(text))
         if names := ", ".join(dict.fromkeys(match[1] for match in linters if match)):
             line = job.source.line_number("jobs", job.name, "steps", number)
-            yield f"line {line}: {names} runs in each shard: move it into a job of its own"
+            yield f"line {line}: each shard runs {names} again: move this into a job of its own"
 
 
 def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS: Final = 20  # each needs an artifact
 NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
+_SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
 TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
 
 
@@ -65,6 +66,7 @@ class StarterSuite:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    retries: int = 0  # a key of [policy]
 
 
 def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
@@ -124,10 +126,11 @@ def configuration_tables(
     steps = [f"setup = '''\n{setup}\n'''"] if setup else []
     tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
     for suite in suites:
-        values = {name: value for name, value in asdict(suite).items() if name != "name" and value}
-        lines = [f"{name} = {_value(value)}" for name, value in values.items()]
+        values = {key: getattr(suite, key) for key in _SUITE_KEYS}
+        lines = [f"{key} = {_value(value)}" for key, value in values.items() if value]
         limit = TIMEOUT if suite is suites[0] else TIMEOUT.partition(" #")[0]
         tables[f"suite.{quoted(suite.name)}"] = [*lines, limit]
+        tables["policy"] = [f"retries = {suite.retries}"] if suite.retries else []
     return {name: lines for name, lines in tables.items() if lines}
 
 

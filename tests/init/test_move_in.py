@@ -41,7 +41,9 @@ def test_workflow_is_moved_or_refused_as_its_golden_file_has_it(
     configure(repository, case)
     write(repository, before)
     is_refused = (SAMPLES / case / "refusal.txt").exists()
-    answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
+    arguments = SAMPLES / case / "arguments.txt"
+    words = arguments.read_text("utf-8").split() if arguments.exists() else ()
+    answer = call(repository, "--into", CI, *words, "--yes", expect=3 if is_refused else 0)
     after = (repository / CI).read_bytes()
     if is_refused:
         assert after == before
@@ -474,65 +476,6 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
         assert jobs["ciguard-report"]["name"] == check
         assert jobs["ciguard"]["steps"][1]["with"]["suite"] == "more"
         assert load(repository, {}).suite.keys() == {"test", "more"}
-
-
-PACKAGE = {
-    "devDependencies": {"jest": "1"},
-    "scripts": {
-        "unit": "jest --testMatch '<rootDir>/test/a.test.js'",
-        "all": "npx eslint . && jest --testMatch '<rootDir>/test/*.test.js'",
-    },
-}
-OTHERS = b"""
-  more: {needs: [test], runs-on: a, steps: [{run: pytest}]}
-  lint: {runs-on: a, steps: [{run: ruff check}]}
-"""
-REMARKS = {
-    "other tests": (
-        b"      - run: yarn lint:js\n      - run: pytest\n      - run: make test\n" + OTHERS,
-        [
-            "a small suite, 1 test function: shards gain nothing if the other steps, which each "
-            "shard repeats, take longer; `shards: 1` in the step `plan` does not split it",
-            "line 6: lint:js runs in each shard: move it into a job of its own",
-            "line 8 runs tests too, in every shard, without a report: make test; move it into a "
-            "job of another workflow file, and run ciguard init --into on that file",
-            "without a report: the tests of more, which run as before; for one, move it into "
-            "another workflow file (more: without `needs` of test), and there run ciguard init "
-            "--into, or add a comment job",
-        ],
-    ),
-    "one file": (
-        b"      - run: npm run unit\n",
-        [
-            "first run: 1 job, as ciguard divides the tests of jest by file: "
-            "<rootDir>/test/a.test.js",
-        ],
-    ),
-    "one process": (
-        b"      - run: npm run all -- --ci\n",
-        [
-            "Jest runs in one process in each shard, also where workers run in parallel today",
-            "line 6: eslint runs in each shard: move it into a job of its own",
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("steps", "remarks"), REMARKS.values(), ids=REMARKS)
-def test_consequences_of_a_move_are_named(
-    steps: bytes, remarks: list[str], repository: Path, call: Init
-) -> None:
-    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    (repository / "package.json").write_text(json.dumps(PACKAGE), "utf-8")
-    for name in ("a.test.js", "b.test.js"):
-        (repository / name).write_text("", "utf-8")
-    write(repository, JOB + steps)
-    number = "2" if b"make test" in steps else "1"
-    answer = call(repository, "--into", CI, "--job", "test", "--step", number, "--yes")
-    said = [line.removeprefix("- ") for line in answer.stderr.splitlines()]
-    assert [remark for remark in remarks if remark not in said] == []
-    plan = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["ciguard"]["steps"][1]
-    assert ("shards" in plan["with"]) == ("first run: 1 job" in remarks[0])
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
