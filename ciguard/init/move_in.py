@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
@@ -135,7 +135,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         for at in find_test_steps(workflow, tasks) if job_name or step else ():
             if job_name in ("", at.job):
                 where = f"{path}: jobs.{at.job}.steps[{at.number}]"
-                needs = ", ".join(needs_of(workflow["jobs"][at.job]))
+                needs = ", ".join(needs_of(workflow["jobs"].get(at.job)))
                 without = f", without `needs` of {needs}" if needs else ""
                 raise NotMovable(SECOND, where=where, fix=f"move it {OWN_FILE}{without}")
         is_known = known_address(config.actions)
@@ -149,7 +149,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     job, started, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
-    file = only_file(job.commands) if framework.unit == "file" else ""
+    file = only_file(job.commands) if framework.unit == "file" and not job.take else ""
     check = report_check(job.name, path, others)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
@@ -166,7 +166,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     elif suite not in config.suite:
         files.append(with_suites(folder, (started,)))
     before = replace(before, matrix=job.matrix, shards=job.shards)
-    messages += about_shards(before, framework, file, files_of(framework, tracked), read)
+    messages += about_shards(before, framework, file, tracked, read)
     messages += remarks(
         *(before, config, tasks),
         branch=default_branch(folder),
@@ -198,7 +198,6 @@ def _prepared(
         framework = job_framework(job, config, suite, tracked, texts)
     with collected(obstacles):
         reject_several_environments(job)
-    job, about_results = without_result_files(job, tasks)
     prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
@@ -213,6 +212,7 @@ def _prepared(
             messages.append("the PowerShell step is divided: bash runs the tests")
             job = replace(divided, matrix=job.matrix, shards=job.shards)
         reject_shell(job)
+    job, about_results = without_result_files(job, tasks)
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
@@ -243,6 +243,7 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
         number = str(job.step - (upload.step < job.step))
         changed = read_job(text, job.path, job.name, number, tasks)
         if len(changed.value["steps"]) == len(steps) - 1:
+            changed = replace(changed, matrix=job.matrix, shards=job.shards)
             left = f": remove what writes {', '.join(written)}" if _written(changed, tasks) else ""
             left = left or ", with what writes its files"
             return changed, [f"the upload step of line {line} is gone{left}"]
@@ -277,7 +278,10 @@ def read_workflows(folder: Path) -> Iterator[tuple[str, Any]]:
     for path in repository_files(folder):
         if fnmatchcase(path, ".github/workflows/*.y*ml"):
             with contextlib.suppress(InputError):
-                yield path, load(read_workflow(folder, path), path)
+                yield path, _parsed(read_workflow(folder, path), path)
+
+
+_parsed: Final = lru_cache(maxsize=256)(load)  # each candidate of `init` reads all workflows
 
 
 def require_committed(folder: Path, path: str) -> None:

@@ -9,6 +9,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from ciguard.init.project import files_of
 from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
 from ciguard.text import count_of
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
@@ -60,14 +61,14 @@ def about_shards(
     job: MovableJob,
     framework: Framework,
     file: str,
-    files: Sequence[str],
+    tracked: Sequence[str],
     read: Callable[[str], str],
 ) -> Iterator[str]:
     """Yield messages on the first run, and on what its shards cost.
 
     Args:
         file: the only one of the suite, which its framework cannot divide; or "".
-        files: of the repository that hold tests.
+        tracked: files of the repository.
         read: returns the text of a file.
     """
     count = len(read_matrix(job.matrix))
@@ -78,9 +79,10 @@ def about_shards(
         if file:
             later = f", as ciguard divides the tests of {framework.name} by file: {file}"
         yield f"first run: {count_of(count * each, 'job')}{of}{later}"
+        files = files_of(framework, tracked) if each > 1 else ()
         tests = (match for name in files for match in _DEFINITION.finditer(read(name)))
         number = sum(1 for _ in islice(tests, SMALL_SUITE))
-        if 0 < number < SMALL_SUITE and each > 1:
+        if 0 < number < SMALL_SUITE:
             yield SMALL.format(count_of(number, "test function"))
     if framework.name == "jest" and not file:
         yield "Jest runs in one process in each shard, also where workers run in parallel today"
@@ -174,8 +176,9 @@ def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[st
         yield f"the check {check} still needs {', '.join(guarded)}: {what}"
     found = dict.fromkeys(at.job for at in find_movable_steps(job.workflow, tasks))
     if others := [name for name in found if name != job.name]:
-        needed = {need: None for name in others for need in needs_of(job.workflow["jobs"][name])}
-        tied = [name for name in others if needs_of(job.workflow["jobs"][name])]
+        needs = {name: needs_of(job.workflow["jobs"].get(name)) for name in others}
+        tied = [name for name in others if needs[name]]
+        needed = dict.fromkeys(need for name in tied for need in needs[name])
         without = f" ({', '.join(tied)}: without `needs` of {', '.join(needed)})" if tied else ""
         yield (
             f"without a report: the tests of {', '.join(others)}, which run as before; for one, "
