@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_STEPS: Final = 20  # each needs an artifact
 NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
+UNNAMED: Final = "# without a name, which reports would put before each test"
 TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
 
 
@@ -127,7 +128,8 @@ def configuration_tables(
     tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
     for suite in suites:
         values = {key: getattr(suite, key) for key in _SUITE_KEYS}
-        lines = [f"{key} = {_value(value)}" for key, value in values.items() if value]
+        lines = [] if suite.name else [UNNAMED]
+        lines += [f"{key} = {_value(value)}" for key, value in values.items() if value]
         limit = TIMEOUT if suite is suites[0] else TIMEOUT.partition(" #")[0]
         tables[f"suite.{quoted(suite.name)}"] = [*lines, limit]
         tables["policy"] = [f"retries = {suite.retries}"] if suite.retries else []
