@@ -76,6 +76,14 @@ def test_what_waits_meanwhile_is_one_transaction(writing: Writing) -> None:
     assert writing.stored() == [0, *range(100, 200)]
 
 
+def test_items_of_a_request_are_one_transaction(writing: Writing) -> None:
+    numbers = range(100, 101 + batch_writer.BATCH)
+    writing.gate.set()
+    with closing(BatchWriter(writing)) as writer:
+        writer.submit_all(numbers)
+    assert writing.batches == [list(numbers)]
+
+
 def test_one_that_cannot_be_written_leaves_the_others(writing: Writing) -> None:
     futures = submit(writing, 12, 13, 14)
     assert isinstance(futures[13].exception(), ZeroDivisionError)
