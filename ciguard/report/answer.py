@@ -34,6 +34,7 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.headline import unit_noun
 from ciguard.guard.view import (
     FailedTest,
     failed_test,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.document import Content, Row
     from ciguard.guard.verdict import Failure, Verdict
-    from ciguard.model import CaseKey, Record, UnitKey
+    from ciguard.model import CaseKey, Record, Result, UnitKey
     from ciguard.render.links import Links
 
 MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
@@ -281,10 +282,7 @@ def status_line(
         why: the reason why there is no comparison; "" before the first run of the base.
     """
     base = base_of(comparison)
-    parts: list[Content] = [f"{result_count(verdict.with_result, verdict.promised)} ran"]
-    counts = verdict.counts
-    if counts.get("skipped"):
-        parts.append(f"{counts['skipped']:,} skipped")
+    parts: list[Content] = [*_ran(verdict)]
     if verdict.flaky:
         parts.append(f"{len(verdict.flaky):,} flaky")
     if comparison is not None:
@@ -308,6 +306,31 @@ def status_line(
     elif comparison is not None and comparison.base and not comparison.base.in_history:
         parts.append(f"compared with the results of {runs} runs of {base}: no history yet")
     return Paragraph(join(parts, separator=" · "))
+
+
+def _ran(verdict: Verdict) -> Iterator[Content]:
+    """Yield the numbers of tests that ran and were skipped; of files, how many ended normally."""
+    noun, counts, count = unit_noun(verdict), verdict.counts, verdict.with_result
+    cases, skipped = sum(counts.values()), counts.get("skipped", 0)
+    bad = (*verdict.failures, *verdict.quarantined, *verdict.failing_on_base)
+    cut = {one.result.unit for one in bad if _ended_early(one.result, noun)}
+    if noun == "test" and cases == count:
+        yield f"{result_count(count - skipped, verdict.promised)} ran"
+    elif noun == "test" and not cut:
+        yield f"{result_count(count, verdict.promised)} with {count_of(cases, 'result')}"
+    else:
+        names = join([identifier(unit) for unit in sorted(cut)], most=MAX_NAMED)
+        rest = (", not ", *names, " (what it did not report is not counted)") if cut else ()
+        yield (f"{result_count(count - len(cut), verdict.promised, noun)} ran to the end", *rest)
+        yield f"{count_of(cases - skipped - len(cut), 'case')} ran"
+    if skipped:
+        yield f"{skipped:,} skipped"
+
+
+def _ended_early(result: Result, noun: str) -> bool:
+    """Return whether the unit of a bad result, which has several cases, did not run to its end."""
+    is_whole = result.case in ("", result.unit)
+    return result.outcome == "died" or (noun != "test" and is_whole)
 
 
 def quarantine_line(verdict: Verdict) -> Paragraph:

@@ -270,10 +270,15 @@ def find_result_files(
     problems += drop_oversized(sizes)
     items = {path: matches[path][0] for path in sorted(sizes)}
     files = tuple(
-        result_patterns.ResultFile(path, content, **matches[path][1])
+        result_patterns.ResultFile(path, content, **matches[path][1], root=_root(folder))
         for path, content in contents_of(items, problems)
     )
     return files, tuple(sorted(set(problems)))
+
+
+def _root(folder: Path) -> str:
+    """Return how absolute paths of files below a folder begin."""
+    return folder.resolve().as_posix().rstrip("/") + "/"
 
 
 def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
@@ -285,7 +290,7 @@ def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
         if (folder / name).is_file()
     }
     results = tuple(
-        result_patterns.ResultFile(name, read(folder / name), shard)
+        result_patterns.ResultFile(name, read(folder / name), shard, root=_root(folder))
         for name, shard in sorted(shards.items())
     )
     missing = "" if results else f"--results: no file is called {', '.join(patterns):.200}"
