@@ -210,34 +210,21 @@ def pushed_runs(distances: Mapping[int, int | None]) -> frozenset[int]:
 
 
 def runs_of_base(
-    github: GitHub, run: ActionsRun, events: Sequence[str], workflow: str = ""
-) -> tuple[WorkflowRun, ...]:
-    """List earlier completed runs of a run's base, as `runs_of_branch`; its own workflow first."""
-    own, branch = run.subject_workflow, run.base_branch or ""
-    before, _ = run.subject_run or (sys.maxsize, 0)
-    return runs_of_branch(
-        github, run.repository, branch, events, workflow=workflow, own=own, before=before
-    )
-
-
-def runs_of_branch(
     github: GitHub,
     repository: str,
     branch: str,
     events: Sequence[str],
     *,
+    run: ActionsRun | None,
     workflow: str = "",
-    own: str = "",
-    before: int = sys.maxsize,
 ) -> tuple[WorkflowRun, ...]:
     """List completed runs that a branch started, of the first of `events` that has a run.
 
-    The newest run comes first; `workflow` is "" for all workflows.
-
-    Args:
-        own: workflow whose runs come first.
-        before: id of a later run.
+    Of those before `run`, its own workflow comes first, then the newest run; `workflow` is "" for
+    all workflows.
     """
+    own, subject = (run.subject_workflow, run.subject_run) if run is not None else ("", None)
+    before, _ = subject or (sys.maxsize, 0)
     listed = completed_runs(github, repository, workflow=workflow, branch=branch, limit=100)
     # A cancelled run may lack results.
     ended = [past for past in listed if past.conclusion in {"success", "failure"}]

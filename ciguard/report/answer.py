@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.document import Content, Row
     from ciguard.guard.verdict import Failure, Verdict
-    from ciguard.model import CaseKey, Record, Result, UnitKey
+    from ciguard.model import CaseKey, Record, UnitKey
     from ciguard.render.links import Links
 
 MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
@@ -312,8 +312,12 @@ def _ran(verdict: Verdict) -> Iterator[Content]:
     """Yield the numbers of tests that ran and were skipped; of files, how many ended normally."""
     noun, counts, count = unit_noun(verdict), verdict.counts, verdict.with_result
     cases, skipped = sum(counts.values()), counts.get("skipped", 0)
-    bad = (*verdict.failures, *verdict.quarantined, *verdict.failing_on_base)
-    cut = {one.result.unit for one in bad if _ended_early(one.result, noun)}
+    excused = (*verdict.quarantined, *verdict.failing_on_base)
+    cut = {
+        result.unit
+        for result in (failure.result for failure in (*verdict.failures, *excused))
+        if result.outcome == "died" or (noun != "test" and result.case in ("", result.unit))
+    }
     if noun == "test" and cases == count:
         yield f"{result_count(count - skipped, verdict.promised)} ran"
     elif noun == "test" and not cut:
@@ -325,12 +329,6 @@ def _ran(verdict: Verdict) -> Iterator[Content]:
         yield f"{count_of(cases - skipped - len(cut), 'case')} ran"
     if skipped:
         yield f"{skipped:,} skipped"
-
-
-def _ended_early(result: Result, noun: str) -> bool:
-    """Return whether the unit of a bad result, which has several cases, did not run to its end."""
-    is_whole = result.case in ("", result.unit)
-    return result.outcome == "died" or (noun != "test" and is_whole)
 
 
 def quarantine_line(verdict: Verdict) -> Paragraph:

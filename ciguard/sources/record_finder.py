@@ -307,7 +307,7 @@ class RecordFinder:
             InputError: the branch has no such run.
         """
         from ciguard.github.events import BASE_EVENTS  # noqa: PLC0415
-        from ciguard.github.run_client import runs_of_branch  # noqa: PLC0415
+        from ciguard.github.run_client import runs_of_base  # noqa: PLC0415
 
         this_run = self.current_run()
         workflow = this_run.workflow if this_run is not None else ""
@@ -315,7 +315,8 @@ class RecordFinder:
         repository_ref = self._resolve_repository()
         repository = repository_ref.repository
         with self.github(repository_ref, where) as github:
-            runs = runs_of_branch(github, repository, branch, BASE_EVENTS, workflow=workflow)
+            given = (github, repository, branch, BASE_EVENTS)
+            runs = runs_of_base(*given, run=this_run, workflow=workflow)
         if not runs:
             of = f" of {workflow}" if workflow else ""
             what = f"no run{of} that branch {branch} started has ended"

@@ -19,7 +19,7 @@ from ciguard.github.run_client import (
     completed_runs,
     pulls_of,
     pushed_runs,
-    runs_of_branch,
+    runs_of_base,
 )
 from ciguard.model.jobs import Job, Step
 
@@ -246,7 +246,7 @@ def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub
 def test_oldest_of_the_asked_runs_is_not_decided(server: FakeGitHub, github: GitHub) -> None:
     for number in range(1, 13):
         add_run(server, number)
-    found = runs_of_branch(github, REPOSITORY, "main", ("push",))
+    found = runs_of_base(github, REPOSITORY, "main", ("push",), run=None)
     assert [run.id for run in found] == list(range(12, 2, -1))
 
 
