@@ -53,16 +53,12 @@ class BatchWriter(Generic[Item]):
         self._queue.put(None)
         self._thread.join()
 
-    def submit(self, item: Item) -> Future[None]:
-        """Queue an item; the future is done once the item is durable, or with the error.
+    def submit(self, *items: Item) -> list[Future[None]]:
+        """Queue items that share a write; each future is done once its item is durable, or failed.
 
         Raises:
-            WriterOverloaded: the item was not accepted.
+            WriterOverloaded: no item was accepted.
         """
-        return self.submit_all([item])[0]
-
-    def submit_all(self, items: Sequence[Item]) -> list[Future[None]]:
-        """Queue items that share a write; else as `submit`."""
         entries: list[tuple[Item, Future[None]]] = [(item, Future()) for item in items]
         try:
             if self._is_stopping.is_set():
