@@ -27,7 +27,7 @@ from ciguard.sources import local
 from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
@@ -182,24 +182,20 @@ class RecordFinder:
 
     def _results(self, reference: PathReference) -> Iterator[result_patterns.ResultFile]:
         root = self._folder / reference.text
+        items: Iterable[Path] = [root]
         if reference.wild:
             try:
                 yield from local.read_result_files(self._folder, [reference.text])
+                return
             except UsageError:  # the pattern names no shard, which is not needed here
                 begin = Path(root.anchor) if Path(reference.text).is_absolute() else self._folder
-                inside = reference.text.removeprefix(root.anchor)
-                for item in sorted(begin.glob(inside)):
-                    yield from self._plain(item)
+                items = begin.glob(reference.text.removeprefix(root.anchor))
         elif root.is_dir():
-            for item in sorted(root.rglob("*")):
-                if item.suffix in RESULT_SUFFIXES:
-                    yield from self._plain(item)
-        else:
-            yield from self._plain(root)
-
-    def _plain(self, item: Path) -> Iterator[result_patterns.ResultFile]:
-        if stat.S_ISREG(item.lstat().st_mode):
-            yield result_patterns.ResultFile(item.name, local.read(item), shard="")
+            items = (item for item in root.rglob("*") if item.suffix in RESULT_SUFFIXES)
+        checkout = f"{self._folder.resolve().as_posix()}/"
+        for item in sorted(items):
+            if stat.S_ISREG(item.lstat().st_mode):
+                yield result_patterns.ResultFile(item.name, local.read(item), "", root=checkout)
 
     def on_github(self, reference: RunId, where: str) -> FoundRecords:
         """Download the records and the jobs of a run; only jobs if it uploaded no record.
