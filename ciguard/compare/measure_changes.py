@@ -197,11 +197,16 @@ class Effects:
         moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * before)
         return moved
 
+    @property
+    def is_apart(self) -> Flags:
+        """Select values, and bounds that are far apart."""
+        apart: Flags = ~self.is_bound | (np.abs(self.after - self.before) >= MIN_BOUND_BYTES)
+        return apart
+
     def is_significant(self, floor: Thresholds, sign: int) -> Flags:
         """Select the changes that noise does not explain."""
         # Disjoint intervals are a change, however far their values vary.
-        is_apart = np.abs(self.after - self.before) >= MIN_BOUND_BYTES
-        is_sure = np.where(self.is_bound, is_apart, sign * self.z > floor.z)
+        is_sure = np.where(self.is_bound, self.is_apart, sign * self.z > floor.z)
         extreme = (np.fmax if sign > 0 else np.fmin).reduce(self.extremes, axis=1)
         is_beyond = np.isnan(extreme) | self.exceeds_thresholds(floor, sign, extreme)
         is_judged = self.n >= MIN_BASELINE_RUNS
@@ -262,10 +267,9 @@ class CaseInput:
         if sign in self.unjudged:
             judged = ~self.unjudged[sign]
             suspect, confirmed = suspect & judged, confirmed & judged
-        moved = (numbers.exceeds_thresholds(self.suspect, sign) | large) & (
-            numbers.n < MIN_BASELINE_RUNS
-        )
-        return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": moved}
+        moved = (numbers.exceeds_thresholds(self.suspect, sign) & numbers.is_apart) | large
+        unjudged = moved & (numbers.n < MIN_BASELINE_RUNS)
+        return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": unjudged}
 
     def case_counts(self, sign: int) -> dict[Tier, NDArray[np.int64]]:
         """Return by tier how many changed cases each case stands for; 0 if another one does.

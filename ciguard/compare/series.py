@@ -151,7 +151,9 @@ def _values_of(record: Record) -> dict[tuple[int | None, Identity], list[float]]
     """Return the values by process and metric; those of concurrent tests have no order."""
     by_series: dict[tuple[int | None, Identity], list[float]] = defaultdict(list)
     shared = {line.process for line in record.results if (line.concurrent or 1) > 1}
-    memory = ((line.process, _RESIDENT_KEY, line.rss_before_bytes) for line in record.starts)
+    memory = (
+        (line.process, _RESIDENT_KEY, line.rss_before_bytes or None) for line in record.starts
+    )
     metrics = ((line.process, metric_key(line), line.value) for line in record.metrics)
     for process, identity, value in chain(memory, metrics):
         if value is not None and process not in shared:

@@ -76,7 +76,10 @@ WORDS: Final[Mapping[Why, Words]] = {
     ),
     "skipped": Words("executed in no run of {base}, where it was skipped", "fix, or skip it again"),
     "no_past": Words("no run of {base} to compare with", "compare once {base} has runs"),
-    "few_runs": Words("passed in only {runs:run} of {base}, failed here", "re-run"),
+    "few_runs": Words(
+        "passed in only {runs:run} of {base}, failed here",
+        "[re-run {once}][fix: it failed in all {again} tries]",
+    ),
     "no_space": Words(
         "its message says that the disk was full", "free disk space of the runner, then re-run"
     ),
@@ -191,7 +194,9 @@ def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str
 
 def advice_text(answer: Answer, base: str, *, is_of_base: bool = False) -> str:
     """Word what to do, for a run of the base itself or of another branch."""
-    facts = {"base": base, ("own" if is_of_base else "other"): base}
+    facts: dict[str, Any] = {"base": base, ("own" if is_of_base else "other"): base}
+    failed = answer.tries.failed
+    facts |= {"once": "once"} if failed == 1 else {"again": failed}
     return fill(WORDS[answer.why].fix, facts)
 
 

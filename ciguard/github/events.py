@@ -39,7 +39,7 @@ _RULES: Final[Mapping[str, tuple[Callable[[str], object], str, str]]] = {
 
 # Only these events run the code of the base branch as such. A `workflow_run` runs on the base
 # branch too, but the run that triggered it may be of a fork.
-_BASE_EVENTS: Final = frozenset({"push", "schedule", "workflow_dispatch", "repository_dispatch"})
+BASE_EVENTS: Final = ("push", "schedule", "workflow_dispatch", "repository_dispatch")
 
 
 NO_RUN: Final = FinishedRun(id=None)
@@ -148,7 +148,7 @@ class ActionsRun:
     def is_base_branch(self) -> bool:
         """Return whether this run tests the base branch itself, and so may write history."""
         has_base_name = self.branch is not None and self.branch == self.base_branch
-        return has_base_name and self.event in _BASE_EVENTS
+        return has_base_name and self.event in BASE_EVENTS
 
     @classmethod
     def from_environ(

@@ -210,24 +210,34 @@ def pushed_runs(distances: Mapping[int, int | None]) -> frozenset[int]:
 
 
 def runs_of_base(
-    github: GitHub, run: ActionsRun, events: Sequence[str], workflow: str = ""
+    github: GitHub,
+    repository: str,
+    branch: str,
+    events: Sequence[str],
+    *,
+    run: ActionsRun | None,
+    workflow: str = "",
 ) -> tuple[WorkflowRun, ...]:
-    """List earlier completed runs of a run's base, of the first of `events` that has a run.
+    """List completed runs that a branch started, of the first of `events` that has a run.
 
-    Its own workflow comes first, then the newest run; `workflow` is "" for all workflows.
+    Of those before `run`, its own workflow comes first, then the newest run; `workflow` is "" for
+    all workflows.
     """
-    own, branch = run.subject_workflow, run.base_branch or ""
-    subject, _ = run.subject_run or (sys.maxsize, 0)
-    listed = completed_runs(github, run.repository, workflow=workflow, branch=branch, limit=100)
+    own, subject = (run.subject_workflow, run.subject_run) if run is not None else ("", None)
+    before, _ = subject or (sys.maxsize, 0)
+    listed = completed_runs(github, repository, workflow=workflow, branch=branch, limit=100)
     # A cancelled run may lack results.
     ended = [past for past in listed if past.conclusion in {"success", "failure"}]
     ended.sort(key=lambda past: (past.workflow != own, -past.id))
-    distance = branch_distance(github, run.repository, branch)
+    distance = branch_distance(github, repository, branch)
     # A branch of a fork may have the base's name, but its event is `pull_request`.
     for event in events:
-        earlier = [past for past in ended if past.event == event and past.id < subject]
-        distances = {past.id: distance(past.head_sha) for past in earlier[:MAX_OF_BASE]}
-        if pushed := pushed_runs(distances):
+        earlier = [past for past in ended if past.event == event and past.id < before]
+        asked = earlier[: MAX_OF_BASE + 1]
+        pushed = set(pushed_runs({past.id: distance(past.head_sha) for past in asked}))
+        if len(asked) > MAX_OF_BASE:
+            pushed.discard(min(past.id for past in asked))  # the run before it is not known
+        if pushed:
             return tuple(past for past in earlier if past.id in pushed)
     return ()
 

@@ -105,7 +105,7 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
     if verdict.missing:
         lost = verdict.planned - verdict.with_result
         verb = "has" if lost == 1 else "have"
-        tests = count_of(verdict.planned, _noun(verdict))
+        tests = count_of(verdict.planned, unit_noun(verdict))
         yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
 
 
@@ -113,7 +113,7 @@ def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
     if verdict.failures:
         failed = _units(verdict.failures)
         unplanned = (len(item.units) for item in verdict.findings if item.kind == "unplanned")
-        tests = count_of(verdict.planned + sum(unplanned), _noun(verdict))
+        tests = count_of(verdict.planned + sum(unplanned), unit_noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
@@ -126,7 +126,7 @@ def _passed(verdict: Verdict) -> str:
     unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
     shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)
-    tests = count_of(verdict.planned, _noun(verdict))
+    tests = count_of(verdict.planned, unit_noun(verdict))
     if verdict.plan.is_of_results and skipped < sum(verdict.counts.values()):
         expected = verdict.expected
         if expected is not None:
@@ -135,7 +135,7 @@ def _passed(verdict: Verdict) -> str:
         if verdict.plan.id == OF_LIST:
             return f"results of all {tests} of the list in {shards}{rest}"
         return f"results of {tests} in {shards}{rest}; no list of planned tests"
-    every = f"the one {_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
+    every = f"the one {unit_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
     if skipped and skipped == sum(verdict.counts.values()):
         was = "was" if verdict.planned == 1 else "were"
         return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
@@ -148,7 +148,7 @@ def _passed(verdict: Verdict) -> str:
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
 
 
-def _noun(verdict: Verdict) -> str:
+def unit_noun(verdict: Verdict) -> str:
     """Return "test file" if the frameworks of all suites select whole files, else "test"."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
     are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)

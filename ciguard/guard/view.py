@@ -26,7 +26,7 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.failure_groups import origin_spans
-from ciguard.guard.headline import headline
+from ciguard.guard.headline import headline, unit_noun
 from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model.types import MEMORY_ENDINGS
@@ -454,7 +454,7 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
         *(f"{number:,}" for number in (sum(leg.bad for leg in verdict.legs), *counted)),
     )
     table = Table(columns, rows, "shard", total=total if len(rows) > 1 else None)
-    with_result = result_count(verdict.with_result, verdict.promised)
+    with_result = result_count(verdict.with_result, verdict.promised, unit_noun(verdict))
     title = f"{count_of(len(rows), 'shard')}, {with_result} have a result"
     return Section("legs", (*charts, table), title, (len(rows), "shard"), drop=6, folded=True)
 

@@ -6,7 +6,7 @@ A record is what one leg (one execution of a shard) wrote about its tests. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import compress, groupby, islice
 from operator import attrgetter, ne
@@ -511,7 +511,7 @@ class _ProcessTimes:
     first_start_s: float | None = None
     first_rss_bytes: int | None = None
     last_result_s: float | None = None
-    results: int = 0
+    units: set[str] = field(default_factory=set)  # with a result
     tests_s: float = 0.0  # with the fixtures that they share
 
 
@@ -543,7 +543,7 @@ def _times_by_process(record: Record) -> dict[int, _ProcessTimes]:
             times.first_rss_bytes = result.rss_before_bytes or None  # 0: not measured yet
         if result.at_s is not None and result.at_s > (times.last_result_s or 0.0):
             times.last_result_s = result.at_s
-        times.results += 1
+        times.units.add(result.unit)
         times.tests_s += (result.wall_s or 0.0) + (result.setup_s or 0.0)
     return by_process
 
@@ -561,13 +561,13 @@ def _suite_overhead(
             continue
         if times.first_start_s is not None:
             setups_s.append(max(0.0, times.first_start_s - line.at_s))
-        if end is None or end.at_s is None or end.ending != "completed" or not times.results:
+        if end is None or end.at_s is None or end.ending != "completed" or not times.units:
             continue
         if times.last_result_s is not None:
             teardowns_s.append(max(0.0, end.at_s - times.last_result_s))
             if times.first_start_s is not None:
                 sum_s = times.last_result_s - times.first_start_s - times.tests_s
-                gaps_s.append(max(0.0, sum_s) / times.results)
+                gaps_s.append(max(0.0, sum_s) / len(times.units))
         elif times.tests_s:
             # No result has a time: the rest of the process counts as its teardown.
             started_s = line.at_s if times.first_start_s is None else times.first_start_s

@@ -34,6 +34,7 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.headline import unit_noun
 from ciguard.guard.view import (
     FailedTest,
     failed_test,
@@ -281,10 +282,7 @@ def status_line(
         why: the reason why there is no comparison; "" before the first run of the base.
     """
     base = base_of(comparison)
-    parts: list[Content] = [f"{result_count(verdict.with_result, verdict.promised)} ran"]
-    counts = verdict.counts
-    if counts.get("skipped"):
-        parts.append(f"{counts['skipped']:,} skipped")
+    parts: list[Content] = [*_ran(verdict)]
     if verdict.flaky:
         parts.append(f"{len(verdict.flaky):,} flaky")
     if comparison is not None:
@@ -308,6 +306,29 @@ def status_line(
     elif comparison is not None and comparison.base and not comparison.base.in_history:
         parts.append(f"compared with the results of {runs} runs of {base}: no history yet")
     return Paragraph(join(parts, separator=" · "))
+
+
+def _ran(verdict: Verdict) -> Iterator[Content]:
+    """Yield the numbers of tests that ran and were skipped; of files, how many ended normally."""
+    noun, counts, count = unit_noun(verdict), verdict.counts, verdict.with_result
+    cases, skipped = sum(counts.values()), counts.get("skipped", 0)
+    excused = (*verdict.quarantined, *verdict.failing_on_base)
+    cut = {
+        result.unit
+        for result in (failure.result for failure in (*verdict.failures, *excused))
+        if result.outcome == "died" or (noun != "test" and result.case in ("", result.unit))
+    }
+    if noun == "test" and cases == count:
+        yield f"{result_count(count - skipped, verdict.promised)} ran"
+    elif noun == "test" and not cut:
+        yield f"{result_count(count, verdict.promised)} with {count_of(cases, 'result')}"
+    else:
+        names = join([identifier(unit) for unit in sorted(cut)], most=MAX_NAMED)
+        rest = (", not ", *names, " (what it did not report is not counted)") if cut else ()
+        yield (f"{result_count(count - len(cut), verdict.promised, noun)} ran to the end", *rest)
+        yield f"{count_of(cases - skipped - len(cut), 'case')} ran"
+    if skipped:
+        yield f"{skipped:,} skipped"
 
 
 def quarantine_line(verdict: Verdict) -> Paragraph:

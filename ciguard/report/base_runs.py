@@ -60,7 +60,8 @@ def _histories(
     patterns = [pattern(text) for text in sources.results]
     in_several: frozenset[str] = frozenset()
     count = 0
-    for past in runs_of_base(github, run, EVENTS, run.subject_workflow):
+    base, workflow = run.base_branch or "", run.subject_workflow
+    for past in runs_of_base(github, run.repository, base, EVENTS, run=run, workflow=workflow):
         artifacts = RunArtifacts(github, run.repository, past.id)
         try:
             inputs = artifacts.result_files(patterns)

@@ -1,6 +1,7 @@
 """A thread that writes the items of many requests, all that wait at once.
 
-A write waits for the disk: all items that arrive during a write share the next one.
+A write waits for the disk: all items that arrive during a write share the next one, and so do all
+items of a request.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-BATCH: Final = 500  # items of a write
-MAX_QUEUED: Final = 10_000  # items; further items are refused
+BATCH: Final = 500  # items of a write; more only of one request
+MAX_QUEUED: Final = 10_000  # requests; further requests are refused
 
 
 class WriterOverloaded(RemoteError):
@@ -40,7 +41,8 @@ class BatchWriter(Generic[Item]):
     def __init__(self, write: Callable[[Sequence[Item]], None], interval_s: float = 0.0) -> None:
         self._write = write
         self._interval_s = interval_s
-        self._queue: queue.Queue[tuple[Item, Future[None]] | None] = queue.Queue(MAX_QUEUED)
+        self._queue: queue.Queue[Sequence[tuple[Item, Future[None]]] | None]
+        self._queue = queue.Queue(MAX_QUEUED)
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="batch-writer", daemon=True)
         self._thread.start()
@@ -51,36 +53,35 @@ class BatchWriter(Generic[Item]):
         self._queue.put(None)
         self._thread.join()
 
-    def submit(self, item: Item) -> Future[None]:
-        """Queue an item; the future is done once the item is durable, or with the error.
+    def submit(self, *items: Item) -> list[Future[None]]:
+        """Queue items that share a write; each future is done once its item is durable, or failed.
 
         Raises:
-            WriterOverloaded: the item was not accepted.
+            WriterOverloaded: no item was accepted.
         """
-        future: Future[None] = Future()
+        entries: list[tuple[Item, Future[None]]] = [(item, Future()) for item in items]
         try:
             if self._is_stopping.is_set():
                 raise queue.Full
-            self._queue.put_nowait((item, future))
+            self._queue.put_nowait(entries)
         except queue.Full as error:
             raise WriterOverloaded("too many items wait to be written, or it stops") from error
-        return future
+        return [future for _, future in entries]
 
     def _run(self) -> None:
         is_last, began_s = False, -math.inf
         while not is_last:
             batch: list[tuple[Item, Future[None]]] = []
-            entry = self._queue.get()
+            entries = self._queue.get()
             self._is_stopping.wait(max(0.0, began_s + self._interval_s - time.monotonic()))
             began_s = time.monotonic()
-            while entry is not None:
-                # A request that gave up was answered with an error: its item is not written.
-                if entry[1].set_running_or_notify_cancel():
-                    batch.append(entry)
-                if len(batch) == BATCH or self._queue.empty():
+            while entries is not None:
+                # A request that gave up was answered with an error: its items are not written.
+                batch += [one for one in entries if one[1].set_running_or_notify_cancel()]
+                if len(batch) >= BATCH or self._queue.empty():
                     break
-                entry = self._queue.get()
-            is_last = entry is None
+                entries = self._queue.get()
+            is_last = entries is None
             self._write_batch(batch)
 
     def _write_batch(self, batch: Sequence[tuple[Item, Future[None]]]) -> None:

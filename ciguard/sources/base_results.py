@@ -34,7 +34,7 @@ def read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, list[tuple[
         InputError: no run has results that can be read.
         GitHubError: GitHub did not list the runs or their artifacts.
     """
-    for past in runs_of_base(github, run, ("push",)):
+    for past in runs_of_base(github, run.repository, run.base_branch or "", ("push",), run=run):
         artifacts = RunArtifacts(
             *(github, run.repository, past.id),
             max_archive_bytes=MAX_BYTES,

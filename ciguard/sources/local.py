@@ -268,9 +268,10 @@ def find_result_files(
             elif not stat.S_ISDIR(status.st_mode):
                 problems.append(f"{printable(path)}: {kind_of(status)}")
     problems += drop_oversized(sizes)
+    root_path = f"{folder.resolve().as_posix()}/"
     items = {path: matches[path][0] for path in sorted(sizes)}
     files = tuple(
-        result_patterns.ResultFile(path, content, **matches[path][1])
+        result_patterns.ResultFile(path, content, **matches[path][1], root=root_path)
         for path, content in contents_of(items, problems)
     )
     return files, tuple(sorted(set(problems)))
@@ -284,8 +285,9 @@ def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
         for name in glob(text, root_dir=folder, recursive=True)  # noqa: PTH207 - also absolute
         if (folder / name).is_file()
     }
+    root = f"{folder.resolve().as_posix()}/"
     results = tuple(
-        result_patterns.ResultFile(name, read(folder / name), shard)
+        result_patterns.ResultFile(name, read(folder / name), shard, root=root)
         for name, shard in sorted(shards.items())
     )
     missing = "" if results else f"--results: no file is called {', '.join(patterns):.200}"

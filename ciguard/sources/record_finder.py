@@ -27,7 +27,7 @@ from ciguard.sources import local
 from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
+RECORD_SUFFIX: Final = ".jsonl"  # of a file; others have results
+RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a name or a pattern may be of any
 MAX_ANNOTATED: Final = 20  # jobs: each costs a call
 
 
@@ -167,7 +168,7 @@ class RecordFinder:
             InputError: no such record or result file exists.
         """
         root = self._folder / reference.text
-        if not reference.wild and (root.is_dir() or root.suffix not in RESULT_SUFFIXES):
+        if not reference.wild and (root.is_dir() or root.suffix == RECORD_SUFFIX):
             logs = self._logs() if self._logs is not None else None
             records = local.read_record_tree(root, logs)
             if records or not root.is_dir():
@@ -175,30 +176,26 @@ class RecordFinder:
         results = tuple(self._results(reference))
         if not results:
             what = "no such file" if reference.wild else "no record and no result file is there"
-            fix = "name a folder of records, or result files such as JUnit XML or TRX"
+            fix = "name a folder of records, or result files, such as 'results/*.json'"
             raise InputError(what, where=reference.text, fix=fix)
         return FoundRecords(records_of_results(results, reference.text), from_result_files=True)
 
     def _results(self, reference: PathReference) -> Iterator[result_patterns.ResultFile]:
         root = self._folder / reference.text
+        items: Iterable[Path] = [root]
         if reference.wild:
             try:
                 yield from local.read_result_files(self._folder, [reference.text])
+                return
             except UsageError:  # the pattern names no shard, which is not needed here
                 begin = Path(root.anchor) if Path(reference.text).is_absolute() else self._folder
-                inside = reference.text.removeprefix(root.anchor)
-                for item in sorted(begin.glob(inside)):
-                    yield from self._plain(item)
+                items = begin.glob(reference.text.removeprefix(root.anchor))
         elif root.is_dir():
-            for item in sorted(root.rglob("*")):
-                if item.suffix in RESULT_SUFFIXES:
-                    yield from self._plain(item)
-        else:
-            yield from self._plain(root)
-
-    def _plain(self, item: Path) -> Iterator[result_patterns.ResultFile]:
-        if stat.S_ISREG(item.lstat().st_mode):
-            yield result_patterns.ResultFile(item.name, local.read(item), shard="")
+            items = (item for item in root.rglob("*") if item.suffix in RESULT_SUFFIXES)
+        checkout = f"{self._folder.resolve().as_posix()}/"
+        for item in sorted(items):
+            if stat.S_ISREG(item.lstat().st_mode):
+                yield result_patterns.ResultFile(item.name, local.read(item), "", root=checkout)
 
     def on_github(self, reference: RunId, where: str) -> FoundRecords:
         """Download the records and the jobs of a run; only jobs if it uploaded no record.
@@ -299,13 +296,14 @@ class RecordFinder:
         return ask
 
     def newest_of(self, branch: str, where: str) -> RunId:
-        """Return the newest completed run of a branch, in Actions only of the current workflow.
+        """Return the newest run that a branch started, in Actions only of the current workflow.
 
         Raises:
             UsageError, GitHubError: as `on_github`.
             InputError: the branch has no such run.
         """
-        from ciguard.github.run_client import completed_runs  # noqa: PLC0415
+        from ciguard.github.events import BASE_EVENTS  # noqa: PLC0415
+        from ciguard.github.run_client import runs_of_base  # noqa: PLC0415
 
         this_run = self.current_run()
         workflow = this_run.workflow if this_run is not None else ""
@@ -313,11 +311,10 @@ class RecordFinder:
         repository_ref = self._resolve_repository()
         repository = repository_ref.repository
         with self.github(repository_ref, where) as github:
-            runs = completed_runs(github, repository, workflow=workflow, branch=branch, limit=30)
-        own = [run for run in runs if run.event not in ("pull_request", "pull_request_target")]
-        newest = max(own, key=lambda run: run.id, default=None)
-        if newest is None:
+            given = (github, repository, branch, BASE_EVENTS)
+            runs = runs_of_base(*given, run=this_run, workflow=workflow)
+        if not runs:
             of = f" of {workflow}" if workflow else ""
-            what = f"no run{of} on branch {branch} that is done"
+            what = f"no run{of} that branch {branch} started has ended"
             raise InputError(what, where=where, fix="name a run by its id")
-        return RunId(newest.id, None, repository)
+        return RunId(runs[0].id, None, repository)

@@ -105,7 +105,10 @@ def test_truncated_or_invalid_result_files_are_incomplete(ciguard: Ciguard, tmp_
     assert done.stderr.startswith("warning: cut.xml:1")
     (tmp_path / "page.html").write_text("<html></html>")
     (tmp_path / "empty.xml").write_text("")
-    for name, output in (("page.html", "page.html:1: "), ("empty.xml", "empty.xml: empty")):
+    for name, output in (
+        ("page.html", "page.html: no format of results"),
+        ("empty.xml", "empty.xml: empty"),
+    ):
         done = ciguard("compare", "base.xml", name, cwd=tmp_path, expect=3)
         assert f"ciguard compare: {output}" in done.stderr
         assert (

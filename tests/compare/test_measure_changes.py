@@ -382,6 +382,12 @@ def test_disjoint_intervals_are_a_loss_by_their_nearer_bounds() -> None:
     assert read_comparison(json_text(twice).encode(), "") == twice
 
 
+@pytest.mark.parametrize(("lower", "listed"), [(28.0, []), (29.0, ["unjudged a"])])
+def test_bounds_of_a_single_run_are_listed_if_far_apart(lower: float, listed: list[str]) -> None:
+    found = compare_run(interval_run(20, lower, 40), None, [interval_run(1)])  # up to 12.2 MiB
+    assert names(found.memory.losses) == listed
+
+
 def test_cases_that_share_their_start_are_one_row() -> None:
     def run(run_id: int, lower: float, upper: float) -> Run:
         more = {"mib": None, **bounded(lower, upper)}

@@ -87,6 +87,12 @@ def test_each_case_of_the_table(tries: Tries, results: str, whose: str, evidence
     assert advice_text(found, "main")
 
 
+@pytest.mark.parametrize(("tries", "advice"), [(Tries(), "re-run once"), (TWICE, "fix: it failed")])
+def test_what_failed_in_all_tries_is_not_tried_again(tries: Tries, advice: str) -> None:
+    found = decide(tries, past("p"), base_runs=1)
+    assert (found.whose, advice_text(found, "main")[: len(advice)]) == ("unknown", advice)
+
+
 @pytest.mark.parametrize(
     ("message", "whose"),
     [

@@ -12,6 +12,7 @@ from conftest import call_in_process
 from frameworks.loop import NODE_MODULES, TOOLS, Loop, bad, is_whole, lay_out, needs_program
 
 import ciguard.run
+from ciguard.document import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,11 @@ ACCIDENTS: Final = {
         {"parent": "failed", "parent > child": "failed"},
     ),
     "only": ('test.only("one", () => {}); test("other", () => { throw 1; });', {"other": "failed"}),
+    "equal": (KILL % 'require("assert").strictEqual(1, 2)', {"culprit": "failed"}),
+    "deep": (
+        KILL % 'require("assert").deepStrictEqual({ a: 1, b: 2 }, { a: 1, b: 3 })',
+        {"culprit": "failed"},
+    ),
     "todo": ('test("todo", { todo: true }, () => { throw new Error(); });', {}),
     "none": ("", {}),
     # What the file itself says or does must not hide its end.
@@ -175,6 +181,8 @@ def test_accident_is_named_with_its_test(folder: Path, version: int) -> None:
     assert "exit code 0" in texts["acts/exit-0.test.js"]
     assert "killed by SIGKILL" in texts["acts/kill.test.js"]
     assert all('"leaves"' in texts[f"acts/{name}.test.js"] for name in ("late", "rejection"))
+    assert "strictly equal: 1 !== 2" in first_line(texts["acts/equal.test.js"])
+    assert "deep-equal: + b: 2, - b: 3" in first_line(texts["acts/deep.test.js"])
     found = results(loop)
     assert found["acts/todo.test.js", "todo"] == found["acts/none.test.js", ""] == "skipped"
     lines = loop.record_lines()

@@ -14,7 +14,13 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
-from ciguard.github.run_client import RunClient, completed_runs, pulls_of, pushed_runs
+from ciguard.github.run_client import (
+    RunClient,
+    completed_runs,
+    pulls_of,
+    pushed_runs,
+    runs_of_base,
+)
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
@@ -235,6 +241,13 @@ def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub
         server.files[f"{number:04}", SHA] = b""
     with pytest.raises(GitHubError, match="does not show all"):
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+
+
+def test_oldest_of_the_asked_runs_is_not_decided(server: FakeGitHub, github: GitHub) -> None:
+    for number in range(1, 13):
+        add_run(server, number)
+    found = runs_of_base(github, REPOSITORY, "main", ("push",), run=None)
+    assert [run.id for run in found] == list(range(12, 2, -1))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from guard import damages
 from guard.fixtures import World, make_plan, passed, text_of, two_suites
 
 from ciguard.codec.record.reader import read_records
+from ciguard.document import plain
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.headline import headline
@@ -22,8 +23,10 @@ from ciguard.guard.verdict import Failure, Policy
 from ciguard.guard.view import document, sections
 from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import EventLine, Result
+from ciguard.render.links import NO_LINKS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.notes import Note
+from ciguard.report.answer import status_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,8 +207,12 @@ def test_headline_counts_files_where_units_are_files() -> None:
     world.end("01", counts={"passed": 2, "skipped": 1})
     said = "all 3 test files of 2 shards have a result, 1 of 4 cases skipped"
     assert headline(world.prove()) == f"PASSED: {said}"
-    world.result("02", "c.test.js", outcome="failed")
-    assert "1 of 3 test files failed" in headline(world.prove())
+    world.result("02", "c.test.js", outcome="died", ending="crash")
+    verdict = world.prove()
+    assert "1 of 3 test files failed" in headline(verdict)
+    status = plain(status_line(verdict, None, NO_LINKS).content)
+    early = ", not c.test.js (what it did not report is not counted)"
+    assert status.startswith(f"2 of 3 test files ran to the end{early} · 2 cases ran · 1 skipped")
 
 
 def test_variant_with_every_test_skipped_is_a_finding() -> None:

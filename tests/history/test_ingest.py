@@ -445,7 +445,7 @@ def test_overheads_of_a_leg_with_one_process() -> None:
         starts=(StartLine("a", process=1, at_s=2.5), StartLine("b", process=1, at_s=4.6)),
         results=(
             Result("a", "passed", process=1, at_s=4.5, wall_s=1.5, setup_s=0.5),
-            result("b", 1, 5.9),
+            *(Result("b", "passed", case=c, process=1, at_s=5.9, wall_s=0.5) for c in "xy"),
         ),
         process_ends=(ProcessEndLine(1, "completed", at_s=8.9),),
         end=EndLine("completed", at_s=9.1),

@@ -320,6 +320,22 @@ def test_folders_of_a_download_are_jobs(
     assert line in ciguard(*words, cwd=tmp_path, expect=10).stdout
 
 
+def test_names_count_once_and_from_the_checkout(ciguard: Ciguard, tmp_path: Path) -> None:
+    statuses = (("a", "passed"), ("a", "failed"), ("b", "pending"), ("c", "passed"))
+    tests = [
+        {"ancestorTitles": [], "title": name, "status": status, "failureMessages": []}
+        for name, status in statuses
+    ]
+    file = {"name": f"{tmp_path}/src/cart.test.js", "status": "failed", "assertionResults": tests}
+    counts = {"numTotalTestSuites": 1, "numTotalTests": 4, "numFailedTests": 1}
+    report = {**counts, "wasInterrupted": False, "testResults": [file]}
+    (tmp_path / "out.json").write_text(json.dumps(report), "utf-8")
+    done = ciguard("report", "--results", "*.json", "--history", "none", cwd=tmp_path, expect=10)
+    text = unescape(done.stdout).replace("<wbr>", "")
+    assert "<code>src/cart.test.js::a #2</code>" in text
+    assert "3 tests with 4 results · 1 skipped" in text
+
+
 def test_run_whose_tests_were_all_skipped_ran_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
     case = '<testcase classname="a" name="t"><skipped/></testcase>'
     for name, cases in (("a", case), ("b", case.replace("<skipped/>", ""))):

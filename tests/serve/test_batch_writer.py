@@ -58,10 +58,10 @@ def writing(database: Database) -> Writing:
 def submit(writing: Writing, *numbers: int, cancel: int = 0) -> dict[int, Future[None]]:
     """Have 0 written, and the others while that is under way."""
     with closing(BatchWriter(writing)) as writer:
-        futures = {0: writer.submit(0)}
+        futures = {0: writer.submit(0)[0]}
         assert writing.has_begun.wait(timeout=20)
         try:
-            futures |= {one: writer.submit(one) for one in numbers}
+            futures |= {one: writer.submit(one)[0] for one in numbers}
         finally:
             if cancel:
                 futures[cancel].cancel()
@@ -74,6 +74,14 @@ def test_what_waits_meanwhile_is_one_transaction(writing: Writing) -> None:
     assert writing.batches == [[0], list(range(100, 200))]
     assert all(one.done() and one.exception() is None for one in futures.values())
     assert writing.stored() == [0, *range(100, 200)]
+
+
+def test_items_of_a_request_are_one_transaction(writing: Writing) -> None:
+    numbers = range(100, 101 + batch_writer.BATCH)
+    writing.gate.set()
+    with closing(BatchWriter(writing)) as writer:
+        writer.submit(*numbers)
+    assert writing.batches == [list(numbers)]
 
 
 def test_one_that_cannot_be_written_leaves_the_others(writing: Writing) -> None:
@@ -105,6 +113,6 @@ def test_more_than_can_wait_is_refused(writing: Writing, monkeypatch: pytest.Mon
 def test_stopped_writer_refuses(writing: Writing) -> None:
     writing.gate.set()
     with closing(BatchWriter(writing)) as writer:
-        writer.submit(1).result(timeout=20)
+        writer.submit(1)[0].result(timeout=20)
     with pytest.raises(WriterOverloaded):
         writer.submit(2)

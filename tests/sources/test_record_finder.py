@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, files_of
-from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.conformance import conforming
 from fakegithub.state import Login
 from guard.fixtures import SHARDS
@@ -59,7 +59,11 @@ def environ(server: FakeGitHub) -> dict[str, Any]:
     return {"GITHUB_API_URL": server.address, "GITHUB_TOKEN": TOKEN, "no_proxy": "*"}
 
 
-def test_run_ids_are_downloaded(ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path) -> None:
+def test_run_ids_are_downloaded(
+    ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path, server: FakeGitHub
+) -> None:
+    add_run(server, 9, head_branch="main", event="push", head_sha="d" * 40)  # of a tag, called main
+    server.merge_bases[f"{TIP}...{'d' * 40}"] = "0" * 40
     done = ciguard("compare", "5", "7", "--repo", REPOSITORY, cwd=tmp_path, **environ)
     assert "a     no verdict  100 MiB  161 MiB  +61 % (n=1)" in done.stdout
     page = f"https://github.com/{REPOSITORY}/actions/runs/7/attempts/1"
@@ -111,7 +115,12 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
     (("5", "7", "--repo", "shop"), {}, 2, 'expected OWNER/NAME, found "shop"'),
     (("5", "7", "--repo", REPOSITORY), {"GITHUB_TOKEN": ""}, 2, "--history FILE"),
     (("5", "8", "--repo", REPOSITORY), {}, 3, "has no record among its artifacts"),
-    (("branch:nosuch", "7", "--repo", REPOSITORY), {}, 3, "no run on branch nosuch that is done"),
+    (
+        ("branch:nosuch", "7", "--repo", REPOSITORY),
+        {},
+        3,
+        "no run that branch nosuch started has ended",
+    ),
     (
         ("5", "https://other.example/o/r/actions/runs/7"),
         {},

@@ -123,6 +123,8 @@ def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Resul
     try:
         for path, content in result_members(file.path, file.content):
             results, problem = read_cases(content, path, budget)
+            if file.root:
+                results = [replace(one, unit=one.unit.removeprefix(file.root)) for one in results]
             cases += results
             damage += [problem] if problem else []
     except InputError as error:

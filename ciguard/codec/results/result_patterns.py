@@ -40,6 +40,7 @@ class ResultFile:
 
     Attributes:
         attempt: run attempt that uploaded the file; None if not known.
+        root: absolute path of the repository, which paths in the file may begin with; "" if none.
     """
 
     path: str
@@ -48,6 +49,7 @@ class ResultFile:
     suite: str | None = None
     variant: str | None = None
     attempt: int | None = None
+    root: str = ""
 
 
 def newest_attempts(files: Sequence[ResultFile]) -> tuple[ResultFile, ...]:

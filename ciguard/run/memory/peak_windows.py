@@ -101,7 +101,7 @@ class UnitPeaks:
         for line in lines:
             key = line.unit_key
             if isinstance(line, StartLine):
-                self._begin(key, windows)
+                self._begin(key, line.rss_before_bytes, windows)
             elif isinstance(line, EventLine):
                 self._open.pop(key, None)
             else:
@@ -114,12 +114,14 @@ class UnitPeaks:
         self._unannounced = UnitSpan(0.0, last.size)
         return [peak for peak in peaks if peak is not None]
 
-    def _begin(self, key: UnitKey, windows: Sequence[Window]) -> None:
+    def _begin(self, key: UnitKey, before: int | None, windows: Sequence[Window]) -> None:
         if not all(span.reported for span in self._open.values()):
             self._has_overlap = True
         if not self._has_overlap:
             self._open = {}  # a unit with several cases ends where the next unit begins
-        span = UnitSpan(0.0, min([self._size, *(window.size for window in windows)]))
+        if before is None:  # else by the program: 0 for a new process
+            before = min([self._size, *(window.size for window in windows)])
+        span = UnitSpan(0.0, before)
         span.add_windows(windows)
         self._open.setdefault(key, span)
         for other in self._open.values():

@@ -141,10 +141,10 @@ class Leg {
     } catch { /* the leg finds out */ }
   }
 
-  start(unit) {
+  start(unit, facts = {}) {
     const atS = this.nowS();
     this.opened(unit).lastS = atS;
-    this.append({ type: "start", unit, at_s: atS });
+    this.append({ type: "start", unit, ...facts, at_s: atS });
   }
 
   // What is known of a unit's cases.

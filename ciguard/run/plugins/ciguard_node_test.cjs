@@ -187,7 +187,7 @@ class TestFile {
     this.open = []; // in the order of their starts
     this.begun = new Set(); // places
     this.count = 0; // of results
-    this.leg.start(this.unit);
+    this.leg.start(this.unit, { rss_before_bytes: 0 }); // in a process of its own
     process.on("beforeExit", () => { this.hasDrained = true; }); // not after process.exit()
     process.on("uncaughtExceptionMonitor", (error) => {
       this.error = textOf(error);
@@ -279,9 +279,17 @@ class TestFile {
 
 const placeOf = ({ nesting, file, line, column, name }) => [nesting, file, line, column, name].join("|");
 
+// The first line is shown: an assertion's values, which are below it, come into it.
 function textOf(error) {
   const cause = error && error.cause !== undefined ? error.cause : error;
-  return String((cause && cause.stack) || cause);
+  const text = String((cause && cause.stack) || cause);
+  const [first, ...rest] = text.split("\n");
+  if (!cause || cause.code !== "ERR_ASSERTION" || !first.endsWith(":")) return text;
+  const below = rest.slice(0, rest.findIndex((line) => /^ +at /.test(line)))
+    .filter((line) => line.trim() && !line.startsWith("+ actual"));
+  const changed = below.filter((line) => /^[-+] /.test(line));
+  const values = (changed.length > 0 ? changed : below).slice(0, 2).map((line) => line.trim().replace(/\s+/g, " "));
+  return [`${first} ${values.join(", ")}`, ...rest].join("\n");
 }
 
 if (isMainThread && Leg.asked(process.env)) { // tsx has a worker that loads preloads, too

@@ -68,7 +68,7 @@ class ResultsWriter:
                 stops; some runs may be written, and all can be written again.
         """
         small = [run for run in runs if 0 < len(run.rows) < BIG_RUN_ROWS]
-        written = [self._small_runs.submit(run) for run in small]
+        written = self._small_runs.submit(*small) if small else []
         for run in runs:
             if len(run.rows) >= BIG_RUN_ROWS:
                 self._write_file([run])

@@ -75,7 +75,7 @@ async def receive(request: Request) -> PlainTextResponse:
 
 
 async def _store(writer: BatchWriter[Received], received: Received) -> None:
-    future = asyncio.wrap_future(writer.submit(received))
+    future = asyncio.wrap_future(writer.submit(received)[0])
     try:
         await asyncio.wait_for(future, ANSWER_S)
     except TimeoutError as error:

@@ -76,6 +76,12 @@ def test_unit_begins_with_what_the_one_before_left(is_together: bool) -> None:
     assert (peak.rss_before_bytes, peak.peak_lower_bytes) == (200, 202)
 
 
+def test_unit_in_a_new_process_begins_with_nothing() -> None:
+    seen = UnitPeaks()
+    (peak,) = seen.add_lines([StartLine("a", rss_before_bytes=0), result("a")], window(45))
+    assert peak.rss_before_bytes == 0
+
+
 def test_unit_shorter_than_a_sample_has_no_lower_bound() -> None:
     seen = UnitPeaks()
     seen.close(window(50))
