@@ -92,7 +92,9 @@ _UPLOAD: Final = (
     r" *- if: always\(\)\n *uses: actions/upload-artifact@.*\n"
     r' *with: \{ ?name: "results-\$\{\{ github\.job \}\}.*\}\n'
 )
-_VARIABLES: Final = r"(?:[A-Z]+_ADDOPTS: --junitxml=results\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+_VARIABLES: Final = (
+    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\S*?\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+)
 _OURS: Final = re.compile(
     rf"^(?:{_UPLOAD}|(?P<at> *)env:\s*?\n(?:(?P=at) +{_VARIABLES})+(?!(?P=at) )| *{_VARIABLES}"
     rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
