@@ -21,14 +21,15 @@ from ciguard.init.generated_files import (
     generate,
     text_of,
 )
-from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
+from ciguard.init.started_suites import STARTED_SUITES, dotnet_command
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
 from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
+from ciguard.run.frameworks.dotnet import DOTNET
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
@@ -89,6 +90,7 @@ ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "node-test", "playwright")),
     "node --test": ("node-test",),
     "go test": (GO.name,),
+    "dotnet test": (DOTNET.name,),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
@@ -174,10 +176,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
-    if GO.name in (framework, configured):
+    if (make_suite := STARTED_SUITES.get(framework or configured)) and job.commands:
         with collected(obstacles):
-            started, job, about_go = go_suite(job, suite)
-            messages += about_go
+            started, job, about_suite = make_suite(job, suite)
+            messages += about_suite
     reject_obstacles(job, obstacles)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
@@ -251,20 +253,28 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     steps = [at for at in find_test_steps(workflow, tasks) if job in ("", at.job)]
     name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
-    with contextlib.suppress(InputError):
-        matrix = matrix_without_filters(read_job(text, path, name, step, tasks))
-    by_suite = {**STARTED, "dotnet test": COMMAND.name}
+    notes: Sequence[str] = ()
+    by_suite = {**STARTED, "dotnet test": DOTNET.name}
     started = {by_suite.get(command.framework) for at in steps for command in at.commands}
     framework = str(started.pop() or "") if len(started) == 1 else ""
+    command: Sequence[str] = ()
+    with contextlib.suppress(InputError):
+        found = read_job(text, path, name, step, tasks)
+        matrix, notes = matrix_without_filters(found), download_remarks(found)
+        command, left_out = dotnet_command(found) if framework == DOTNET.name else ((), ())
+        if left_out:
+            notes = [f"left out of `command`, as computed: {' '.join(left_out)}", *notes]
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
         has_drill=has_drill(workflow),
         framework=framework,
+        command=command,
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
-    return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
+    comments = "".join(f"# {note}\n" for note in notes)
+    return comments + "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
 def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[str]:
@@ -309,16 +319,7 @@ def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[st
         what = "if they do not succeed, it is red, but their test results are not in its comment"
         messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
     source, path = job.source, job.where.partition(":")[0]
-    for name, step, inputs in find_downloads(job.workflow, job.name):
-        at = f"{path}:{source.line_number('jobs', name, 'steps', step)}: {name}"
-        if "name" in inputs:
-            messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")
-        elif "pattern" not in inputs:
-            messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
-        if inputs.get(MERGE):
-            is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
-            what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
-            messages.append(f"{at} merges the files of all shards: {what}")
+    messages += download_remarks(job)
     messages += _unread_uploads(job, (job.name, *guarded))
     if lines := ", ".join(map(str, data_file_uses(job))):
         what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
@@ -333,6 +334,22 @@ def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[st
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
             )
     return [*messages, "require the check ciguard: checks by the names of test jobs change"]
+
+
+def download_remarks(job: MovableJob) -> list[str]:
+    """Return messages on later jobs that download the artifacts of a test job."""
+    messages, path = [], job.where.partition(":")[0]
+    for name, step, inputs in find_downloads(job.workflow, job.name):
+        at = f"{path}:{job.source.line_number('jobs', name, 'steps', step)}: {name}"
+        if "name" in inputs:
+            messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")
+        elif "pattern" not in inputs:
+            messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
+        if inputs.get(MERGE):
+            is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
+            what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
+            messages.append(f"{at} merges the files of all shards: {what}")
+    return messages
 
 
 def _unread_uploads(job: MovableJob, names: Sequence[str]) -> Iterator[str]:
@@ -368,10 +385,13 @@ def job_framework(
     configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
     for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
-        is_go = (command.framework, configured) == ("go test", GO.name)
-        if started in (*STARTED.values(), GO.name) and not is_go:
+        is_own = configured in STARTED_SUITES and configured in ENTERED.get(command.framework, ())
+        if started in (*STARTED.values(), *STARTED_SUITES) and not is_own:
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=BY_HAND)
+    if configured in STARTED_SUITES and not job.commands:
+        what = f"the step runs no {configured} test"
+        raise NotMovable(what, where=job.where, fix="name another --step")
     if configured != DEFAULT:
         return ""
     for command in job.commands:
