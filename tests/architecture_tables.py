@@ -130,6 +130,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             *SHARED,
             "render.templates",
             "plan.outputs",
+            "workflow.check_names",
             "workflow.job_templates",
             "workflow.rewrite",
         ),
@@ -139,9 +140,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.coverage_gates": ("errors", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
     "init.started_suites": ("audit", "errors", "init", "run.frameworks", "workflow"),
+    "init.remarks": ("config", "init", "model", "run.frameworks", "text", "workflow"),
     "init.move_in": (
-        "workflow.actions_address",
-        *("config", "console", "errors", "github.repository_ref", "init", "model"),
+        *("audit", "config", "errors", "github.repository_ref", "init", "model"),
         *("run.frameworks", "sources.local", "render.templates", "workflow"),
     ),
     "doctor": (

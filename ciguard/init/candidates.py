@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,17 +13,16 @@ import click
 from ciguard import console
 from ciguard.errors import CiguardError, InputError
 from ciguard.init.generated_files import text_of
-from ciguard.init.move_in import read_workflow
-from ciguard.init.repository import repository_files
+from ciguard.init.move_in import read_workflows
 from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
 from ciguard.workflow.rewrite import is_moved
-from ciguard.workflow.test_commands import FoundStep, read_tasks
-from ciguard.workflow.yaml_values import jobs_of, load, steps_of, triggers_of
+from ciguard.workflow.test_commands import FoundStep, only_file, read_tasks
+from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -36,7 +33,6 @@ MAX_WIDTH: Final = 76  # of a choice, after its number
 MAX_CHECKED: Final = 10  # each costs some 0.3 s
 SEPARATE: Final = "ciguard init --new"
 _ACTION: Final = re.compile(r"([\w-]+/ciguard)(?:/actions/[\w-]+)?(@[0-9a-f]{40})")
-_TEST_FILE: Final = re.compile(r"(?!-).*(?:test|spec)[^/]*\.(?:[cm]?[jt]sx?|py|rb)$", re.I)
 _EVENTS: Final = frozenset({"push", "pull_request", "merge_group"})
 _TESTS: Final = frozenset({"test", "tests", "unit", "ci", "suite"})
 # Parts of names of jobs that are not the suite of each push, or only a small part of it.
@@ -81,7 +77,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
     """
     moved, candidates = "", []
     tasks = read_tasks(lambda name: text_of(folder / name) or "")
-    for path, workflow in _workflows(folder):
+    for path, workflow in read_workflows(folder):
         if is_moved(workflow):
             moved = moved or path
             continue
@@ -93,7 +89,7 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
 
 def find_comment_jobs(folder: Path) -> list[str]:
     """Return `FILE: job ID` of the jobs that only use ciguard's root action."""
-    found = [(path, name) for path, value in _workflows(folder) for name in comment_jobs(value)]
+    found = [(path, name) for path, value in read_workflows(folder) for name in comment_jobs(value)]
     return [f"{path}: job {name}" for path, name in found]
 
 
@@ -104,7 +100,7 @@ def with_used_actions(
 
     Only steps count, and only an address with a commit.
     """
-    for path, workflow in () if known_address(config.actions) else _workflows(folder):
+    for path, workflow in () if known_address(config.actions) else read_workflows(folder):
         steps = (step for job in jobs_of(workflow).values() for _, step in steps_of(job))
         found = (_ACTION.fullmatch(str(step.get("uses"))) for step in steps)
         if address := next(("".join(match.groups()) for match in found if match), ""):
@@ -113,24 +109,15 @@ def with_used_actions(
     return config
 
 
-def _workflows(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield path and value of each workflow that can be read."""
-    for path in repository_files(folder):
-        if fnmatchcase(path, ".github/workflows/*.y*ml"):
-            with suppress(InputError):
-                yield path, load(read_workflow(folder, path), path)
-
-
 def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     job = workflow["jobs"][found.job]
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
     parts = set(re.split(r"[^a-z0-9]+", names.lower()))
-    files = list(filter(_TEST_FILE.match, found.commands[0].arguments))
     events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
-        -int(len(files) == 1 and not set("*?[{").intersection(files[0])),  # no work to divide
+        -bool(only_file(found.commands)),  # no work to divide
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import sys
 import textwrap
 from functools import partial
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     Target = tuple[str, str, str]  # path of the workflow, job, step
 
+_LINE: Final = re.compile(r"\blines? \d|:\d")  # in a message
 STILL_RUNS: Final = (
     "job {} of {} runs tests too, until you delete it. The new workflow has none of its steps, "
     "versions, variables, services and combinations: add what the tests need to workflow.setup"
@@ -121,6 +123,8 @@ def command(
             show_change(item)
     if move and move.step:  # after the difference, which is longer than a screen
         console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
+    if move and is_sure and any(map(_LINE.search, move.messages)):
+        console.err("numbers of lines are those before the change:")
     for message in move.messages if move else ():
         console.err(f"- {message}")
     written = [item for item in changed_files if is_sure or confirm_change(item)]
@@ -237,7 +241,6 @@ def show_change(item: GeneratedFile) -> None:
     if item.current is None:
         console.out(item.content)
         return
-    before, after = (
-        text.replace("\r\n", "\n").split("\n") for text in (item.current, item.content)
-    )
-    console.out("\n".join(difflib.unified_diff(before, after, n=2, lineterm="")))
+    before, after = (text.splitlines() for text in (item.current, item.content))
+    names = (f"a/{item.path}", f"b/{item.path}")
+    console.out("\n".join(difflib.unified_diff(before, after, *names, n=2, lineterm="")))

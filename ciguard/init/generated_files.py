@@ -187,14 +187,17 @@ def _configuration(
         value = getattr(known, key)
         if value and not any(getattr(own, key) for own in config.suite.values()):
             notify(f"{file}: its suite may need {key} = {json.dumps(value)}")
-    prefix = "" if file == FILE else "tool.ciguard."
-    tables = {
-        f"{prefix}{table}": lines
-        for table, lines in configuration_tables("" if has_setup else setup, suites).items()
-    }
-    text = text_of(folder / file) or ""
-    edited = with_tables(text, tables, file) if tables else text
-    return (GeneratedFile(file, text, edited) if edited != text else None), setup
+    completed = with_suites(folder, suites, "" if has_setup else setup)
+    return (completed if completed.content != completed.current else None), setup
+
+
+def with_suites(folder: Path, suites: Sequence[StarterSuite], setup: str = "") -> GeneratedFile:
+    """Return the existing configuration with further suites, and set-up steps."""
+    file = configured_by(folder)
+    prefix, text = "" if file == FILE else "tool.ciguard.", text_of(folder / file) or ""
+    tables = configuration_tables(setup, suites)
+    edited = with_tables(text, {f"{prefix}{name}": it for name, it in tables.items()}, file)
+    return GeneratedFile(file, text, edited)
 
 
 def suggest_suites(

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.config.file import FILE, FILES
+from ciguard.audit.result_options import RESULT_OPTIONS
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -20,25 +22,24 @@ from ciguard.init.generated_files import (
     GeneratedFile,
     generate,
     text_of,
+    with_suites,
 )
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
+from ciguard.init.remarks import OWN_FILE, about_files, about_recipe, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
 from ciguard.init.started_suites import STARTED_SUITES, dotnet_command
-from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
-from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.dotnet import DOTNET
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
-from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.argument_list import split_argument_list
-from ciguard.workflow.conditions import runs_on_push
+from ciguard.workflow.check_names import report_check
 from ciguard.workflow.environment_axis import reject_several_environments
-from ciguard.workflow.matrix import SHARD, read_matrix
 from ciguard.workflow.movable_job import (
     BY_HAND,
     NotMovable,
@@ -48,37 +49,21 @@ from ciguard.workflow.movable_job import (
     reject_shell,
     shorten,
 )
+from ciguard.workflow.positions import Edit
 from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
-from ciguard.workflow.rewrite import (
-    DATA_FILE,
-    MERGE,
-    data_file_uses,
-    drill_edits,
-    has_drill,
-    is_moved,
-    move_job,
-    repin,
-)
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, read_tasks
-from ciguard.workflow.yaml_values import load, run_defaults_of, triggers_of
+from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
+from ciguard.workflow.yaml_values import load, needs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
     from ciguard.workflow.movable_job import MovableJob
+    from ciguard.workflow.test_commands import Tasks
 
-NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
-NO_SPLIT: Final = (
-    f": no split (at most {MAX_FIRST_SHARDS} jobs without past times); later plans split what "
-    "exceeds target_wall; `shards: 2` in the step `plan` splits all"
-)
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
-SECOND_FIX: Final = (
-    "move the step into a job of another workflow file, add [suite.JOB] for it to ciguard.toml, "
-    "run ciguard init --into on that file, and give its job ciguard-report another name"
-)
 ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
@@ -101,6 +86,20 @@ STARTED: Final[Mapping[str, str]] = {
     "cargo nextest": "nextest",
     "phpunit": "phpunit",
 }
+
+# What `ciguard audit` proposes so that a job uploads its results.
+_CHANGES: Final = {line for text in RESULT_OPTIONS.values() for line in text.split("\n")}
+_OPTIONS: Final = "|".join(map(re.escape, sorted(_CHANGES, key=len, reverse=True)))
+_UPLOAD: Final = (
+    r" *- if: always\(\)\n *uses: actions/upload-artifact@.*\n"
+    r' *with: \{ ?name: "results-\$\{\{ github\.job \}\}.*\}\n'
+)
+_VARIABLES: Final = r"(?:[A-Z]+_ADDOPTS: --junitxml=results\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+_OURS: Final = re.compile(
+    rf"^(?:{_UPLOAD}|(?P<at> *)env:\s*?\n(?:(?P=at) +{_VARIABLES})+(?!(?P=at) )| *{_VARIABLES}"
+    rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
+    re.M,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,27 +137,69 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         for at in find_test_steps(workflow, tasks) if job_name or step else ():
             if job_name in ("", at.job):
                 where = f"{path}: jobs.{at.job}.steps[{at.number}]"
-                raise NotMovable(SECOND, where=where, fix=SECOND_FIX)
+                needs = ", ".join(needs_of(workflow["jobs"].get(at.job)))
+                without = f", without `needs` of {needs}" if needs else ""
+                raise NotMovable(SECOND, where=where, fix=f"move it {OWN_FILE}{without}")
         is_known = known_address(config.actions)
         pinned = repin(text, path, actions_address(config.actions)) if is_known else text
         return Move((GeneratedFile(path, text, pinned),) if pinned != text else ())
     actions = actions_address(config.actions)
     require_committed(folder, path)
-    job = before = read_job(text, path, job_name, step, tasks)
+    before = read_job(text, path, job_name, step, tasks)
+    others = [value for other, value in read_workflows(folder) if other != path]
+    suite = suite_name(config, before.name, [suite_of(value) for value in others])
+    job, started, messages = _prepared(before, config, suite, tracked, read)
+    name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
+    framework = FRAMEWORKS[name or DEFAULT]
+    file = only_file(job.commands) if framework.unit == "file" and not job.take else ""
+    check = report_check(job.name, path, others)
+    new_jobs = render_new_jobs(
+        *(actions, job.name, suite, job.matrix),
+        check=check,
+        is_conditional="if" in job.value,
+        has_drill=has_drill(job.workflow),
+        take=job.take,
+        shards=1 if file else job.shards,
+    )
+    files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
+    if "suite" not in config.model_fields_set:
+        generated = generate(folder, config, suite=replace(started, retries=job.retries))
+        files += [item for item in generated if item.path != WORKFLOW_FILE]
+    elif suite not in config.suite:
+        files.append(with_suites(folder, (started,)))
+    before = replace(before, matrix=job.matrix, shards=job.shards)
+    messages += about_shards(before, framework, file, tracked, read)
+    messages += remarks(
+        *(before, config, tasks),
+        branch=default_branch(folder),
+        guess=guess_of(folder),
+        check=check,
+    )
+    line_of = partial(before.source.line_number, "jobs", job.name, "steps")
+    words = f": {shorten(before.commands[0].words)}" if before.commands else ""
+    other = f" and {line_of(before.alternative)}, by `if`" if before.alternative else ""
+    found = f"{path}:{line_of(before.step)}{other}: job {job.name} runs the tests{words}"
+    return Move(tuple(files), found, tuple(messages))
+
+
+def _prepared(
+    job: MovableJob, config: Config, suite: str, tracked: Sequence[str], read: Callable[[str], str]
+) -> tuple[MovableJob, StarterSuite, list[str]]:
+    """Return the job with the edits that come before its move, its suite, and messages.
+
+    Raises:
+        NotMovable: with all reasons.
+    """
+    path, tasks = job.where.partition(":")[0], read_tasks(read)
     obstacles: list[NotMovable] = []
     with collected(obstacles):
         reject_gate(job, tracked, read)
-    texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
+    texts = {name: read(name) for name in tracked if is_dependency_file(name)}
     framework = ""
     with collected(obstacles):
-        framework = job_framework(job, config, tracked, texts)
+        framework = job_framework(job, config, suite, tracked, texts)
     with collected(obstacles):
         reject_several_environments(job)
-    suite = suite_name(config, job.name)
-    line_of = partial(job.source.line_number, "jobs", job.name, "steps")
-    words = f": {shorten(job.commands[0].words)}" if job.commands else ""
-    other = f" and {line_of(job.alternative)}, by `if`" if job.alternative else ""
-    found = f"{path}:{line_of(job.step)}{other}: job {job.name} runs the tests{words}"
     prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
@@ -173,6 +214,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
             messages.append("the PowerShell step is divided: bash runs the tests")
             job = replace(divided, matrix=job.matrix, shards=job.shards)
         reject_shell(job)
+    job, about_results = without_result_files(job, tasks)
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
@@ -180,32 +222,42 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         with collected(obstacles):
             started, job, about_suite = make_suite(job, suite)
             messages += about_suite
+            if started.framework == GO.name:
+                messages += about_recipe(job, read("Makefile"))
     reject_obstacles(job, obstacles)
-    new_jobs = render_new_jobs(
-        *(actions, job.name, suite, job.matrix),
-        is_conditional="if" in job.value,
-        has_drill=has_drill(job.workflow),
-        take=job.take,
-        shards=job.shards,
-    )
-    files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
-    if "suite" not in config.model_fields_set:
-        generated = generate(folder, config, suite=started)
-        files += [
-            _with_retries(item, job.retries) for item in generated if item.path != WORKFLOW_FILE
-        ]
-    before = replace(before, matrix=job.matrix, shards=job.shards)
-    messages += remarks(before, config, default_branch(folder), guess_of(folder))
-    return Move(tuple(files), found, tuple(messages))
+    return job, started, [*messages, *about_results]
 
 
-def _with_retries(item: GeneratedFile, retries: int) -> GeneratedFile:
-    """Return a configuration file with the retries of a test step."""
-    if not retries or item.path not in FILES:
-        return item
-    table = "policy" if item.path == FILE else "tool.ciguard.policy"
-    content = with_tables(item.content, {table: [f"retries = {retries}"]}, item.path)
-    return replace(item, content=content)
+def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, list[str]]:
+    """Return the job without results that only a replaced comment job read, and messages."""
+    jobs, steps = job.workflow["jobs"], job.value["steps"]
+    written = _written(job, tasks)
+    upload = find_result_upload(job.value, written) if job.replaced else None
+    of_upload = {**job.value, "steps": [steps[upload.step - 1]] if upload else []}
+    if not upload or any(find_downloads({"jobs": {**jobs, job.name: of_upload}}, job.name)):
+        return job, []
+    line = job.source.line_number("jobs", job.name, "steps", upload.step)
+    others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
+    entry = job.source.find("jobs", job.name)
+    assert entry is not None
+    end = job.source.next_line(job.source.content_end(entry))
+    cuts = _OURS.finditer(job.source.text, job.source.next_line(entry.start), end)
+    text = job.source.edited(Edit(*cut.span(), "") for cut in cuts)
+    if not any(file in str(others) for file in ("results.", *written)):
+        number = str(job.step - (upload.step < job.step))
+        changed = read_job(text, job.path, job.name, number, tasks)
+        if len(changed.value["steps"]) == len(steps) - 1:
+            changed = replace(changed, matrix=job.matrix, shards=job.shards)
+            left = f": remove what writes {', '.join(written)}" if _written(changed, tasks) else ""
+            left = left or ", with what writes its files"
+            return changed, [f"the upload step of line {line} is gone{left}"]
+    option = f", and the option that writes {', '.join(written)}" if written else ""
+    return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+
+
+def _written(job: MovableJob, tasks: Tasks) -> list[str]:
+    found = find_test_steps(job.workflow, tasks)
+    return written_files(*(step for step in found if step.job == job.name))
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -225,6 +277,17 @@ def read_workflow(folder: Path, path: str) -> str:
         ) from error
 
 
+def read_workflows(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each workflow that can be read."""
+    for path in repository_files(folder):
+        if fnmatchcase(path, ".github/workflows/*.y*ml"):
+            with contextlib.suppress(InputError):
+                yield path, _parsed(read_workflow(folder, path), path)
+
+
+_parsed: Final = lru_cache(maxsize=256)(load)  # each candidate of `init` reads all workflows
+
+
 def require_committed(folder: Path, path: str) -> None:
     """Raise InputError for uncommitted changes: `git revert` could not restore the file."""
     if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
@@ -232,13 +295,17 @@ def require_committed(folder: Path, path: str) -> None:
         raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
 
 
-def suite_name(config: Config, job: str) -> str:
-    """Return the suite of the job's tests.
+def suite_name(config: Config, job: str, used: Collection[str] = ()) -> str:
+    """Return the suite of the job's tests, which may have to be added to the configuration.
+
+    Args:
+        used: suites of jobs of other workflows.
 
     Raises:
         UsageError: several suites are configured, and none has the name of the job.
     """
-    if "suite" not in config.model_fields_set or job in config.suite:
+    is_free = "suite" not in config.model_fields_set or config.suite.keys() <= {*used}
+    if is_free or job in config.suite:
         return job
     if len(config.suite) > 1:
         what = f"no suite {job!r} among {', '.join(map(repr, sorted(config.suite)))}"
@@ -260,7 +327,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     command: Sequence[str] = ()
     with contextlib.suppress(InputError):
         found = read_job(text, path, name, step, tasks)
-        matrix, notes = matrix_without_filters(found), download_remarks(found)
+        matrix, notes = matrix_without_filters(found), [*about_files(found)]
         command, left_out = dotnet_command(found) if framework == DOTNET.name else ((), ())
         if left_out:
             notes = [f"left out of `command`, as computed: {' '.join(left_out)}", *notes]
@@ -277,112 +344,25 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     return comments + "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
-def remarks(job: MovableJob, config: Config, branch: str, guess: str) -> list[str]:
-    """Return messages on changes to make, and on consequences; lines are those before the move."""
-    messages = []
-    if not (job.take or job.shards):
-        count = len(read_matrix(job.matrix))
-        each = first_shards_of_each(count)
-        of = f", {each} for each of {count} combinations" if count > 1 else ""
-        later = "; later plans choose by past times" if each > 1 else NO_SPLIT
-        messages.append(f"first run: {count * each} jobs{of}{later}")
-    if not runs_on_push(job.workflow, branch):
-        fix = f"add below `on:`:\n    push:\n      branches: [{branch}]"
-        if "push" in triggers_of(job.workflow):
-            fix = f"let `on: push` start it for {branch}"
-        messages.append(NO_PUSH.format(branch + guess) + fix)
-    if job.retries:
-        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
-        added = f"retries = {job.retries} in [policy], in place of the commands after ||"
-        messages.append(f"set {added}" if is_missing else added)
-    if job.take:
-        messages.append(f"the axis {job.take} and its options are gone: ciguard divides the tests")
-    if job.value.get("strategy", {"fail-fast": False}).get("fail-fast", True) is not False:
-        messages.append("set fail-fast: false, or a shard that fails cancels the others")
-    if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
-        messages.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
-    named = {*run_defaults_of(job.workflow, job.value), *job.value["steps"][job.step - 1]}
-    shell = "" if "shell" in named else "; commands without `shell:` run in bash there"
-    for system, note in (("macOS", ""), ("Windows", shell)):
-        if system.lower() in f"{job.value.get('runs-on')}{job.matrix}".lower():
-            messages.append(f"{system} has not been tried{note}")
-    if "workflow_call" in str(job.workflow.get("on")):
-        messages.append("workflows that call this one have to grant the permissions of its jobs")
-    messages += [
-        f"step {step.number} runs tests too, all of them in every shard: move it to another job"
-        for step in find_test_steps(job.workflow)
-        if step.job == job.name and step.number not in job.steps
-    ]
-    if "if" in job.value and "allowed-skips" in job.source.text:
-        messages.append("add ciguard-report to allowed-skips: it is skipped with the test job")
-    if guarded := guarded_jobs(job.workflow, job.name, job.replaced):
-        what = "if they do not succeed, it is red, but their test results are not in its comment"
-        messages.append(f"the check ciguard still needs {', '.join(guarded)}: {what}")
-    source, path = job.source, job.where.partition(":")[0]
-    messages += download_remarks(job)
-    messages += _unread_uploads(job, (job.name, *guarded))
-    if lines := ", ".join(map(str, data_file_uses(job))):
-        what = f"{path}:{lines}: {job.name} contains the name in {DATA_FILE}"
-        messages.append(f"{what}: append `.{SHARD}` where it is the data file")
-    for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
-        entry = source.find("jobs", name) if reads_single_results else None
-        match = NAMED_NEED.search(source.text, entry.start) if entry else None
-        if match:
-            line = source.text.count("\n", 0, match.start()) + 1
-            messages.append(
-                f"{path}:{line}: {name} reads {match[0]}: let it fail unless "
-                "needs.ciguard.result and needs.ciguard-report.result are success, too"
-            )
-    return [*messages, "require the check ciguard: checks by the names of test jobs change"]
-
-
-def download_remarks(job: MovableJob) -> list[str]:
-    """Return messages on later jobs that download the artifacts of a test job."""
-    messages, path = [], job.where.partition(":")[0]
-    for name, step, inputs in find_downloads(job.workflow, job.name):
-        at = f"{path}:{job.source.line_number('jobs', name, 'steps', step)}: {name}"
-        if "name" in inputs:
-            messages.append(f"{at} downloads one artifact: write `pattern: {inputs['name']}-*`")
-        elif "pattern" not in inputs:
-            messages.append(f"{at} downloads all artifacts, also ciguard's: add a `pattern:`")
-        if inputs.get(MERGE):
-            is_named = f"'{DATA_FILE}': " in str(job.value)  # a key of env, not of a command
-            what = f"{DATA_FILE} gets the shard" if is_named else "equal names replace each other"
-            messages.append(f"{at} merges the files of all shards: {what}")
-    return messages
-
-
-def _unread_uploads(job: MovableJob, names: Sequence[str]) -> Iterator[str]:
-    """Yield messages on uploads of results that only a replaced comment job read."""
-    jobs, test_steps = job.workflow["jobs"], find_test_steps(job.workflow)
-    for name in names if job.replaced else ():
-        written = written_files(*(step for step in test_steps if step.job == name))
-        upload = find_result_upload(jobs[name], written)
-        steps = [jobs[name]["steps"][upload.step - 1]] if upload else []
-        of_upload = {"jobs": {**jobs, name: {**jobs[name], "steps": steps}}}
-        if upload and not any(find_downloads(of_upload, name)):
-            line = job.source.line_number("jobs", name, "steps", upload.step)
-            option = f", and the option that writes {', '.join(written)}" if written else ""
-            yield f"the upload step of line {line} has no reader now: remove it{option}"
-
-
 def job_framework(
     job: MovableJob,
     config: Config,
+    name: str,
     tracked: Sequence[str],
     texts: Mapping[str, str],
 ) -> str:
     """Return the framework for the suite, if none is configured; "" for the default.
 
     Args:
+        name: of the suite.
         tracked: files of the repository.
         texts: of project files, by path.
 
     Raises:
         NotMovable: ciguard cannot plan the tests, or the user must configure the framework.
     """
-    suite = config.suite.get(suite_name(config, job.name))
-    configured = suite.framework if suite and "suite" in config.model_fields_set else DEFAULT
+    suite = config.suite.get(name) if "suite" in config.model_fields_set else None
+    configured = suite.framework if suite else DEFAULT
     for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
         is_own = configured in STARTED_SUITES and configured in ENTERED.get(command.framework, ())
@@ -414,12 +394,12 @@ def job_framework(
             what = f"ciguard has no adapter for what {shorten(command.words)} starts ({projects})"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
         names = names or list(adapters)
-        if len(names) == 1 and "suite" not in config.model_fields_set:
+        if len(names) == 1 and not suite:
             return names[0]
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
         fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
-    if "suite" not in config.model_fields_set and not files_of(FRAMEWORKS[DEFAULT], tracked):
+    if not suite and not files_of(FRAMEWORKS[DEFAULT], tracked):
         suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"

@@ -39,10 +39,14 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
     words = _only_command(job, "go test", flags, REFUSED)
     variables = [word for word in words if is_assignment(word)]
     messages = [f"ciguard starts go test itself, in place of: {shorten(command.words)}"]
-    for tool in {"richgo", "gotestsum"}.intersection(command.arguments):
-        own = ("PATH=", f"{tool.upper()}_")
-        variables = [word for word in variables if not word.startswith(own)]
-        if f"/{tool}@" in str(job.value):
+    for tool in ("richgo", "gotestsum"):
+        is_installed = f"/{tool}@" in str(job.value)
+        if is_installed or tool in command.arguments:
+            own = ("PATH=", f"{tool.upper()}_")
+            gone = [word.partition("=")[0] for word in variables if word.startswith(own)]
+            variables = [word for word in variables if not word.startswith(own)]
+            messages += [f"gone with {tool}: {', '.join(gone)}"] if gone else []
+        if is_installed:
             line = job.source.line_number("jobs", job.name, "steps", text=f"/{tool}@")
             messages.append(f"line {line} installs {tool}, which the tests no longer need")
     computed = [word for word in (*variables, *flags) if "$" in word]

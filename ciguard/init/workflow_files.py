@@ -15,6 +15,7 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
 from ciguard.model import DRILL_KINDS
+from ciguard.workflow.check_names import CHECK
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_STEPS: Final = 20  # each needs an artifact
 NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
+_SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
+UNNAMED: Final = "# without a name, which reports would put before each test"
 TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
 
 
@@ -64,6 +67,7 @@ class StarterSuite:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    retries: int = 0  # a key of [policy]
 
 
 def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
@@ -123,10 +127,12 @@ def configuration_tables(
     steps = [f"setup = '''\n{setup}\n'''"] if setup else []
     tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
     for suite in suites:
-        values = {name: value for name, value in asdict(suite).items() if name != "name" and value}
-        lines = [f"{name} = {_value(value)}" for name, value in values.items()]
+        values = {key: getattr(suite, key) for key in _SUITE_KEYS}
+        lines = [] if suite.name else [UNNAMED]
+        lines += [f"{key} = {_value(value)}" for key, value in values.items() if value]
         limit = TIMEOUT if suite is suites[0] else TIMEOUT.partition(" #")[0]
         tables[f"suite.{quoted(suite.name)}"] = [*lines, limit]
+        tables["policy"] = [f"retries = {suite.retries}"] if suite.retries else []
     return {name: lines for name, lines in tables.items() if lines}
 
 
@@ -168,6 +174,7 @@ def render_new_jobs(
     matrix: str,
     *,
     is_conditional: bool,
+    check: str = CHECK,
     has_drill: bool = False,
     take: str = "",
     shards: int = 0,
@@ -180,6 +187,7 @@ def render_new_jobs(
         actions: as `OWNER/ciguard@COMMIT`.
         matrix: text of the job's matrix at column 0; "" for none.
         is_conditional: the test job may be skipped without a failure.
+        check: name of the report.
         has_drill: a run that is started by hand has the input `drill`.
         take: axis that the plan removes from the matrix; "" for none.
         shards: number for each combination; 0 if the plan chooses it.
@@ -193,7 +201,11 @@ def render_new_jobs(
     return NewJobs(
         *(
             template.render(
-                values, part=part, pins=ACTIONS, use=lambda name: action_path(actions, name)
+                values,
+                part=part,
+                check=check,
+                pins=ACTIONS,
+                use=lambda name: action_path(actions, name),
             )
             for part in ("plan", "report", "history", "test", "suite")
         )

@@ -7,11 +7,16 @@ Sources: the workflow parser in actions/runner, actions/runner#952.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
-from ciguard.workflow.yaml_values import get, matrix_of
+from ciguard.workflow.yaml_values import get, jobs_of, matrix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CHECK: Final = "ciguard"  # the check to require
 
 
 def has_matrix(job: Any) -> bool:
@@ -58,3 +63,12 @@ def _combination_names(job_name: str, job: Any) -> frozenset[str] | None:
         for index, entry in enumerate(entries)
     }
     return None if any("${{" in name for name in names) and not template else frozenset(names)
+
+
+def report_check(job: str, path: str, others: Iterable[Any]) -> str:
+    """Return a name for the check of a moved job's report that no other workflow has."""
+    taken = {unexpanded_name(name, value) for it in others for name, value in jobs_of(it).items()}
+    names = (CHECK, f"{CHECK} ({job})")
+    return next(
+        (name for name in names if name not in taken), f"{CHECK} ({path.rpartition('/')[2]})"
+    )

@@ -126,6 +126,11 @@ class MovableJob:
         return max(run.count("||") - without_retry(run).count("||") for run in scripts)
 
     @property
+    def path(self) -> str:
+        """Return the path of the workflow."""
+        return self.where.partition(":")[0]
+
+    @property
     def value(self) -> dict[str, Any]:
         job: dict[str, Any] = self.workflow["jobs"][self.name]
         return job

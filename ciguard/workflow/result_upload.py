@@ -20,7 +20,7 @@ RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
 _WRITTEN: Final = re.compile(
     r"(?:--(?:junit-?xml|junitfile|junit-filename|output-?file(?:\.\w+)?|log-junit|output-junit"
     r"|xunit-(?:file|output)|out|(?:reporter-)?outfile|test-reporter-destination)[= ]"
-    r"|\boutput=|\bxml:|_OUTPUT_NAME=)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
+    r"|\boutput=|\bxml:|_OUTPUT_NAME=|-json >\s*)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
     re.I,
 )
 

@@ -442,6 +442,11 @@ def plan_step(workflow: Any) -> dict[str, Any] | None:
     return None
 
 
+def suite_of(workflow: Any) -> str:
+    """Return the suite of a workflow that was moved; or ""."""
+    return str(get(get(plan_step(workflow), "with"), "suite") or "")
+
+
 def repin(text: str, where: str, actions: str) -> str:
     """Pin ciguard's actions in a workflow at another address; other lines stay.
 

@@ -134,8 +134,9 @@ LIST: Final = re.compile(
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 # A rule of a Makefile with its recipe.
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
-_MAKE_VARIABLE: Final = re.compile(r"\$\(\w+\)")
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
+_TEST_FILE: Final = re.compile(r"[^*?{\[]*(?:test|spec)[^/*?{\[]*\.(?:[cm]?[jt]sx?|py|rb)", re.I)
+_PATH: Final = re.compile(r"(?!-|.*node_modules/)(?:.*/|.*\.(?:[cm]?[jt]sx?|py|rb)$)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
     r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
@@ -144,7 +145,16 @@ RESULTS: Final = re.compile(
 )
 COVERAGE: Final = re.compile(r"coverage|\bcov\b|lcov|cobertura|jacoco", re.I)
 MAX_WORDS: Final = 50  # of a command: wrappers may be nested
-_OPERATORS: Final = ";&|()\n"
+# The quotes in an expression are not those of the shell, which sees its value.
+_LEXEME: Final = re.compile(
+    r"(?P<verbatim>\$\{\{.*?(?:\}\}|\Z)|\$\(\w+\)|[^\s;&|()'\"`\\#$]+)"
+    r"|'(?P<single>(?:\$\{\{.*?\}\}|[^'])*)'?"
+    r"|\"(?P<double>(?:\$\{\{.*?\}\}|\\.?|[^\"\\])*)\"?"
+    r"|`(?P<back>(?:\$\{\{.*?\}\}|\\.?|[^`\\])*)`?"
+    r"|(?P<comment>(?<![^\s;&|()])#[^\n]*|\\(?:\r\n|[\r\n]))|\\(?P<escaped>.?)"
+    r"|(?P<operator>[;&|()\n])|(?P<blank>\s)|(?P<other>.)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +294,13 @@ def list_items(text: str) -> list[str]:
     """Return the elements of a list in a script: words with commas or blanks between them."""
     words = [word for line in split_commands(text) for word in line]
     return [word.rstrip(",") for word in words if word != ","]
+
+
+def only_file(commands: Sequence[FoundCommand]) -> str:
+    """Return the test file that is the only path among the arguments of the commands; or ""."""
+    paths = [path for item in commands for path in item.arguments if _PATH.match(path)]
+    files = set(paths) if len(paths) == len(commands) else {""}
+    return "".join(files) if len(files) == 1 and all(map(_TEST_FILE.fullmatch, files)) else ""
 
 
 def step_script(step: Mapping[str, Any]) -> str:
@@ -518,56 +535,20 @@ def split_commands(script: str) -> Iterator[list[str]]:
 
 def split_list(script: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (operators, words) of each command; the operators before it are `||`, `&&`, `;\n`."""
-    operators = ""
+    operators, word = "", None
     words: list[str] = []
-    word: list[str] = []
-    in_word = False
-    at = 0
-    while at < len(script):
-        char = script[at]
-        if script.startswith("${{", at):
-            end = script.find("}}", at)
-            end = len(script) if end < 0 else end + 2
-            word.append(script[at:end])
-            in_word, at = True, end
-        elif variable := _MAKE_VARIABLE.match(script, at):
-            word.append(variable[0])
-            in_word, at = True, variable.end()
-        elif char in "'\"`":
-            end = _closing_quote(script, at)
-            word.append(script[at + 1 : end])
-            in_word, at = True, end + 1
-        elif char == "\\":
-            if script[at + 1 : at + 2] not in ("\n", "\r"):
-                word.append(script[at + 1 : at + 2])
-                in_word = True
-            at += 3 if script.startswith("\r\n", at + 1) else 2
-        elif char == "#" and not in_word:
-            end = script.find("\n", at)
-            at = len(script) if end < 0 else end
-        elif char.isspace() or char in _OPERATORS:
-            if in_word:
-                words.append("".join(word))
-            word, in_word, at = [], False, at + 1
-            if char in _OPERATORS:
-                if words:
-                    yield operators, words
-                    words, operators = [], ""
-                operators += char
-        else:
-            word.append(char)
-            in_word, at = True, at + 1
-    if in_word:
-        words.append("".join(word))
+    for match in _LEXEME.finditer(script):
+        kind = str(match.lastgroup)
+        if kind in ("blank", "operator"):
+            words += [] if word is None else [word]
+            word = None
+        if kind == "operator":
+            if words:
+                yield operators, words
+                words, operators = [], ""
+            operators += match[0]
+        elif kind not in ("blank", "comment"):
+            word = (word or "") + match[kind]
+    words += [] if word is None else [word]
     if words:
         yield operators, words
-
-
-def _closing_quote(script: str, start: int) -> int:
-    quote, at = script[start], start + 1
-    while at < len(script) and script[at] != quote:
-        if script.startswith("${{", at) and "}}" in script[at:]:
-            at = script.index("}}", at) + 2  # filled in before the shell sees it
-        else:
-            at += 2 if script[at] == "\\" and quote != "'" else 1
-    return min(at, len(script))

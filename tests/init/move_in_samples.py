@@ -39,7 +39,7 @@ def write(folder: Path, workflow: bytes) -> None:
 def configure(folder: Path, case: str) -> None:
     """Add what a sample has besides: files of tools, suites of frameworks without an adapter."""
     for own in (SAMPLES / case).iterdir():
-        if own.name not in ("ci.yml", "expected.yml", "messages.txt", "refusal.txt"):
+        if own.name not in ("ci.yml", "expected.yml") and own.suffix != ".txt":
             text = own.read_text("utf-8")
             start = ACTIONS if own.name == "ciguard.toml" else ""
             (folder / own.name).write_text(start + text, "utf-8")

@@ -17,7 +17,7 @@ def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
     steps = f"    steps:\n      - run: {command}\n"
     job = read_job(f"on: push\njobs:\n  test:\n    runs-on: a\n{steps}", "ci.yml", "", "")
     config = Config.model_validate({"suite": {"test": {"framework": toml}}} if toml else {})
-    return job_framework(job, config, FILES, {"package.json": package})
+    return job_framework(job, config, "test", FILES, {"package.json": package})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conftest import call_in_process
 from init.move_in_samples import ACTIONS, ADDRESS, NO_ADDRESS
 
 from ciguard.config.file import load
-from ciguard.init.workflow_files import TIMEOUT
+from ciguard.init.workflow_files import TIMEOUT, UNNAMED
 from ciguard.workflow.job_templates import ACTIONS as ACTION_PINS
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def test_configuration_with_some_keys_is_completed(
     steps = f"- uses: {ACTION_PINS['setup_uv']}\n- run: uv sync --locked --python 3.12"
     expected = (completed or text).replace("SETUP", f"setup = '''\n{steps}\n'''\n")
     suite = 'command = ["uv", "run", "--no-sync", "python", "-m", "pytest"]'
-    expected = expected.replace("SUITE", f"{suite}\n{TIMEOUT}\n")
+    expected = expected.replace("SUITE", f"{UNNAMED}\n{suite}\n{TIMEOUT}\n")
     written = config.read_bytes().decode()
     assert written.replace("\r\n", "\n") == expected
     assert written.count("\n") == (written.count("\r\n") if "\r" in text else written.count("\n"))

@@ -41,7 +41,9 @@ def test_workflow_is_moved_or_refused_as_its_golden_file_has_it(
     configure(repository, case)
     write(repository, before)
     is_refused = (SAMPLES / case / "refusal.txt").exists()
-    answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
+    arguments = SAMPLES / case / "arguments.txt"
+    words = arguments.read_text("utf-8").split() if arguments.exists() else ()
+    answer = call(repository, "--into", CI, *words, "--yes", expect=3 if is_refused else 0)
     after = (repository / CI).read_bytes()
     if is_refused:
         assert after == before
@@ -328,7 +330,7 @@ def test_reason_of_a_refusal_comes_before_lines_for_the_job(
     write(repository, WORKFLOW)
     moved = subprocess.check_output(program, cwd=repository, stderr=subprocess.STDOUT)
     lines = moved.decode().splitlines()
-    assert lines[-4] == f"{CI}:8: job test runs the tests: make test", "after the difference"
+    assert lines[-5] == f"{CI}:8: job test runs the tests: make test", "after the difference"
 
 
 def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> None:
@@ -468,8 +470,22 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
     commit(repository)
     answer = call(repository, "--into", CI, "--job", "more", "--yes", expect=3)
     assert f"{CI}: jobs.more.steps[1]: another step of this workflow has" in answer.stderr
-    assert "  fix: move the step into a job of another workflow file, add [suite." in answer.stderr
+    fix = "  fix: move it into a job of another workflow file, and run ciguard init --into on that"
+    assert fix in answer.stderr
     assert "uses ciguard's actions already" in call(repository, "--into", CI).stdout
+    for number, check in enumerate(("ciguard (more)", "ciguard (3.yml)"), 2):
+        path = f".github/workflows/{number}.yml"
+        text = (JOB + PYTEST).replace(b"  test:", b"  more:")
+        (repository / path).write_bytes(text)
+        commit(repository)
+        answer = call(repository, "--into", path, "--yes")
+        assert answer.stderr.endswith(
+            f"require the check {check}: checks by the names of test jobs change\n"
+        )
+        jobs = yaml_load((repository / path).read_text("utf-8"), path)["jobs"]
+        assert jobs["ciguard-report"]["name"] == check
+        assert jobs["ciguard"]["steps"][1]["with"]["suite"] == "more"
+        assert load(repository, {}).suite.keys() == {"test", "more"}
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
@@ -511,17 +527,19 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     test = JOB + PYTEST + upload.encode()
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     both = test + f"\n  # The comment.\n{comment}\n{history}".encode()
-    moved, unread = [], []
+    moved, said = [], []
     later = b"\n  other: {needs: test, steps: [{uses: actions/download-artifact@v6}]}\n"
     for workflow in (test, both, both + later):
         write(repository, workflow.replace(b": pytest", b": pytest --junitxml=results.xml"))
-        said = call(repository, "--into", CI, "--yes").stderr
-        unread += [line for line in said.splitlines() if "no reader" in line]
+        said.append(call(repository, "--into", CI, "--yes").stderr)
         moved.append((repository / CI).read_text("utf-8"))
-    assert moved[0] == moved[1]
-    what = "the upload step of line 7 has no reader now: remove it"
-    assert unread == [f"- {what}, and the option that writes results.xml"]
     assert '${{ strategy.job-index }}-${{ matrix.ciguard }}", path' in moved[0]
+    at = moved[0].index("      - if: always()\n")
+    kept = moved[0][:at] + moved[0][moved[0].index("\n", moved[0].index("path: ", at)) + 1 :]
+    assert moved[1] == kept.replace(" --junitxml=results.xml", "")
+    gone = "the upload step of line 7 is gone, with what writes its files"
+    assert [f"\n- {gone}\n" in text for text in said] == [False, True, False]
+    assert "--junitxml=results.xml" in moved[2]
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
@@ -646,20 +664,24 @@ def test_suite_of_dotnet_replaces_its_command(command: str, repository: Path, ca
 
 def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    (repository / "Makefile").write_text("check:\n\trichgo test $(FLAGS) $(PACKAGES)\n", "utf-8")
+    recipe = "check: deps\n\t@echo a\n\tgo vet\n\t@richgo test $(FLAGS) $(PACKAGES)\n"
+    (repository / "Makefile").write_text(recipe, "utf-8")
     env = b"env: {FLAGS: \"${{ matrix.a == 1 && '-ldflags=-s' || '' }}\", PACKAGES: ./...}"
     matrix = b"strategy: {matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}}"
     steps = b"      - run: go install github.com/kyoh86/richgo@v1\n"
     steps += b"      - run: RICHGO_COLOR=1 PATH=$HOME/go/bin:$PATH make check\n"
     write(repository, job_with(env, matrix).removesuffix(PYTEST) + steps)
     answer = call(repository, "--into", CI, "--yes")
-    assert answer.stderr.splitlines()[2:5] == [
+    assert answer.stderr.splitlines()[3:8] == [
+        "- gone with richgo: RICHGO_COLOR, PATH",
         "- line 8 installs richgo, which the tests no longer need",
         "- GOFLAGS of the step has FLAGS: write flags as -name=value",
         "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
         "of the job",
+        "- Makefile:1: check also runs deps, go vet, and ciguard does not: add a step for it, if "
+        "the tests need it",
     ]
-    assert ": no split (at most 20 jobs without past times); " in answer.stderr
+    assert ", as 2 for each are over 20 jobs; " in answer.stderr
     step = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"][1]
     assert step["env"] == {"GOFLAGS": "${{ env.FLAGS }}"}
     suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
