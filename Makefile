@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 # Standard library only and Python 3.8: what a leg runs (the members of ciguard-run.pyz).
 LEG := ciguard/__init__.py ciguard/errors.py ciguard/text.py ciguard/model ciguard/run \
 	ciguard/codec/__init__.py ciguard/codec/record/__init__.py \
-	ciguard/codec/record/lines.py ciguard/codec/plan_file.py
+	ciguard/codec/record/lines.py ciguard/codec/plan_file.py tests/real/dotnet.py
 
 PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
@@ -28,7 +28,7 @@ NEXTEST_VERSION := 0.9.148
 NEXTEST := .tools/nextest/.installed
 
 .DEFAULT_GOAL := test
-.PHONY: test check lint types coverage demo pictures soak bench tools listener dist sbom format clean
+.PHONY: test check lint types coverage demo pictures soak bench tools listener dotnet-kit dist sbom format clean
 
 # Two tests a core: a third of their time they wait, for a deadline or a process that ends.
 # Bytecode is written, whatever the environment says: else each pytest rewrites its plug-ins' asserts again.
@@ -117,6 +117,10 @@ $(NEXTEST): Makefile
 listener: $(INSTALLED)
 	@$(BIN)/python tests/frameworks/listener_jar.py "$(JUNIT)"
 
+# For a machine with a .NET SDK, where tests/real/dotnet.py runs.
+dotnet-kit: $(INSTALLED)
+	@$(BIN)/python tests/real/dotnet_kit.py .dotnet-kit
+
 # What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.
 dist: $(INSTALLED)
 	@rm -rf dist
@@ -143,7 +147,7 @@ format: $(INSTALLED)
 	@$(BIN)/ruff format --quiet .
 
 clean:
-	rm -rf .venv .tools .demo .soak .coverage .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools .demo .soak .dotnet-kit .coverage .mypy_cache .ruff_cache .hypothesis
 
 # The pip that comes with Python 3.11 does not know --group (PEP 735).
 $(INSTALLED): pyproject.toml constraints.txt

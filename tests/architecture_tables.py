@@ -139,7 +139,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.candidates": ("config", "console", "errors", "init", "workflow"),
     "init.coverage_gates": ("errors", "workflow"),
     "init.filter_axis": ("audit", "errors", "init", "text", "workflow"),
-    "init.go_suite": ("errors", "init", "run.frameworks", "workflow"),
+    "init.started_suites": ("audit", "errors", "init", "run.frameworks", "workflow"),
     "init.remarks": ("config", "init", "model", "run.frameworks", "text", "workflow"),
     "init.move_in": (
         *("audit", "config", "errors", "github.repository_ref", "init", "model"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_in_process, clean_environment
-from frameworks.loop import GO, GO_CACHE, needs_node
+from frameworks.loop import GO, GO_CACHE, PLAYER, needs_node
 
 from ciguard import cli
 from ciguard.codec import plan_file, quarantine
@@ -90,6 +90,22 @@ def test_the_commands_of_the_tutorial_for_go_work(tmp_path: Path) -> None:
     environ["GOCACHE"] = str(GO_CACHE)
     lines = executed(DOCS / "tutorial-go.md", tmp_path / "work", **environ)
     assert "  died (crash) [go] example.org/shop/prices.TestReadsPrices" in lines
+
+
+@pytest.mark.soak
+def test_the_commands_of_the_tutorial_for_dotnet_work(tmp_path: Path) -> None:
+    """Its `dotnet` plays a recorded stream whose tests have the names of the tutorial."""
+    program = tmp_path / "bin/dotnet"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nexport MARKS={tmp_path}/marks ${{GROW:+ACCIDENT=oom}}\n"
+        """[ "$1" != new ] || exec echo 'Include="xunit"' > Shop.Tests.csproj\n"""
+        '[ "$1" != build ] || set -- recording xunit2-tutorial\n'
+        f'exec {shlex.join((sys.executable, str(PLAYER)))} "$@"\n'
+    )
+    program.chmod(0o755)
+    found = f"{program.parent}:{clean_environment()['PATH']}"
+    executed(DOCS / "tutorial-dotnet.md", tmp_path / "work", PATH=found)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

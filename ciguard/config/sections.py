@@ -155,6 +155,13 @@ class SuiteConfig(Section):
             "whatever results it has"
         ),
     )
+    parallel: bool | None = Field(
+        None,
+        description=(
+            'tests of `framework = "dotnet"` that run side by side in their process (default: as '
+            "the project says; NUnit one at a time)"
+        ),
+    )
     timeout: Seconds | None = Field(None, description="time limit of one test")
     timeout_ratio: float | None = Field(
         None,

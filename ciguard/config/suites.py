@@ -95,6 +95,9 @@ def suites_of(config: Config) -> dict[str, Suite]:
             what = f"framework {entry.framework} has no command of its own"
             fix = 'set command = ["program", "{units_file}", ...]'
             raise UsageError(what, where=f"suite.{name}", fix=fix)
+        if entry.parallel is not None and not adapter.has_parallel:
+            what = f"framework {entry.framework} has no key `parallel`"
+            raise UsageError(what, where=f"suite.{name}", fix="leave it out")
         suites[name] = Suite(
             framework=entry.framework,
             command=command,
@@ -109,6 +112,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
             closes_units=entry.closes_units or adapter.closes_units,
+            parallel=entry.parallel,
             declared_peaks=tuple(DeclaredPeak(need.units, need.memory) for need in needs[name]),
         )
     return suites

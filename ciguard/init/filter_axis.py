@@ -113,8 +113,10 @@ def _text(value: Any, keys: Sequence[str]) -> str:
 def _is_path(framework: str, words: Sequence[str]) -> bool:
     """Return whether a path among the arguments holds the place of the filter."""
     language = LANGUAGES.get(framework)
+    at = next((at for at, word in enumerate(words) if _PLACE in word), 0)
+    if framework == "dotnet test" and "--filter" not in words:  # PROJECT
+        return "dotnet" in words[:at] and words[at] == _PLACE and not words[at - 1].startswith("-")
     if language is None:
-        at = next(at for at, word in enumerate(words) if _PLACE in word)
         is_task = ":" in words[at] or {*words[:at]} <= TASK_RUNNERS | {"run"}  # `yarn test:PART`
         # An option of Jest may take every word up to the next one.
         has_option = any(word.startswith("-") for word in words[: at + 1])

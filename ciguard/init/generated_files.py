@@ -223,7 +223,8 @@ def suggest_suites(
     if not is_useful and not (language_suggestion.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
     # The packages of a workspace without a framework of their own are tested from its top folder.
-    inner = {tool for path, tool in LANGUAGES.items() if path in project_files}
+    names = {*project_files, *(f".{path.rpartition('.')[2]}" for path in project_files)}
+    inner = {tool for name, tool in LANGUAGES.items() if name in names}
     projects = [item for item in other_projects(tracked, texts).items() if item[1] not in inner]
     without_suite = {
         **suggestion.unknown,

@@ -3,7 +3,7 @@
 Arguments and variables in the test script of a package.json are kept: a project that is tested by
 `NODE_OPTIONS=--experimental-vm-modules jest --config unit.json` fails without either
 (https://docs.npmjs.com/cli/using-npm/scripts). Commands are those of npm 11, pnpm 11, Yarn 4,
-Go 1.27, Bundler 4, Maven 3.9, CMake 4, nextest 0.9, Composer 2.
+Go 1.27, Bundler 4, Maven 3.9, CMake 4, nextest 0.9, Composer 2, SDK 10 of .NET.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ class ProjectFolder:
         path: "." for the top.
         files: all files of the repository.
         text: of the project file.
+        name: of the project file.
     """
 
     path: str
     files: Collection[str]
     text: str
+    name: str = ""
 
     @property
     def start(self) -> str:
@@ -70,12 +72,14 @@ class Recipe:
 
     Attributes:
         framework: name of the adapter.
-        project_file: name of the file in the project's folder.
+        project_file: name of the file in the project's folder, or pattern of names.
         mention: text in the project file that shows that the project uses the framework.
         environment: set-up of the project's tests.
         args: of the suite.
         kind: a project uses only the first framework of a kind; "" for the framework itself.
         shown_by: file that proves the framework, if its test files have no pattern.
+        is_only: the project names all projects of the repository.
+        in_tests: projects lie in folders of tests.
     """
 
     framework: str
@@ -85,6 +89,8 @@ class Recipe:
     args: tuple[str, ...] = ()
     kind: str = ""
     shown_by: str = ""
+    is_only: bool = False
+    in_tests: bool = False
 
 
 _COREPACK: Final = "npm install --global corepack && corepack enable && "
@@ -97,6 +103,12 @@ _NODE_INSTALLS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 }
 _NAMED_MANAGER: Final = re.compile(r'"packageManager"\s*:\s*"(npm|pnpm|yarn)@')
 _NODE_RUN: Final = {"pnpm": ("pnpm", "exec"), "yarn": ("yarn", "run")}
+PACKAGE_FILES: Final = "**/*.*proj\n**/*.props"
+# A project of tests in a solution, by its name; and in its own file, by a package.
+_SOLUTION: Final = re.compile(r"(?i)tests?[^\"\n]*\.(?:cs|fs|vb)proj\"")
+_TEST_PACKAGE: Final = re.compile(
+    r'(?i)Include="(?:Microsoft\.NET\.Test\.Sdk|xunit(?:\.v3)?|NUnit|MSTest|TUnit)"|"MSTest\.Sdk'
+)
 FIRST_TOOLCHAIN: Final = 21  # Go 1.21 refuses to build a module that needs a newer version
 # Without `--no`, npx would download a missing program. Without `--`, npx takes the program's name
 # as the value of `--no`, and the program's options as its own (npm 7 to 11).
@@ -192,6 +204,16 @@ def nextest(_: ProjectFolder) -> Environment:
     return Environment((install,), (), ())
 
 
+def dotnet(folder: ProjectFolder) -> Environment:
+    """Set up .NET with a cache of packages, whose key is the project files; build the tests."""
+    is_pinned = "global.json" in folder.files
+    version = "global-json-file: global.json" if is_pinned else 'dotnet-version: "10.0.x"'
+    cache = f"cache: true, cache-dependency-path: {quoted(PACKAGE_FILES)}"
+    tools = (f"- uses: {ACTIONS['setup_dotnet']}\n  with: {{{version}, {cache}}}",)
+    build = (shlex.join(("dotnet", "build", folder.name)),)
+    return Environment(tools, build, ("dotnet", "test", folder.name))
+
+
 def _key(name: str) -> re.Pattern[str]:
     return re.compile(rf'"{re.escape(name)}"\s*:')
 
@@ -244,6 +266,9 @@ RECIPES: Final = (
         cmake,
         shown_by="CMakeLists.txt",
     ),
+    Recipe("dotnet", "*.slnx", _SOLUTION, dotnet, shown_by="*.slnx", is_only=True),
+    Recipe("dotnet", "*.sln", _SOLUTION, dotnet, shown_by="*.sln", is_only=True),
+    Recipe("dotnet", "*.??proj", _TEST_PACKAGE, dotnet, shown_by="*.??proj", in_tests=True),
 )
 PROJECT_FILES: Final = tuple(dict.fromkeys(recipe.project_file for recipe in RECIPES))
 

@@ -24,14 +24,15 @@ from ciguard.init.generated_files import (
     text_of,
     with_suites,
 )
-from ciguard.init.go_suite import go_suite
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
-from ciguard.init.remarks import OWN_FILE, about_recipe, about_shards, remarks
+from ciguard.init.remarks import OWN_FILE, about_files, about_recipe, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
+from ciguard.init.started_suites import STARTED_SUITES, dotnet_command
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
+from ciguard.run.frameworks.dotnet import DOTNET
 from ciguard.run.frameworks.go import GO
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
@@ -74,6 +75,7 @@ ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(NODE_SCRIPTS, ("vitest", "jest", "mocha", "node-test", "playwright")),
     "node --test": ("node-test",),
     "go test": (GO.name,),
+    "dotnet test": (DOTNET.name,),
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
@@ -218,10 +220,12 @@ def _prepared(
     if obstacles:
         obstacles += [NotMovable(message, where=job.where) for message in messages]
     started = StarterSuite(suite, framework)
-    if GO.name in (framework, configured):
+    if (make_suite := STARTED_SUITES.get(framework or configured)) and job.commands:
         with collected(obstacles):
-            started, job, about_go = go_suite(job, suite)
-            messages += [*about_go, *about_recipe(job, read("Makefile"))]
+            started, job, about_suite = make_suite(job, suite)
+            messages += about_suite
+            if started.framework == GO.name:
+                messages += about_recipe(job, read("Makefile"))
     reject_obstacles(job, obstacles)
     return job, started, [*messages, *about_results]
 
@@ -318,20 +322,28 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     steps = [at for at in find_test_steps(workflow, tasks) if job in ("", at.job)]
     name = job or (steps[0].job if len({at.job for at in steps}) == 1 else "test")
     matrix = f"# the lines below `matrix:` of {name}"
-    with contextlib.suppress(InputError):
-        matrix = matrix_without_filters(read_job(text, path, name, step, tasks))
-    by_suite = {**STARTED, "dotnet test": COMMAND.name}
+    notes: Sequence[str] = ()
+    by_suite = {**STARTED, "dotnet test": DOTNET.name}
     started = {by_suite.get(command.framework) for at in steps for command in at.commands}
     framework = str(started.pop() or "") if len(started) == 1 else ""
+    command: Sequence[str] = ()
+    with contextlib.suppress(InputError):
+        found = read_job(text, path, name, step, tasks)
+        matrix, notes = matrix_without_filters(found), [*about_files(found)]
+        command, left_out = dotnet_command(found) if framework == DOTNET.name else ((), ())
+        if left_out:
+            notes = [f"left out of `command`, as computed: {' '.join(left_out)}", *notes]
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
         has_drill=has_drill(workflow),
         framework=framework,
+        command=command,
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
-    return "\n\n".join((*table, new.plan, new.test, new.report, new.history))
+    comments = "".join(f"# {note}\n" for note in notes)
+    return comments + "\n\n".join((*table, new.plan, new.test, new.report, new.history))
 
 
 def job_framework(
@@ -355,10 +367,13 @@ def job_framework(
     configured = suite.framework if suite else DEFAULT
     for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
-        is_go = (command.framework, configured) == ("go test", GO.name)
-        if started in (*STARTED.values(), GO.name) and not is_go:
+        is_own = configured in STARTED_SUITES and configured in ENTERED.get(command.framework, ())
+        if started in (*STARTED.values(), *STARTED_SUITES) and not is_own:
             what = f"ciguard starts {started} itself: {shorten(command.words)}"
             raise NotMovable(what, where=job.where, fix=BY_HAND)
+    if configured in STARTED_SUITES and not job.commands:
+        what = f"the step runs no {configured} test"
+        raise NotMovable(what, where=job.where, fix="name another --step")
     if configured != DEFAULT:
         return ""
     for command in job.commands:

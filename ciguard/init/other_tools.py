@@ -51,6 +51,7 @@ LANGUAGES: Final = {
     "build.gradle": "Gradle",
     "build.gradle.kts": "Gradle",
     ".sln": ".NET",
+    ".slnx": ".NET",
     ".csproj": ".NET",
     "Cargo.toml": "Cargo",
     "CMakeLists.txt": "CMake",

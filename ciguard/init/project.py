@@ -41,13 +41,12 @@ DEPENDENCY_FILES: Final = (
     *(name for tool in PYTHON_TOOLS.values() for name in tool.files),
     *PROJECT_FILES,
 )
+TEST_FOLDERS: Final = frozenset({"test", "tests", "testing"})
 # A folder of this name, and each folder below it, is part of the project around it.
-INNER_FOLDERS: Final = frozenset(
-    {
-        *("test", "tests", "testing", "requirements", "docs", "doc", "examples", "samples"),
-        *("fixtures", "templates", "vendor", "third_party"),
-    }
-)
+INNER_FOLDERS: Final = TEST_FOLDERS | {
+    *("requirements", "docs", "doc", "examples", "samples"),
+    *("fixtures", "templates", "vendor", "third_party"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,8 @@ def is_dependency_file(path: str) -> bool:
     """Return whether a file's text shows dependencies."""
     folder, name = _split(path)
     below = f"{folder.rpartition('/')[2]}/{name}"
-    return name in DEPENDENCY_FILES or is_requirement_file(name) or is_requirement_file(below)
+    is_project_file = any(fnmatchcase(name, pattern) for pattern in DEPENDENCY_FILES)
+    return is_project_file or is_requirement_file(name) or is_requirement_file(below)
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -242,14 +242,17 @@ def suggest_languages(
     used: set[tuple[str, str]] = set()  # project file and kind
     homes: set[tuple[str, str]] = set()
     all_files = frozenset(files)
-    paths = sorted(texts, key=lambda path: (path.count("/"), path))
+    # In a folder, the shortest name first: Shop.sln before Shop.Mobile.sln.
+    paths = sorted(texts, key=lambda path: (path.count("/"), _split(path)[0], len(path), path))
     for recipe in (recipe for recipe in RECIPES if recipe.framework in frameworks):
         for path in paths:
             folder, _, name = path.rpartition("/")
-            project = ProjectFolder(folder or TOP, all_files, texts[path])
+            project = ProjectFolder(folder or TOP, all_files, texts[path], name)
             kind = recipe.kind or recipe.framework
-            inner = INNER_FOLDERS & set(folder.split("/"))
-            if name != recipe.project_file or inner or not recipe.mention.search(project.text):
+            allowed = TEST_FOLDERS if recipe.in_tests else set()
+            inner = (INNER_FOLDERS - allowed) & set(folder.split("/"))
+            is_named = fnmatchcase(name, recipe.project_file)
+            if not is_named or inner or not recipe.mention.search(project.text):
                 continue
             if name == "package.json" and is_bun_project(folder, all_files):
                 continue
@@ -257,15 +260,16 @@ def suggest_languages(
                 continue
             inside = {path for path in project.files if path.startswith(project.start)}
             count = len(files_of(frameworks[recipe.framework], inside))
-            if not (project.has(recipe.shown_by) if recipe.shown_by else count):
+            shown_by = name if recipe.shown_by == recipe.project_file else recipe.shown_by
+            if not (project.has(shown_by) if shown_by else count):
                 continue
             used.add((path, kind))
-            homes.add((recipe.framework, project.path))
+            homes.add((recipe.framework, TOP if recipe.is_only else project.path))
             environment = recipe.environment(project)
             environments.append((project.path, environment))
             suites.append(_suite(recipe, project, environment))
             where = "" if project.path == TOP else f" below {project.path}"
-            notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
+            notify(f"{recipe.framework}: {shown_by or count_of(count, 'test file')}{where}")
     suggestion = Suggestion(steps_of(environments), _with_unique_names(suites), {})
     return suggestion, frozenset(path for path, _ in used)
 

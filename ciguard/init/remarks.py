@@ -151,7 +151,7 @@ def remarks(
     if "if" in job.value and "allowed-skips" in job.source.text:
         yield "add ciguard-report to allowed-skips: it is skipped with the test job"
     yield from _about_other_tests(job, tasks, check)
-    yield from _about_files(job)
+    yield from about_files(job)
     for name, reads_single_results in find_aggregations(job.workflow, job.name).items():
         entry = job.source.find("jobs", name) if reads_single_results else None
         match = NAMED_NEED.search(job.source.text, entry.start) if entry else None
@@ -187,7 +187,7 @@ def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[st
         )
 
 
-def _about_files(job: MovableJob) -> Iterator[str]:
+def about_files(job: MovableJob) -> Iterator[str]:
     """Yield messages on artifacts that later jobs read, and on data files of coverage."""
     for name, step, inputs in find_downloads(job.workflow, job.name):
         at = f"{job.path}:{job.source.line_number('jobs', name, 'steps', step)}: {name}"

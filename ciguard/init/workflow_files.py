@@ -179,6 +179,7 @@ def render_new_jobs(
     take: str = "",
     shards: int = 0,
     framework: str = "",
+    command: Sequence[str] = (),
 ) -> NewJobs:
     """Render the jobs that are added around a test job.
 
@@ -191,10 +192,12 @@ def render_new_jobs(
         take: axis that the plan removes from the matrix; "" for none.
         shards: number for each combination; 0 if the plan chooses it.
         framework: of a suite that the action runs by itself; "" if the step has the command.
+        command: of this suite.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
     values |= {"has_drill": has_drill, "take": take, "shards": shards, "framework": framework}
+    values |= {"command": command}
     return NewJobs(
         *(
             template.render(

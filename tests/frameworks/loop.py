@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROJECTS = Path(__file__).parent / "projects"
+PLAYER = Path(__file__).parent / "dotnet/player.py"  # plays a `dotnet`
 TOOLS = Path(__file__).parent.parent.parent / ".tools"
 NODE_MODULES = TOOLS / "frameworks" / "node_modules"
 GO = TOOLS / "go" / "bin"
@@ -67,14 +68,15 @@ def needs_maven() -> None:
 
 @dataclass
 class Loop:
-    """One suite in a folder of its own, with a plan of two shards."""
+    """One suite in a folder of its own, with a plan of two shards, or of one."""
 
     folder: Path
     environ: Mapping[str, str] = field(default_factory=dict)
+    shards: tuple[str, ...] = SHARDS
 
     def plan(self) -> dict[str, Any]:
-        """Plan two shards; the plan as JSON."""
-        words = ("plan", "--shards", "2", "-o", "plan.json")
+        """Plan the shards; the plan as JSON."""
+        words = ("plan", "--shards", str(len(self.shards)), "-o", "plan.json")
         # Each test of a file counts its executions.
         environ = {"CIGUARD_POLICY_PROBE": "false", **self.environ}
         done = call_in_process(*words, cwd=self.folder, **environ)
@@ -124,7 +126,7 @@ class Loop:
     def run(self, **environ: str) -> dict[str, Any]:
         """Run all shards, and judge them; the verdict."""
         shutil.rmtree(self.folder / "records", ignore_errors=True)
-        self.printed = "".join(self.run_shard(key, key, **environ) for key in SHARDS)
+        self.printed = "".join(self.run_shard(key, key, **environ) for key in self.shards)
         return self.guard()
 
     def guard(self) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from conftest import ADDOPTS
-from frameworks.loop import GO, GO_CACHE, NEXTEST, PROJECTS
+from frameworks.loop import GO, GO_CACHE, NEXTEST, PLAYER, PROJECTS
 
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
@@ -105,7 +106,7 @@ class Row:
     """A framework.
 
     Attributes:
-        name: of the adapter.
+        name: of the adapter, unless `framework` is.
         needs: programs and packages: see `test_table.needed`.
         toml: of the suite, below its framework.
         path: of a test file.
@@ -130,6 +131,7 @@ class Row:
     unit: str
     file: str
     case: str
+    framework: str = ""
     needs: tuple[str, ...] = ()
     toml: str = ""
     hook: str = ""
@@ -660,6 +662,47 @@ PHPUNIT = Row(
     },
 )
 
+UNLESS_TWO = (
+    "<RunSettings><RunConfiguration><TestCaseFilter>FullyQualifiedName!=Shop.FirstTests.Two"
+    "</TestCaseFilter></RunConfiguration></RunSettings>\n"
+)
+XUNIT = Row(
+    name="xunit",
+    framework="dotnet",
+    toml='command = ["dotnet", "test", "--settings", "my.runsettings"]\n',
+    path="<File>Tests.cs",
+    unit="Shop.<File>Tests.<Name>",
+    file="namespace Shop;\npublic class <File>Tests {\n<HOOK><CASES>}\n",
+    case='    [Fact] public void <Name>() => Act.At("<NAME>");\n',
+    hook='    public <File>Tests() => Act.At("hook");\n',
+    files={
+        "Shop.Tests.csproj": "<Project/>\n",
+        "my.runsettings": "<RunSettings/>\n",
+        "dotnet": f'#!/bin/sh\nexec {sys.executable} "{PLAYER}" "$@"\n',
+    },
+    build="chmod +x dotnet && ./dotnet build xunit",
+    environ={"PATH": "<FOLDER>:<PATH>"},
+    odd="odd ::[x] $(y) 'z' ü.cs",
+    by_file=Setting("FirstTests.Two", {"my.runsettings": UNLESS_TWO}),
+    none={
+        **dict.fromkeys(("dry run", "focus", "filter by environment"), "none"),
+        "results withheld": "`dotnet` is started directly",
+        "retry that passes": "not reported",
+        "import error": "the build fails",
+    },
+)
+TEST, METHOD = (XUNIT.case.replace("Fact", name) for name in ("Test", "TestMethod"))
+NUNIT = replace(XUNIT, name="nunit", case=TEST, build=XUNIT.build.replace("xunit", "nunit"))
+MSTEST = replace(XUNIT, name="mstest", case=METHOD, build=XUNIT.build.replace("xunit", "mstest"))
+MTP = replace(
+    XUNIT,
+    name="mtp",
+    toml='command = ["dotnet", "test"]\n',
+    build=XUNIT.build.replace("xunit", "xunit3"),
+    by_file=None,
+    none={**XUNIT.none, "filter by configuration": "none"},
+)
+
 COMMAND = Row(
     name="command",
     toml='list = ["python3", "runner.py", "list"]\ncommand = ["python3", "runner.py"]\n',
@@ -685,6 +728,6 @@ ROWS: Final = {
     row.name: row
     for row in (
         *(PYTEST, JEST, VITEST, PLAYWRIGHT, MOCHA, NODE_TEST, RSPEC, MINITEST, GO_ROW),
-        *(NEXTEST_ROW, CTEST, GTEST, MAVEN, PHPUNIT, COMMAND),
+        *(NEXTEST_ROW, CTEST, GTEST, MAVEN, XUNIT, NUNIT, MSTEST, MTP, PHPUNIT, COMMAND),
     )
 }

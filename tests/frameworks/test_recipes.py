@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
-from conftest import clean_environment
 from frameworks.loop import Loop, bad, is_whole, lay_out, needs_program
-
-from ciguard.audit.filters import vstest
-from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.test_set import TestSet
-from ciguard.codec.inventory_file import InventoryUnit
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "framework-recipes.md"
 # What Bazel 4 fetches for any test, and no test here uses.
@@ -130,22 +122,3 @@ def test_program_for_cypress_is_javascript(tmp_path: Path) -> None:
     program = tmp_path / "ciguard-cypress.cjs"
     program.write_text(recipe("Cypress", "js"))
     subprocess.run(["node", "--check", program], check=True)
-
-
-def test_filter_for_dotnet_selects_the_units_alone(tmp_path: Path) -> None:
-    """What the program writes for `dotnet`, read by the rules of VSTest's filters."""
-    needs_program("sh", "a shell")
-    names = ["Shop.CartTests.Adds", "Shop.CartTests.Adds<int>", "Shop.Cart(2).A&B|C=~!", "Shop.X"]
-    others = ["Shop.CartTests.AddsMore", "Other.Shop.CartTests.Adds"]
-    (tmp_path / "units").write_text("".join(f"{name}\n" for name in names))
-    (tmp_path / "ciguard-dotnet.sh").write_text(recipe(".NET", "bash"))
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "dotnet").symlink_to(str(shutil.which("true")))
-    path = f"{tmp_path / 'bin'}:{clean_environment()['PATH']}"
-    words = ["sh", "ciguard-dotnet.sh", "units", "Shop.Tests"]
-    subprocess.run(words, cwd=tmp_path, env=clean_environment(PATH=path), check=True)
-    text = ElementTree.parse(tmp_path / "ciguard.runsettings").findtext(".//TestCaseFilter")
-    assert text is not None
-    units = [InventoryUnit(name) for name in (*names, *others)]
-    found = Evaluator(TestSet(units), vstest).select(vstest.parse(text, "filter"))
-    assert found.sure == found.possible == (1 << len(names)) - 1

@@ -48,6 +48,7 @@ SLOW: Final = {
     ),
 }
 QUICK: Final = "killed in the middle"  # of each other framework, in `make test`
+NO_QUICK: Final = ("nunit", "mstest")  # as xunit, but for what `test_dotnet` shows
 QUICKER: Final = {  # of those whose processes take seconds to start: in one job, without a death
     **dict.fromkeys(("jest", "mocha", "playwright", "vitest"), "focus"),
     "gtest": "filter by environment",
@@ -110,7 +111,7 @@ class Suite:
             subprocess.run(["git", *words], cwd=self.folder, check=True)
 
     def lay_out(self) -> None:
-        toml = f'[suite.s]\nframework = "{self.row.name}"\ntimeout = "200s"\n'
+        toml = f'[suite.s]\nframework = "{self.row.framework or self.row.name}"\ntimeout = "200s"\n'
         ignored = "node_modules\nrecords\nplan.json\nmarks\nbuild\ntarget\nhistory.ciguard\n"
         self.write({"ciguard.toml": toml + self.row.toml, ".gitignore": ignored})
         self.write(self.row.files)
@@ -295,7 +296,7 @@ def cells() -> list[Any]:
         for name in names:
             quick = name == QUICKER.get(row.name, QUICK)
             is_quick = name not in SLOW[row.name] if row.name in SLOW else quick
-            marks = () if is_quick else (pytest.mark.soak,)
+            marks = () if is_quick and row.name not in NO_QUICK else (pytest.mark.soak,)
             found.append(pytest.param(row, name, marks=marks, id=f"{row.name}-{name}"))
     return found
 
@@ -324,7 +325,8 @@ def test_cell(suite: Suite, name: str) -> None:
 
 
 QUICK_FILTERS: Final = ("pytest", "mocha", "rspec")  # in `make test`
-UNKNOWN_FILTERS: Final = ("ctest", "nextest")  # their lists omit the test, without a word
+# Their lists omit the test, without a word.
+UNKNOWN_FILTERS: Final = ("ctest", "nextest", "xunit", "nunit", "mstest")
 FILTERED: Final = [
     pytest.param(row, marks=() if row.name in QUICK_FILTERS else (pytest.mark.soak,), id=row.name)
     for row in ROWS.values()

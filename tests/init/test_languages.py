@@ -56,6 +56,38 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     assert "go: 1 test file" in said
 
 
+TESTS = '<PackageReference Include="xunit" />'
+SHOP = {"test/Shop.Tests/Shop.Tests.csproj": TESTS, "Shop/Shop.csproj": ""}
+NEWEST = {"dotnet-version": "10.0.x"}
+SLN = '"Shop.Tests", "test\\Shop.Tests\\Shop.Tests.csproj"'
+
+
+@pytest.mark.parametrize(
+    ("files", "suite"),
+    [
+        ({"Shop.sln": SLN, "Shop.Mobile.sln": SLN, "A.slnx": "<Solution/>"}, ("", "Shop.sln")),
+        ({"src/Shop.slnx": SLN, "samples/A/A.sln": SLN}, ("src", "Shop.slnx")),
+        ({"A/A.fsproj": ""}, ("test/Shop.Tests", "Shop.Tests.csproj")),
+        ({"Shop.sln": SLN, "global.json": "{}"}, ("", "Shop.sln")),
+    ],
+)
+def test_solution_or_else_its_test_projects_are_the_suites_of_dotnet(
+    files: dict[str, str], suite: tuple[str, str]
+) -> None:
+    found, said = suggested({**SHOP, **files})
+    folder, target = suite
+    assert [(one.name, one.framework, one.cwd, one.command) for one in found.suites] == [
+        ("dotnet", "dotnet", folder, ("dotnet", "test", target))
+    ]
+    setup, build = yaml.safe_load(found.setup)
+    version = {"global-json-file": "global.json"} if "global.json" in files else NEWEST
+    cache = {"cache": True, "cache-dependency-path": "**/*.*proj\n**/*.props"}
+    assert setup["with"] == {**version, **cache}
+    assert build["run"] == f"dotnet build {target}"
+    assert build.get("working-directory", "") == folder
+    assert said == [f"dotnet: {target}" + (f" below {folder}" if folder else "")]
+
+
 @pytest.mark.parametrize(
     ("script", "command"),
     [

@@ -293,11 +293,21 @@ def test_all_obstacles_of_a_job_are_named_at_once(repository: Path, call: Init) 
 
 def test_lines_to_write_have_a_suite_that_the_action_runs(repository: Path, call: Init) -> None:
     step = b"      - run: dotnet test --filter '(${{ matrix.p }})&C!=a'\n        shell: cmd\n"
+    step += b"      - {uses: actions/upload-artifact@v4, with: {name: '${{ env.A }}', path: a}}\n"
+    step += b"  sums:\n    needs: test\n    runs-on: ubuntu-latest\n    steps:\n"
+    step += (
+        b"      - {uses: actions/download-artifact@v4, with: {merge-multiple: true, pattern: a}}\n"
+    )
     matrix = (b"strategy:", b"  matrix:", b"    os: [a, b]", b"    p: [C=b, C=c]")
     write(repository, job_with(*matrix).removesuffix(PYTEST) + step)
     answer = call(repository, "--into", CI, expect=3)
     suite, _, jobs = answer.stdout.partition("\n\n")
-    assert tomllib.loads(suite)["suite"]["test"]["framework"] == "command"
+    assert suite.splitlines()[:2] == [
+        "# left out of `command`, as computed: --filter (${{ matrix.p }})&",
+        f"# {CI}:17: sums merges the files of all shards: equal names replace each other",
+    ]
+    command = ["dotnet", "test", "--filter", "C!=a"]
+    assert tomllib.loads(suite)["suite"]["test"] == {"framework": "dotnet", "command": command}
     ciguard, test, *_ = yaml_load(jobs, CI).values()
     assert yaml_load(ciguard["steps"][1]["with"]["matrix"], CI) == {"os": ["a", "b"]}
     assert set(test["steps"][0]["with"]) == {"plan", "plan-id", "shard"}
@@ -616,6 +626,40 @@ def test_step_without_go_test_is_refused_for_a_suite_of_go(repository: Path, cal
     write(repository, JOB + b"      - run: go test ./...\n      - run: go vet ./...\n")
     answer = call(repository, "--into", CI, "--step", "2", "--yes", expect=3)
     assert "jobs.test: the step runs no go test" in answer.stderr
+
+
+PROJECTS = b"strategy: {matrix: {p: [{dir: a/A.csproj, k: C=1}, {dir: b/B.csproj, k: C=2}]}}"
+DOTNET = {
+    "dotnet test a.sln -c $C --no-build -e N=$(x)": "dotnet test a.sln -c Release --no-build",
+    "X=1 dotnet test a.dll --filter 'C!=a' -- R.X=1": "dotnet test a.dll --filter C!=a -- R.X=1",
+    "dotnet test ${{ matrix.p.dir }}": "dotnet test a/A.csproj b/B.csproj",
+    "dotnet test a --filter '(${{ matrix.p.k }})&D!=a'": "dotnet test a --filter (C=1|C=2)&D!=a",
+}
+NOT_DOTNET = {
+    "dotnet test a -f ${{ matrix.p.k }}": "computes the tests: ${{ matrix.p.k }}",
+    "dotnet test a --filter $F": "computes the tests: --filter $F",
+    "dotnet test a && echo ran": "ciguard starts dotnet test itself, without the step's echo ran",
+    "dotnet test a -t": "the flag -t of dotnet test",
+}
+
+
+@pytest.mark.parametrize("command", [*DOTNET, *NOT_DOTNET])
+def test_suite_of_dotnet_replaces_its_command(command: str, repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    step = b"      - run: |\n          " + command.encode() + b"\n"
+    write(repository, job_with(b"env: {C: Release}", PROJECTS).removesuffix(PYTEST) + step)
+    answer = call(repository, "--into", CI, "--yes", expect=0 if command in DOTNET else 3)
+    assert NOT_DOTNET.get(command, "") in answer.stderr
+    if command in DOTNET:
+        is_built = "--no-build" in command or ".dll" in command
+        assert ("ciguard builds no tests: let `dotnet build`" in answer.stderr) != is_built
+        left_out = [word for word in ("-e N=$(x)", "X=1") if word in command]
+        assert all(f"computes them: {word}\n" in answer.stderr for word in left_out)
+        suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
+        words = DOTNET[command].split()
+        assert suite == {"framework": "dotnet", "command": words, "timeout": "10m"}
+        (step,) = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"]
+        assert set(step["with"]) == {"plan", "plan-id", "shard"}
 
 
 def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: Init) -> None:

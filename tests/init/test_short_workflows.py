@@ -24,6 +24,7 @@ PROJECTS = {
     "Yarn": {**JEST, "yarn.lock": ""},
     "Go": {"go.mod": "module a\n", "a_test.go": ""},
     "Bundler": {"Gemfile": "gem 'rspec'\n", "spec/a_spec.rb": ""},
+    ".NET": {"Shop.sln": '"test\\Shop.Tests\\Shop.Tests.csproj"'},
     "Maven": {"pom.xml": "<project>", "src/test/java/ATest.java": ""},
 }
 

@@ -31,7 +31,7 @@ def test_pyz_contains_only_the_modules_that_a_leg_needs() -> None:
         f"ciguard/{path.relative_to(folder).as_posix()}"
         for place in ("model", "run")
         for path in (folder / place).rglob("*.*")
-        if path.suffix in (".py", ".cjs", ".mjs", ".rb", ".jar")
+        if path.suffix in (".py", ".cjs", ".mjs", ".rb", ".jar", ".cs")
     }
     elsewhere = {f"ciguard/{name}" for name in EXCLUDED}
     assert elsewhere - complete == {"ciguard/run/plugins/CiguardListener.java"}

@@ -36,7 +36,7 @@ _PART: Final = re.compile(r"(?:\\.|[^=!~\\]|\\$)+|!=|!~|[=~!]", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
 _OPERATORS: Final = frozenset({"=", "!=", "~", "!~"})
 # Options of `dotnet test` whose value is the next word.
-_WITH_VALUE: Final = frozenset(
+WITH_VALUE: Final = frozenset(
     {"-a", "--arch", "--artifacts-path", "--blame-crash-dump-type", "--blame-hang-dump-type", "-c"}
     | {"--configuration", "--blame-hang-timeout", "--collect", "-d", "--diag", "-e", "-f", "-l"}
     | {"--environment", "--framework", "--filter", "--logger", "-o", "--output", "--os", "-r", "-s"}
@@ -64,7 +64,7 @@ def find_project(words: Sequence[str]) -> str:
     for word in words[words.index("test") + 1 :] if "test" in words else ():
         if word in ("--", "dotnet"):  # the program that receives a list of arguments, after it
             break
-        if not word.startswith(("-", "/")) and previous not in _WITH_VALUE:
+        if not word.startswith(("-", "/")) and previous not in WITH_VALUE:
             path = posixpath.normpath(word.replace("\\", "/"))
             if path.endswith(("proj", ".dll")):
                 path = posixpath.dirname(path)

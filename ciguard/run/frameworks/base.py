@@ -119,6 +119,7 @@ class Framework:
         is_default: framework of a project without any configuration; true for one framework.
         ignore_folder: argument that excludes the tests of folder {}; "" for none.
         plugin_files: files of `run/plugins/` that only this framework needs.
+        has_parallel: the adapter reads `Suite.parallel`.
         reports_starts: a start line precedes each unit, in every project.
         closes_units: the end of each unit is reported: a unit that started and was not closed died.
         ids_one_per_line: the program reads `ProcessFiles.lines_file`: see `takes_id`.
@@ -147,6 +148,7 @@ class Framework:
     is_default: bool = False
     ignore_folder: str = ""
     plugin_files: tuple[str, ...] = ()
+    has_parallel: bool = False
     reports_starts: bool = True
     closes_units: bool = True
     ids_one_per_line: bool = False

@@ -137,20 +137,24 @@ def launcher_row(
     name: str,
     program: str,
     words_of: Callable[[Suite, str], Tuple[str, ...]],
+    *more_files: str,
+    more_env: Mapping[str, str] = {},  # never changed
 ) -> Framework:
     """Return the row of a framework without plugins: the leg's own Python runs a launcher.
 
     Args:
         words_of: returns the arguments of the launcher for a suite and variant.
+        more_files: files of `run/plugins/` beside the launcher.
+        more_env: variables of the launcher.
     """
 
     def launch(
         launcher: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
     ) -> Invocation:
         python = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
-        return Invocation((*python, *words_of(suite, variant)), env)
+        return Invocation((*python, *words_of(suite, variant)), {**more_env, **env})
 
-    return plugin_row(name, program, launch, f"ciguard_{name}.py")
+    return plugin_row(name, program, launch, f"ciguard_{name}.py", *more_files)
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:

@@ -196,12 +196,6 @@ def unescaped(text: str) -> str:
         return text
 
 
-def relative(file: Optional[str], here: str) -> str:
-    """Return a source's path in the repository; "" for a file outside of it, or a missing one."""
-    path = os.path.relpath(file, here) if file else ""
-    return path.replace(os.sep, "/") if os.path.isfile(path) and path[:2] != ".." else ""
-
-
 def list_tests(words: Sequence[str], leg: Leg) -> int:
     """Write the listing: the tests of all programs."""
     programs, flags = divided(words)
@@ -215,7 +209,7 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
             errors.append({"error": program, "message": str(error)})
             continue
         units += [
-            {"unit": prefix + test["name"], "file": relative(test.get("file"), here)}
+            {"unit": prefix + test["name"], "file": launcher.relative(test.get("file"), here)}
             for test in tests
         ]
     leg.answer(units, errors, here)

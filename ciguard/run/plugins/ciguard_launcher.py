@@ -85,6 +85,12 @@ def describe_failure(log: str, here: str) -> Line:
     return fields
 
 
+def relative(file: "str | None", here: str) -> str:
+    """Return a source's path in the repository; "" for a file outside of it, or a missing one."""
+    path = os.path.relpath(file, here) if file else ""
+    return path.replace(os.sep, "/") if os.path.isfile(path) and path[:2] != ".." else ""
+
+
 def closed(unit: str) -> Line:
     """Return the event that a unit is over."""
     return {"type": "event", "kind": "closed", "unit": unit}
@@ -127,13 +133,15 @@ class Leg:
         }
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Write lines of a record, with the present moment.
+        """Write lines of a record, with the present moment, or with their own by the time of day.
 
         A test that dies after a signal died of the leg, which records the reason itself.
         """
-        now_s = round(time.monotonic() - self._origin_s, 6)
+        now_s, day_s = time.monotonic() - self._origin_s, time.time()
         own = (line for line in lines if not self.is_interrupted or line.get("outcome") != "died")
-        self._write({**line, "at_s": now_s} for line in own)
+        self._write(
+            {**line, "at_s": round(now_s - day_s + line.get("at_s", day_s), 6)} for line in own
+        )
 
     def append_timed(self, lines: Iterable[Line]) -> None:
         """Write lines; a result gets the time since the start of its unit."""

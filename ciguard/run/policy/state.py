@@ -286,6 +286,7 @@ class State:
         elif line.kind == PAUSED:
             # The unit waits for others: no timeout and no death counts for it meanwhile.
             running.open_units.pop(unit, None)
+            running.partial_units.discard(unit)
         elif running.closes_units:
             running.wrote_lines = True
             running.last_activity_at_s = max(running.last_activity_at_s, line.at_s or 0.0)

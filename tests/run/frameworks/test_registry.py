@@ -78,7 +78,7 @@ def test_only_plugin_modules_are_extracted(tmp_path: Path) -> None:
     folder = Path(extract_plugins(str(tmp_path / "inside")))
     source = Path(frameworks.__file__).parent.parent / "plugins"
     names = {path.name for path in folder.iterdir()}
-    kinds = (".py", ".cjs", ".mjs", ".rb", ".jar")
+    kinds = (".py", ".cjs", ".mjs", ".rb", ".jar", ".cs")
     assert names == {p.name for p in source.iterdir() if p.suffix in kinds} - {"__init__.py"}
     for name in names:
         assert (folder / name).read_bytes() == (source / name).read_bytes()

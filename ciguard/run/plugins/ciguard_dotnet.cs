@@ -1,0 +1,186 @@
+using System;
+using System.Collections.Generic;
+using System.Diagnostics;
+using System.Diagnostics.Tracing;
+using System.Globalization;
+using System.IO;
+using System.Linq;
+using System.Text;
+using Microsoft.VisualStudio.TestPlatform.ObjectModel;
+using Microsoft.VisualStudio.TestPlatform.ObjectModel.Client;
+using Microsoft.VisualStudio.TestPlatform.ObjectModel.DataCollection;
+using Microsoft.VisualStudio.TestPlatform.ObjectModel.DataCollector.InProcDataCollector;
+using Microsoft.VisualStudio.TestPlatform.ObjectModel.InProcDataCollector;
+
+// Extensions of VSTest (xunit v2, NUnit, MSTest), which ciguard_dotnet_setup.py compiles on the job and names in
+// the run settings.
+namespace Ciguard {
+    /** A file of JSON lines. One a process: .NET's append mode does not append across processes. */
+    internal sealed class Lines {
+        private readonly FileStream _file;
+        private readonly Stopwatch _clock = Stopwatch.StartNew();
+        private readonly double _begunAt = (DateTime.UtcNow - new DateTime(1970, 1, 1)).TotalSeconds;
+
+        public Lines(string role) {
+            string folder = Environment.GetEnvironmentVariable("CIGUARD_DOTNET_FOLDER");
+            string path = Path.Combine(folder, role + "-" + Process.GetCurrentProcess().Id + ".jsonl");
+            _file = new FileStream(path, FileMode.Create, FileAccess.Write, FileShare.ReadWrite | FileShare.Delete);
+        }
+
+        /** Write a line; `pairs` are names and values in turn. */
+        public void Add(string type, params object[] pairs) {
+            var text = new StringBuilder("{\"type\":\"").Append(type).Append("\",\"at_s\":");
+            AppendValue(text, _begunAt + _clock.Elapsed.TotalSeconds);
+            for (int i = 0; i < pairs.Length; i += 2) {
+                text.Append(",\"").Append(pairs[i]).Append("\":");
+                AppendValue(text, pairs[i + 1]);
+            }
+            byte[] bytes = Encoding.ASCII.GetBytes(text.Append("}\n").ToString());
+            lock (_file) {
+                try {
+                    _file.Write(bytes, 0, bytes.Length);
+                    _file.Flush();
+                } catch (IOException) { /* a full disk breaks no test */ }
+            }
+        }
+
+        private static void AppendValue(StringBuilder text, object value) {
+            if (value == null) text.Append("null");
+            else if (value is string) AppendQuoted(text, (string)value);
+            else if (value is bool) text.Append((bool)value ? "true" : "false");
+            else text.AppendFormat(CultureInfo.InvariantCulture, value is double ? "{0:0.######}" : "{0}", value);
+        }
+
+        /** In ASCII, so that a lone surrogate breaks no line. */
+        private static void AppendQuoted(StringBuilder text, string value) {
+            text.Append('"');
+            foreach (char c in value) {
+                if (c == '"' || c == '\\') text.Append('\\').Append(c);
+                else if (c < ' ' || c > '~') text.Append("\\u").Append(((int)c).ToString("x4"));
+                else text.Append(c);
+            }
+            text.Append('"');
+        }
+    }
+
+    /** Memory of this process (Linux: proc(5)); null where it cannot be read. */
+    internal static class Memory {
+        public static void ResetPeak() {
+            try {
+                File.WriteAllText("/proc/self/clear_refs", "5");
+            } catch (Exception) { /* no peak is read, either */ }
+        }
+
+        public static object Resident() =>
+            Read("/proc/self/statm", text => Environment.SystemPageSize * long.Parse(text.Split(' ')[1]));
+
+        public static object Peak() => Read("/proc/self/status", text => {
+            string line = text.Split('\n').First(each => each.StartsWith("VmHWM:", StringComparison.Ordinal));
+            return 1024 * long.Parse(line.Substring(6, line.Length - 8)); // VmHWM:  1234 kB
+        });
+
+        private static object Read(string path, Func<string, long> parse) {
+            try {
+                return parse(File.ReadAllText(path));
+            } catch (Exception) {
+                return null;
+            }
+        }
+    }
+
+    /** Part of the test host: starts and ends of tests, and their memory. A test that begins alone gets a new peak. */
+    public sealed class Collector : InProcDataCollection {
+        private readonly HashSet<string> _open = new HashSet<string>(); // display names
+        private Lines _lines;
+        private bool _hasXunitEvents;
+
+        public void Initialize(IDataCollectionSink sink) {
+            _lines = new Lines("host");
+            _lines.Add("host", "pid", Process.GetCurrentProcess().Id);
+            new XunitListener(this); // which the runtime holds
+            AppDomain.CurrentDomain.ProcessExit += (sender, args) => _lines.Add("exit", "code", Environment.ExitCode);
+            AppDomain.CurrentDomain.UnhandledException += (sender, args) =>
+                _lines.Add("unhandled", "message", args.ExceptionObject.ToString());
+        }
+
+        public void TestSessionStart(TestSessionStartArgs args) => _lines.Add("session_start");
+        public void TestSessionEnd(TestSessionEndArgs args) => _lines.Add("session_end");
+
+        public void TestCaseStart(TestCaseStartArgs args) {
+            TestCase test = args.TestCase;
+            lock (_open) {
+                // xunit's bus is a queue: it may come after the end, and tells only which method has the display name.
+                if (_hasXunitEvents) _lines.Add("start", "unit", test.FullyQualifiedName, "case", test.DisplayName);
+                else Begin("start", test.DisplayName, "unit", test.FullyQualifiedName);
+            }
+        }
+
+        public void TestCaseEnd(TestCaseEndArgs args) {
+            TestCase test = args.DataCollectionContext.TestCase;
+            lock (_open) End("end", test.DisplayName, "unit", test.FullyQualifiedName);
+        }
+
+        private void Begin(string type, string name, params object[] more) {
+            if (_open.Count == 0) Memory.ResetPeak();
+            _open.Add(name);
+            Add(type, name, more, "rss_bytes", Memory.Resident());
+        }
+
+        private void End(string type, string name, params object[] more) {
+            bool wasOpen = _open.Remove(name);
+            object[] memory = { "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak() };
+            Add(type, name, more, wasOpen ? memory : new object[0]);
+        }
+
+        private void Add(string type, string name, object[] more, params object[] memory) =>
+            _lines.Add(type, new object[] { "case", name }.Concat(more).Concat(memory).ToArray());
+
+        /** Events of xunit on the thread of the test: 1 before it, 2 after it; [Fact(Timeout)] may have no 2. */
+        private sealed class XunitListener : EventListener {
+            private readonly Collector _collector;
+
+            public XunitListener(Collector collector) { _collector = collector; }
+
+            /** Called by the base class for each source, those that exist included. */
+            protected override void OnEventSourceCreated(EventSource source) {
+                if (source.Name == "xUnit.TestEventSource") EnableEvents(source, EventLevel.LogAlways);
+            }
+
+            protected override void OnEventWritten(EventWrittenEventArgs args) {
+                if (_collector == null || args.EventId < 1 || args.EventId > 2) return; // null: the base is not ready
+                string name = (string)args.Payload[0];
+                lock (_collector._open) {
+                    _collector._hasXunitEvents = true;
+                    if (args.EventId == 1) _collector.Begin("running", name);
+                    else _collector.End("ran", name);
+                }
+            }
+        }
+    }
+
+    /** Part of vstest.console: the listed tests, and all results. */
+    [FriendlyName("ciguard")]
+    [ExtensionUri("logger://ciguard/v1")]
+    public sealed class Logger : ITestLogger {
+        private Lines _lines;
+
+        public void Initialize(TestLoggerEvents events, string testRunDirectory) {
+            _lines = new Lines("console");
+            events.DiscoveredTests += (sender, args) => args.DiscoveredTestCases.ToList().ForEach(AddTest);
+            events.DiscoveryComplete += (sender, args) => _lines.Add("discovered", "aborted", args.IsAborted);
+            events.TestResult += (sender, args) => AddResult(args.Result);
+            events.TestRunComplete += (sender, args) =>
+                _lines.Add("complete", "aborted", args.IsAborted, "canceled", args.IsCanceled);
+        }
+
+        private void AddTest(TestCase test) => _lines.Add("test", "unit", test.FullyQualifiedName,
+            "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber);
+
+        private void AddResult(TestResult result) {
+            string name = result.DisplayName ?? result.TestCase.DisplayName;
+            _lines.Add("result", "unit", result.TestCase.FullyQualifiedName, "case", name,
+                "outcome", result.Outcome.ToString(), "wall_s", result.Duration.TotalSeconds,
+                "message", result.ErrorMessage, "trace", result.ErrorStackTrace);
+        }
+    }
+}
