@@ -34,6 +34,20 @@ class CoreLoader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is there twice, as GitHub does, without regard to case."""
+        keys: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name.lower() in keys:
+                problem = f"the key {name} is there twice"
+                raise yaml.constructor.ConstructorError(
+                    problem=problem, problem_mark=key.start_mark
+                )
+            keys.add(name.lower())
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
 
 def _integer(loader: CoreLoader, node: yaml.ScalarNode) -> int:
     text = loader.construct_scalar(node)
@@ -69,7 +83,7 @@ def load(text: str, where: str) -> Any:
     """Parse the only document of a text.
 
     Raises:
-        InputError: too large, no YAML, several documents, or too many values by aliases.
+        InputError: too large, no YAML, several documents, a repeated key, many values by aliases.
     """
     if len(text) > MAX_BYTES:
         what = f"{len(text):,} characters, more than {MAX_BYTES:,}"

@@ -202,6 +202,7 @@ REFUSED = {
     "no YAML": ("v: [1", "not YAML"),
     "two documents": ("v: [1]\n---\nv: [2]", "not YAML"),
     "a tag of Python": ("v: !!python/name:os.system x", "not YAML"),
+    "a key twice": ("v: [1]\nV: [2]", "the key V is there twice at line 2"),
     "nesting without end": ("[" * 5000, "not YAML"),
 }
 
