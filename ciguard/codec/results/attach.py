@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Final
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT
 from ciguard.codec.results.formats import format_of, result_members
-from ciguard.codec.results.matching import owners_of_cases, units_of_cases, with_unit
+from ciguard.codec.results.matching import (
+    owners_of_cases,
+    units_by_suite,
+    units_of_cases,
+    with_unit,
+)
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.errors import InputError
 from ciguard.model import EndLine, EventLine, Record, Result, ShardLine, StartLine, UnitKey
@@ -166,9 +171,7 @@ def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> Match
     Args:
         units: of the other side; a case with suite and variant matches only units of these.
     """
-    inventories: dict[tuple[str, str], list[InventoryUnit]] = defaultdict(list)
-    for key in units:
-        inventories[key[:2]].append(InventoryUnit(key.unit, *key[:2]))
+    inventories = units_by_suite(units)
     matched = cases = 0
     with_units = []
     for record in records:

@@ -1,6 +1,6 @@
 """Cases of .NET tests: a unit is the method with its class, rows of parameters are its cases. Pure.
 
-So the same case has the same name in TRX, NUnit and xUnit files.
+So the same case has the same name in TRX and NUnit files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class Failure(NamedTuple):
 
     message: str = ""
     stack: str = ""
-    kind: str = ""  # type of the exception
 
 
 @dataclass(slots=True)
@@ -42,7 +41,6 @@ class OpenCase:
     Attributes:
         verdict: outcome and ending; where only the end tells it, not set.
         label: stands for a missing message.
-        kind: type of the exception.
         cases_before, bad_before: numbers of cases and of failures before it.
         texts: the first text of each of its elements.
     """
@@ -51,15 +49,13 @@ class OpenCase:
     verdict: tuple[Outcome, Ending] = ("passed", "completed")
     is_group: bool = False
     label: str = ""
-    kind: str = ""
     cases_before: int = 0
     bad_before: int = 0
     texts: dict[str, str] = field(default_factory=dict)
 
     def failure(self) -> Failure:
-        """Return the texts of the failure, or the reason of a skip."""
-        message = self.texts.get("message") or self.texts.get("reason") or self.label
-        return Failure(message, self.texts.get("stack-trace", ""), self.kind)
+        """Return the texts of the failure, or of the reason of a skip."""
+        return Failure(self.texts.get("message") or self.label, self.texts.get("stack-trace", ""))
 
 
 class CaseReader(XmlReader):
@@ -123,7 +119,7 @@ def case_result(
     if outcome in BAD_OUTCOMES:
         stack = failure.stack.rstrip()
         if ending == "completed":
-            ending = ending_of_failure(failure.kind, message)
+            ending = ending_of_failure("", message)
     result = MutableResult(
         unit=unit,
         outcome=outcome,
@@ -136,9 +132,3 @@ def case_result(
     )
     result.__class__ = Result
     return result  # type: ignore[no-any-return]
-
-
-def group_error(name: str, failure: Failure) -> Result:
-    """Return the result of a failure outside of tests, such as the clean-up of a suite."""
-    message = truncate_message(f"{failure.message.strip()}\n{failure.stack.rstrip()}")
-    return Result(name or "unnamed", "errored", message=message, name=name or None)

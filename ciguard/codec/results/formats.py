@@ -17,7 +17,6 @@ from ciguard.codec.results import (
     playwright_json,
     rspec_json,
     trx,
-    xunit,
 )
 from ciguard.codec.results.base import ResultFormat, peek, xml_root
 from ciguard.codec.unpack_limits import gunzip
@@ -31,7 +30,6 @@ FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,
     "trx": trx,
     "nunit": nunit,
-    "xunit": xunit,
     "go-json": go_json,
     "jest-json": jest_json,
     "playwright-json": playwright_json,

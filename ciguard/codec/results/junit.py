@@ -87,12 +87,6 @@ class _Suite(NamedTuple):
     is_lost: bool  # a file of Vitest whose worker was killed
 
 
-class _Try(NamedTuple):
-    outcome: Outcome
-    ending: Ending
-    message: str | None
-
-
 class _Reading(XmlReader):
     """Expat's handlers."""
 
@@ -110,7 +104,7 @@ class _Reading(XmlReader):
         self.ending: Ending = "completed"
         self.kind = ""
         self.message: str | None = None
-        self.tries: list[_Try] = []
+        self.tries: list[dict[str, str | None]] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin a case, an outcome or a suite; skip everything else."""
@@ -124,7 +118,8 @@ class _Reading(XmlReader):
             self.bad += 1
             message = attributes.get("message") or attributes.get("type", "")
             ending = ending_of_failure(attributes.get("type", ""), message)
-            self.tries.append(_Try(_TRIES[tag], ending, truncate_message(message)))
+            words = {"outcome": _TRIES[tag], "ending": ending, "message": truncate_message(message)}
+            self.tries.append(words)
         elif tag in _ROOTS:
             self.start_suite(tag, attributes)
         elif not self.suites and self.case is None:
@@ -276,8 +271,7 @@ class _Reading(XmlReader):
     def add_tries(self, final: Any) -> None:
         """Report the tries of a case that passed in the end; a failed case is one result."""
         if final.outcome not in BAD_OUTCOMES:
-            for number, (outcome, ending, message) in enumerate(self.tries, 1):
-                words = {"outcome": outcome, "ending": ending, "message": message}
+            for number, words in enumerate(self.tries, 1):
                 self.found_results.append(replace(final, **words, try_number=number, wall_s=None))
         self.tries = []
 

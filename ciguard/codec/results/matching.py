@@ -15,13 +15,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import ExternalName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import CaseKey, Result
+    from ciguard.model import CaseKey, Result, UnitKey
 
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 SuiteKey = tuple[str, str]
@@ -182,6 +182,14 @@ def match_units(
 def spelling(case: Result) -> ExternalName:
     """Return the name of a case in its program."""
     return ExternalName(case.classname, case.name, case.file)
+
+
+def units_by_suite(keys: Iterable[UnitKey]) -> dict[SuiteKey, list[InventoryUnit]]:
+    """Group units by suite and variant, sorted."""
+    inventories: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
+    for key in sorted(keys):
+        inventories[key.suite, key.variant].append(InventoryUnit(key.unit, key.suite, key.variant))
+    return inventories
 
 
 def units_of_cases(

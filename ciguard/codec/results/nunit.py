@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.codec.results.base import xml_root
+from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.dotnet import (
     CaseReader,
     Definition,
     OpenCase,
     case_result,
-    group_error,
     qualified,
 )
 from ciguard.codec.results.xmlstream import read as read_xml
@@ -131,8 +130,10 @@ class _Reading(CaseReader):
         if element.verdict[0] not in BAD_OUTCOMES or is_explained:
             return
         self.bad += 1
-        name = attributes.get("fullname") or attributes.get("name", "")
-        self.found_results.append(group_error(name, element.failure()))
+        name = attributes.get("fullname") or attributes.get("name") or None
+        failure = element.failure()
+        message = truncate_message(f"{failure.message.strip()}\n{failure.stack.rstrip()}")
+        self.found_results.append(Result(name or "unnamed", "errored", message=message, name=name))
 
     def check_counters(self, element: OpenCase) -> None:
         """Compare the counters of the outermost element with the results."""

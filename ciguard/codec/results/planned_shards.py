@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_result_file
 from ciguard.codec.results.base import FILE
 from ciguard.codec.results.matching import (
@@ -20,16 +19,18 @@ from ciguard.codec.results.matching import (
     owners_of_cases,
     spelling,
     suite_folders,
+    units_by_suite,
     with_unit,
 )
 from ciguard.codec.unpack_limits import UnpackBudget
-from ciguard.model import EndLine, EventLine, Plan, PlannedUnit, Record, Result, ShardLine
+from ciguard.model import EndLine, EventLine, Plan, Record, Result, ShardLine
 from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.codec.results.result_patterns import ResultFile
 
 MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time without a zone
@@ -93,13 +94,11 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
     cases = [
         _read_files(leg, files, budget) for leg, files in zip(legs, by_leg.values(), strict=True)
     ]
-    inventories = _by_suite_key(
-        {unit.key: unit for shard in units.values() for unit in shard}.values()
-    )
+    inventories = units_by_suite({unit.key for shard in plan.shards for unit in shard.units})
     folders = _suite_folders(cases, inventories)
     unassigned: list[_Case] = []
     for leg, own_cases in zip(legs, cases, strict=True):
-        shard_units = _by_suite_key(units[leg.shard])
+        shard_units = units_by_suite(unit.key for unit in units[leg.shard])
         leg.ways = tuple(shard_units)
         unassigned += _assign_cases(own_cases, shard_units, folders)
     for case in _assign_cases(unassigned, inventories, folders):  # each becomes a new unit
@@ -121,14 +120,6 @@ def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) ->
         cases += [_Case(leg, result, (file.suite, file.variant)) for result in results]
         leg.damage += damage
     return cases
-
-
-def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[InventoryUnit]]:
-    inventories: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
-    for unit in sorted(units, key=lambda unit: unit.key):
-        suite_key = (unit.suite, unit.variant)
-        inventories[suite_key].append(InventoryUnit(unit.unit, *suite_key))
-    return inventories
 
 
 def _suite_folders(

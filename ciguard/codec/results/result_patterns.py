@@ -89,9 +89,10 @@ def pattern(text: str) -> Pattern:
     open_parts = [index for index, part in enumerate(parts) if _OPEN.search(part)]
     placeholders = set(re.findall(r"\{(\w*)\}", text))
     fix = "put {shard} where the path says it, as in 'artifacts/{shard}/**/*.xml'"
-    if placeholders - {*NAMES}:
-        what = f"no placeholder {{{min(placeholders - {*NAMES})}}}"
-        raise UsageError(what, where=f"--results {text}", fix=f"there are {_listed()}")
+    if unknown := placeholders - {*NAMES}:
+        what = f"no placeholder {{{min(unknown)}}}"
+        known = ", ".join(f"{{{name}}}" for name in NAMES)
+        raise UsageError(what, where=f"--results {text}", fix=f"there are {known}")
     first = open_parts[0] if open_parts else len(parts)
     if "shard" not in placeholders and first >= len(parts) - (parts[-1] != "**"):
         what = "nothing says to which shard a file belongs"
@@ -124,10 +125,6 @@ def shard_of(text: str, path: str) -> str:
     except UsageError:  # as of `out/*.xml`
         location = None
     return location["shard"] if location is not None else "results"
-
-
-def _listed() -> str:
-    return ", ".join(f"{{{name}}}" for name in NAMES)
 
 
 def _of_part(part: str, used_names: set[str]) -> str:

@@ -152,10 +152,8 @@ def age(from_ms: int | None, now_ms: int) -> str:
     return "now"
 
 
-def moment(at_ms: int | None) -> str:
+def moment(at_ms: float) -> str:
     """Format date and time: "2026-11-26 19:08 UTC"."""
-    if at_ms is None:
-        return NONE
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -172,11 +170,6 @@ def share(part: float | None, whole: float | None) -> str:
 def ratio(part: float | None, whole: float | None) -> str:
     """Format a ratio as "1.04"; an en dash where a value is unknown."""
     return f"{part / whole:.2f}" if part is not None and whole else NONE
-
-
-def number(value: float | None) -> str:
-    """Format a number as "1,040"; an en dash where it is unknown."""
-    return NONE if value is None else f"{value:,}"
 
 
 def duration(value_s: float) -> str:
@@ -196,6 +189,7 @@ def address_of_test(full_name: str, of: OfTest, case: str | None = None) -> str:
 
 
 def _measured(show: Callable[[float], str]) -> Callable[[float | None], str]:
+    # An en dash where a value is unknown.
     return lambda value: NONE if value is None else show(value)
 
 
@@ -203,8 +197,8 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "age": age,
     "duration": _measured(duration),
     "machine_time": machine_time,
-    "moment": moment,
-    "number": number,
+    "moment": _measured(moment),
+    "number": _measured("{:,}".format),
     "path": quote,
     "place": place,
     "price": _measured(text.price),

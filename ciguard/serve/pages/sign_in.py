@@ -24,6 +24,7 @@ from ciguard.serve.pages.visit import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_pat
 from ciguard.serve.state import sessions
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
     from starlette.requests import Request
 
     from ciguard.serve.service import Service
@@ -60,7 +61,7 @@ def finish(request: Request) -> Response:
     """Begin a session, with a new secret, for the code in GitHub's redirect; waits for GitHub."""
     service: Service = request.app.state.service
     settings, oauth = service.settings, service.settings.oauth
-    begun = _unseal_start(request, service)
+    begun = _unseal_start(request, oauth.secret) if oauth else None
     if oauth is None or begun is None:
         words = "this sign-in was not begun here, or more than 10 minutes ago; sign in again"
         return error_page(request, HTTPStatus.BAD_REQUEST, words)
@@ -89,13 +90,10 @@ def finish(request: Request) -> Response:
     return response
 
 
-def _unseal_start(request: Request, service: Service) -> dict[str, Any] | None:
+def _unseal_start(request: Request, secret: SecretStr) -> dict[str, Any] | None:
     """Return the values that `start` sealed; None if `state` of the request is another."""
-    oauth = service.settings.oauth
-    if oauth is None:
-        return None
     sealed = cookies.read(request, cookies.SIGN_IN)
-    begun: dict[str, Any] | None = cookies.unseal(oauth.secret, sealed, BEGUN_S)
+    begun: dict[str, Any] | None = cookies.unseal(secret, sealed, BEGUN_S)
     state = request.query_params.get("state", "")
     if begun is None or not hmac.compare_digest(begun["state"].encode(), state.encode()):
         return None
