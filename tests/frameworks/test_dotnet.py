@@ -148,6 +148,7 @@ def test_names_that_nunit_cannot_read_run_in_a_host_of_their_own(tmp_path: Path)
     names = ("Shop.A.adds two", 'Shop.Fix("\\"").F', "Shop.A.Rows(1)", 'Shop.A.Rows(2,"x y")')
     for case, name in zip(content["cases"], names, strict=False):
         case["unit"] = name
+    content["cases"][3]["explicit"] = content["cases"][4]["explicit"] = True
     path.write_text(json.dumps(content))
     loop.plan()
     assert [unit for unit in loop.planned() if "Tests" not in unit] == [
@@ -159,6 +160,8 @@ def test_names_that_nunit_cannot_read_run_in_a_host_of_their_own(tmp_path: Path)
     assert set(notes(loop, "parallel")) == {"names", "where"}
     rows = [line["case"] for line in loop.record_lines() if "Rows" in line.get("case", "")]
     assert sorted(rows) == ["Shop.A.Rows(1)", 'Shop.A.Rows(2,"x y")']
+    (skipped,) = (line for line in loop.record_lines() if line.get("outcome") == "skipped")
+    assert (skipped["unit"], skipped["message"]) == (content["cases"][4]["unit"], "[Explicit]")
 
 
 @pytest.mark.soak

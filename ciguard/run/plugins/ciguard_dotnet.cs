@@ -174,7 +174,8 @@ namespace Ciguard {
         }
 
         private void AddTest(TestCase test) => _lines.Add("test", "unit", test.FullyQualifiedName,
-            "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber);
+            "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber,
+            "explicit", test.Traits.Any(each => each.Name == "Explicit" && each.Value == "")); // of NUnit
 
         private void AddResult(TestResult result) {
             string name = result.DisplayName ?? result.TestCase.DisplayName;

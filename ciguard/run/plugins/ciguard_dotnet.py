@@ -374,12 +374,14 @@ class Run:
             cases.setdefault(case["method"], []).append(case)
         self._leg.append(launcher.not_collected(units[one] for one in units if one not in cases))
         hang_s = hang_limit_s(self._words)
-        is_mtp, existing = assembly.host == "mtp", [one for one in units if one in cases]
+        skipped = self._skip_explicit({one: units[one] for one in units if one in cases}, cases)
+        is_mtp = assembly.host == "mtp"
+        existing = [one for one in units if one in cases and one not in skipped]
         awkward = [method for method in existing if is_awkward(cases[method], assembly)]
         parts = [[method for method in existing if method not in awkward], awkward]
         if is_mtp:
-            skipped = (units[method] for method in parts.pop())
-            self._leg.append(launcher.not_collected(skipped, mtp.NOT_SELECTABLE))
+            unselected = (units[method] for method in parts.pop())
+            self._leg.append(launcher.not_collected(unselected, mtp.NOT_SELECTABLE))
         while any(parts) and not self._leg.must_stop():
             part = parts.pop(0)
             if not part:
@@ -423,6 +425,22 @@ class Run:
             rest = [method for method in part if method not in stream.closed | open_units]
             parts = [*([method] for method in sorted(open_units)), rest, *parts]
             yield FAILED, True
+
+    def _skip_explicit(self, units: Mapping[str, str], cases: Dict[str, List[Line]]) -> Set[str]:
+        """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return the methods.
+
+        A selection by names runs them if it has no others, and else NUnit tells nothing of them.
+        """
+        stream = HostStream(units, cases, self._here, math.inf)
+        for method in units if "--filter" not in self._options else ():
+            explicit = [case for case in cases[method] if case.get("explicit")]
+            if len(explicit) < len(cases[method]):  # NUnit runs the other rows of the method
+                cases[method] = [case for case in cases[method] if case not in explicit]
+                continue
+            for case in explicit:
+                line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
+                self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
+        return stream.closed
 
     def _follow(self, stream: HostStream, start: Start) -> Tuple[int, bool]:
         """Run a console to its end; return its exit code, and whether its host was stopped.

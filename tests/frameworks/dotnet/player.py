@@ -235,7 +235,7 @@ def console(assembly: str, words: list[str]) -> int:
             part = words[words.index("--filter") + 1].partition("~")[2]
             cases = [case for case in cases if part in case["unit"]]
         for case in cases:
-            fields = {key: case[key] for key in ("unit", "case", "file", "line")}
+            fields = {key: case.get(key) for key in ("unit", "case", "file", "line", "explicit")}
             file.add("test", **fields)
         file.add("discovered", aborted=False)
         return 0

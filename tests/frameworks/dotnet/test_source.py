@@ -91,7 +91,7 @@ def test_logger_writes_the_lines_of_a_console(drive: Path, tmp_path: Path) -> No
     assert (code, written) == (
         0,
         [
-            {"type": "test", **case, "file": "/a b/Tests.cs", "line": 17},
+            {"type": "test", **case, "file": "/a b/Tests.cs", "line": 17, "explicit": True},
             {"type": "discovered", "aborted": False},
             {"type": "result", **passed},
             {"type": "result", **passed, **failed, "trace": "   at Shop.Rows()\r\n"},
