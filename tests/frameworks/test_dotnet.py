@@ -16,6 +16,8 @@ from frameworks.loop import bad, is_whole
 from frameworks.situations import MTP, NUNIT, XUNIT
 from frameworks.test_table import Suite
 
+from ciguard.run.plugins.ciguard_dotnet import HostStream
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -214,3 +216,38 @@ def test_key_parallel_is_refused_for_other_frameworks(tmp_path: Path) -> None:
     done = call_in_process("plan", "--shards", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert "framework pytest has no key `parallel`" in done.stderr
+
+
+# Display names of the listed rows, those of the results, and whether the method is over.
+ROWS = {
+    "each row": (("A(1)", "A(2)"), ("A(2)", "A(1)"), True),
+    "rows that cannot be listed": (("A",), ("A(1)", "A(2)"), True),
+    "rows with changing names": (("A(1)", "A(2)"), ("A(1)", "A(3)"), True),
+    "a row without a result": (("A(1)", "A(2)", "A(3)"), ("A(1)", "A(4)"), False),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_method_is_over_if_each_row_has_a_result(case: str) -> None:
+    listed, ran, is_over = ROWS[case]
+    rows = [{"case": name, "file": None, "line": 0} for name in listed]
+    stream = HostStream({"S.A": "S.A"}, {"S.A": rows}, ".", 1.0)
+    for name in ran:
+        line = {"unit": "S.A", "case": name, "outcome": "Passed", "at_s": 1.0, "wall_s": 0.0}
+        stream.read({"type": "result", **line})
+    stream.read({"type": "complete", "at_s": 2.0, "aborted": False, "canceled": False})
+    assert (stream.closed == {"S.A"}) == is_over
+
+
+@pytest.mark.soak
+def test_equal_rows_of_xunit_are_one_case(tmp_path: Path) -> None:
+    loop = lay_out(tmp_path, "build xunit")
+    path = loop.folder / "bin/Shop.Tests.dll"
+    content = json.loads(path.read_text())
+    content["cases"][0]["id"] = "twin"
+    path.write_text(json.dumps(content))
+    listed = [*content["cases"], content["cases"][0]]
+    (loop.folder / "listed.json").write_text(json.dumps(listed))
+    verdict = loop.run(LISTED=str(loop.folder / "listed.json"))
+    assert verdict["verdict"] == "passed", loop.printed
+    is_whole(verdict, loop)

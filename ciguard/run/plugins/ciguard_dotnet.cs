@@ -173,7 +173,7 @@ namespace Ciguard {
                 _lines.Add("complete", "aborted", args.IsAborted, "canceled", args.IsCanceled);
         }
 
-        private void AddTest(TestCase test) => _lines.Add("test", "unit", test.FullyQualifiedName,
+        private void AddTest(TestCase test) => _lines.Add("test", "id", test.Id.ToString(), "unit", test.FullyQualifiedName,
             "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber,
             "explicit", test.Traits.Any(each => each.Name == "Explicit" && each.Value == "")); // of NUnit
 

@@ -92,7 +92,7 @@ class HostStream:
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
         self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
-        self._with_rows: Set[str] = set()  # methods with results that are not listed
+        self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
         self._begun: Set[str] = set()
         self.closed: Set[str] = set()  # the methods that are over
         self._to_end: Set[str] = set()  # methods that ran when the host was to stop
@@ -112,7 +112,7 @@ class HostStream:
 
     def may_stop(self) -> bool:
         """Return whether no unit runs, or one has ended since this was asked first."""
-        running = self._begun - self.closed - self._with_rows
+        running = self._begun - self.closed.union(self._with_rows)
         self._to_end = self._to_end or running
         return not running or bool(self._to_end & self.closed)
 
@@ -148,7 +148,12 @@ class HostStream:
             self._over_s = line["at_s"]
             self.is_complete = not (line["aborted"] or line["canceled"])
         if self.is_complete:
-            return [one for method in {*self._with_rows} for one in self._close(method)]
+            whole = [
+                method
+                for method, count in self._with_rows.items()
+                if count >= sum(self._missing[method].values())
+            ]
+            return [one for method in whole for one in self._close(method)]
         return []
 
     def _methods(self, display: str) -> Set[str]:
@@ -225,7 +230,7 @@ class HostStream:
             if not missing[display]:
                 del missing[display]
             return lines + ([] if missing or method in self._with_rows else self._close(method))
-        self._with_rows.add(method)
+        self._with_rows[method] += 1
         return lines
 
     def _close(self, method: str) -> List[Line]:
@@ -354,6 +359,8 @@ class Run:
                 if not any(line["type"] == "discovered" and not line["aborted"] for line in lines):
                     raise ValueError(f"{assembly.path}: no list of tests\n{output}")
             tests = [line for line in lines if line["type"] == "test"]
+            if assembly.adapter == "xunit":  # of rows with equal values it runs one
+                tests = list({test.get("uid") or test["id"]: test for test in tests}.values())
             for test in tests:
                 test["method"] = method_of(test["unit"]) if is_nunit else test["unit"]
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:

@@ -58,6 +58,7 @@ namespace Microsoft.VisualStudio.TestPlatform.ObjectModel
 
     public class TestCase
     {
+        public Guid Id { get; set; }
         public List<Trait> Traits = new List<Trait>();
         public string FullyQualifiedName { get; set; }
         public string DisplayName { get; set; }

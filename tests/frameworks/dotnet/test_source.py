@@ -14,6 +14,7 @@ from frameworks.loop import needs_program
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "ciguard/run/plugins/ciguard_dotnet.cs"
 MIB = 1 << 20
+NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +92,14 @@ def test_logger_writes_the_lines_of_a_console(drive: Path, tmp_path: Path) -> No
     assert (code, written) == (
         0,
         [
-            {"type": "test", **case, "file": "/a b/Tests.cs", "line": 17, "explicit": True},
+            {
+                "type": "test",
+                "id": NO_ID,
+                **case,
+                "file": "/a b/Tests.cs",
+                "line": 17,
+                "explicit": True,
+            },
             {"type": "discovered", "aborted": False},
             {"type": "result", **passed},
             {"type": "result", **passed, **failed, "trace": "   at Shop.Rows()\r\n"},
