@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
+from frameworks.dotnet.player import read_recording
 from frameworks.loop import bad, is_whole
 from frameworks.situations import MTP, NUNIT, XUNIT
 from frameworks.test_table import Suite
@@ -21,6 +22,7 @@ from ciguard.run.plugins.ciguard_dotnet import HostStream
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from frameworks.dotnet.player import Line
     from frameworks.loop import Loop
     from frameworks.situations import Row
 
@@ -237,6 +239,23 @@ def test_method_is_over_if_each_row_has_a_result(case: str) -> None:
         stream.read({"type": "result", **line})
     stream.read({"type": "complete", "at_s": 2.0, "aborted": False, "canceled": False})
     assert (stream.closed == {"S.A"}) == is_over
+
+
+def test_recorded_test_that_ran_alone_has_a_metric_of_allocated_bytes() -> None:
+    cases: dict[str, list[Line]] = {}
+    for line in read_recording("mstest4-parallel", "list"):
+        if line["type"] == "test":
+            cases.setdefault(line["unit"], []).append({"file": None, "line": 0, **line})
+    stream = HostStream({name: f"[A net8.0] {name}" for name in cases}, cases, ".", 1.0)
+    lines = sorted(read_recording("mstest4-parallel", "none"), key=lambda line: line["at_s"])
+    found = [one for line in lines for one in stream.read({"wall_s": 0.0, **line})]
+    metrics = [line for line in found if line["type"] == "metric"]
+    assert {(line["name"], line["unit"]) for line in metrics} == {("allocated_bytes", "bytes")}
+    allocated = {line["key"]["test"]: line["value"] >> 20 for line in metrics}
+    assert allocated["[A net8.0] Shop.Tests.Memory.M100"] == 100
+    assert allocated["[A net8.0] Shop.Tests.Accidents.A_Before"] == 0
+    alone = {line.get("case", line["unit"]) for line in found if "peak_delta_bytes" in line}
+    assert allocated.keys() == alone
 
 
 @pytest.mark.soak

@@ -5,6 +5,7 @@ using System.Diagnostics.Tracing;
 using System.Globalization;
 using System.IO;
 using System.Linq;
+using System.Reflection;
 using System.Text;
 using Microsoft.VisualStudio.TestPlatform.ObjectModel;
 using Microsoft.VisualStudio.TestPlatform.ObjectModel.Client;
@@ -65,6 +66,13 @@ namespace Ciguard {
 
     /** Memory of this process (Linux: proc(5)); null where it cannot be read. */
     internal static class Memory {
+        // .NET Framework has no such method.
+        private static readonly MethodInfo TotalAllocated =
+            typeof(GC).GetMethod("GetTotalAllocatedBytes", new[] { typeof(bool) });
+
+        /** Bytes allocated since the start of the process, without a collection. */
+        public static object Allocated() => TotalAllocated?.Invoke(null, new object[] { false });
+
         public static void ResetPeak() {
             try {
                 File.WriteAllText("/proc/self/clear_refs", "5");
@@ -123,12 +131,14 @@ namespace Ciguard {
         private void Begin(string type, string name, params object[] more) {
             if (_open.Count == 0) Memory.ResetPeak();
             _open.Add(name);
-            Add(type, name, more, "rss_bytes", Memory.Resident());
+            Add(type, name, more, "rss_bytes", Memory.Resident(), "allocated_bytes", Memory.Allocated());
         }
 
         private void End(string type, string name, params object[] more) {
             bool wasOpen = _open.Remove(name);
-            object[] memory = { "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak() };
+            object[] memory = { // first what reading the others adds to
+                "allocated_bytes", Memory.Allocated(), "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak()
+            };
             Add(type, name, more, wasOpen ? memory : new object[0]);
         }
 

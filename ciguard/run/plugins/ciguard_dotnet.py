@@ -201,6 +201,8 @@ class HostStream:
         else:
             found.update(peak_bytes=peak, peak_delta_bytes=max(0, peak - before))
             found.update(retained_bytes=line["rss_bytes"] - before, measured_by="mark_untrimmed")
+            if begun.get("allocated_bytes") and line.get("allocated_bytes"):
+                found["allocated_bytes"] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
     def _result(self, method: str, line: Line) -> List[Line]:
@@ -210,7 +212,9 @@ class HostStream:
         unit = self._units[method]
         result: Line = {"type": "result", "unit": unit, "outcome": outcome}
         result.update(at_s=line["at_s"], wall_s=line["wall_s"])
-        result.update(self._memory.pop((method, display), {}))
+        memory = dict(self._memory.pop((method, display), {}))
+        allocated = memory.pop("allocated_bytes", None)
+        result.update(memory)
         group, _, name = method.rpartition(".")
         # The name of a case as TRX files have it, with its class.
         case = f"{group}.{display}" if display.startswith(name) else display
@@ -224,6 +228,10 @@ class HostStream:
             result.update(message=launcher.truncated(text))
             result.update({"file": file, "line": int(place[2])} if place and file else {})
         lines.append(result)
+        if allocated is not None:
+            metric = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
+            key = {"test": result.get("case", unit)}
+            lines.append({**metric, "value": allocated, "key": key, "at_s": line["at_s"]})
         missing = self._missing[method]
         if display in missing:
             missing[display] -= 1
