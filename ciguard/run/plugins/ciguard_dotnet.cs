@@ -66,11 +66,10 @@ namespace Ciguard {
 
     /** Memory of this process (Linux: proc(5)); null where it cannot be read. */
     internal static class Memory {
-        // .NET Framework has no such method.
         private static readonly MethodInfo TotalAllocated =
             typeof(GC).GetMethod("GetTotalAllocatedBytes", new[] { typeof(bool) });
 
-        /** Bytes allocated since the start of the process, without a collection. */
+        /** Bytes allocated since the start of the process; null in .NET Framework, which has no such method. */
         public static object Allocated() => TotalAllocated?.Invoke(null, new object[] { false });
 
         public static void ResetPeak() {

@@ -91,6 +91,7 @@ class HostStream:
                 self._owners.setdefault(display, set()).add(method)
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
+        self._allocated: Dict[Case, int] = {}  # bytes, of those that ran alone
         self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
         self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
         self._begun: Set[str] = set()
@@ -148,12 +149,9 @@ class HostStream:
             self._over_s = line["at_s"]
             self.is_complete = not (line["aborted"] or line["canceled"])
         if self.is_complete:
-            whole = [
-                method
-                for method, count in self._with_rows.items()
-                if count >= sum(self._missing[method].values())
-            ]
-            return [one for method in whole for one in self._close(method)]
+            rows = self._with_rows.items()
+            whole = [one for one, count in rows if count >= sum(self._missing[one].values())]
+            return [line for one in whole for line in self._close(one)]
         return []
 
     def _methods(self, display: str) -> Set[str]:
@@ -202,7 +200,7 @@ class HostStream:
             found.update(peak_bytes=peak, peak_delta_bytes=max(0, peak - before))
             found.update(retained_bytes=line["rss_bytes"] - before, measured_by="mark_untrimmed")
             if begun.get("allocated_bytes") and line.get("allocated_bytes"):
-                found["allocated_bytes"] = line["allocated_bytes"] - begun["allocated_bytes"]
+                self._allocated[case] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
     def _result(self, method: str, line: Line) -> List[Line]:
@@ -212,9 +210,7 @@ class HostStream:
         unit = self._units[method]
         result: Line = {"type": "result", "unit": unit, "outcome": outcome}
         result.update(at_s=line["at_s"], wall_s=line["wall_s"])
-        memory = dict(self._memory.pop((method, display), {}))
-        allocated = memory.pop("allocated_bytes", None)
-        result.update(memory)
+        result.update(self._memory.pop((method, display), {}))
         group, _, name = method.rpartition(".")
         # The name of a case as TRX files have it, with its class.
         case = f"{group}.{display}" if display.startswith(name) else display
@@ -228,10 +224,10 @@ class HostStream:
             result.update(message=launcher.truncated(text))
             result.update({"file": file, "line": int(place[2])} if place and file else {})
         lines.append(result)
-        if allocated is not None:
-            metric = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
-            key = {"test": result.get("case", unit)}
-            lines.append({**metric, "value": allocated, "key": key, "at_s": line["at_s"]})
+        if (method, display) in self._allocated:
+            metric: Line = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
+            metric.update(value=self._allocated.pop((method, display)), at_s=line["at_s"])
+            lines.append({**metric, "key": {"test": result.get("case", unit)}})
         missing = self._missing[method]
         if display in missing:
             missing[display] -= 1
@@ -389,9 +385,8 @@ class Run:
             cases.setdefault(case["method"], []).append(case)
         self._leg.append(launcher.not_collected(units[one] for one in units if one not in cases))
         hang_s = hang_limit_s(self._words)
-        skipped = self._skip_explicit({one: units[one] for one in units if one in cases}, cases)
-        is_mtp = assembly.host == "mtp"
-        existing = [one for one in units if one in cases and one not in skipped]
+        is_mtp, existing = assembly.host == "mtp", [one for one in units if one in cases]
+        existing = self._without_explicit({one: units[one] for one in existing}, cases)
         awkward = [method for method in existing if is_awkward(cases[method], assembly)]
         parts = [[method for method in existing if method not in awkward], awkward]
         if is_mtp:
@@ -441,8 +436,10 @@ class Run:
             parts = [*([method] for method in sorted(open_units)), rest, *parts]
             yield FAILED, True
 
-    def _skip_explicit(self, units: Mapping[str, str], cases: Dict[str, List[Line]]) -> Set[str]:
-        """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return the methods.
+    def _without_explicit(
+        self, units: Mapping[str, str], cases: Dict[str, List[Line]]
+    ) -> List[str]:
+        """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
 
         A selection by names runs them if it has no others, and else NUnit tells nothing of them.
         """
@@ -455,7 +452,7 @@ class Run:
             for case in explicit:
                 line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
                 self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
-        return stream.closed
+        return [method for method in units if method not in stream.closed]
 
     def _follow(self, stream: HostStream, start: Start) -> Tuple[int, bool]:
         """Run a console to its end; return its exit code, and whether its host was stopped.

@@ -201,10 +201,9 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
     def ask(project: str, *more: str) -> List[Assembly]:
         """Return the assemblies of a project: one for each of its target frameworks."""
         argv = [words[0], "msbuild", project, *given, *more, f"-getProperty:{PROPERTIES}"]
-        text = output(argv, environ)
-        properties = ANSWER.search(text)  # after warnings
+        properties = ANSWER.search(output(argv, environ))  # after warnings
         if not properties:
-            raise ValueError(f"{' '.join(argv)}: no properties:\n{text.strip()[-LAST_CHARACTERS:]}")
+            raise ValueError(f"{' '.join(argv)} tells no properties")
         answer = json.loads(properties[0])["Properties"]
         if answer["CollectCoverage"].lower() == "true":
             raise ValueError(f"{project}: {COVERLET}")
