@@ -445,11 +445,9 @@ class Run:
         """
         stream = HostStream(units, cases, self._here, math.inf)
         for method in units if "--filter" not in self._options else ():
-            explicit = [case for case in cases[method] if case.get("explicit")]
-            if len(explicit) < len(cases[method]):  # NUnit runs the other rows of the method
-                cases[method] = [case for case in cases[method] if case not in explicit]
-                continue
-            for case in explicit:
+            others = [case for case in cases[method] if not case.get("explicit")]
+            cases[method] = others or cases[method]  # NUnit runs the other rows of a method
+            for case in cases[method] if not others else ():
                 line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
                 self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
         return [method for method in units if method not in stream.closed]
