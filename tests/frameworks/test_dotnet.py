@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
+from frameworks.dotnet.player import read_recording
 from frameworks.loop import bad, is_whole
 from frameworks.situations import MTP, NUNIT, XUNIT
 from frameworks.test_table import Suite
 
+from ciguard.run.plugins.ciguard_dotnet import HostStream
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from frameworks.dotnet.player import Line
     from frameworks.loop import Loop
     from frameworks.situations import Row
 
@@ -148,6 +152,7 @@ def test_names_that_nunit_cannot_read_run_in_a_host_of_their_own(tmp_path: Path)
     names = ("Shop.A.adds two", 'Shop.Fix("\\"").F', "Shop.A.Rows(1)", 'Shop.A.Rows(2,"x y")')
     for case, name in zip(content["cases"], names, strict=False):
         case["unit"] = name
+    content["cases"][3]["explicit"] = content["cases"][4]["explicit"] = True
     path.write_text(json.dumps(content))
     loop.plan()
     assert [unit for unit in loop.planned() if "Tests" not in unit] == [
@@ -159,6 +164,8 @@ def test_names_that_nunit_cannot_read_run_in_a_host_of_their_own(tmp_path: Path)
     assert set(notes(loop, "parallel")) == {"names", "where"}
     rows = [line["case"] for line in loop.record_lines() if "Rows" in line.get("case", "")]
     assert sorted(rows) == ["Shop.A.Rows(1)", 'Shop.A.Rows(2,"x y")']
+    (skipped,) = (line for line in loop.record_lines() if line.get("outcome") == "skipped")
+    assert (skipped["unit"], skipped["message"]) == (content["cases"][4]["unit"], "[Explicit]")
 
 
 @pytest.mark.soak
@@ -211,3 +218,55 @@ def test_key_parallel_is_refused_for_other_frameworks(tmp_path: Path) -> None:
     done = call_in_process("plan", "--shards", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert "framework pytest has no key `parallel`" in done.stderr
+
+
+# Display names of the listed rows, those of the results, and whether the method is over.
+ROWS = {
+    "each row": (("A(1)", "A(2)"), ("A(2)", "A(1)"), True),
+    "rows that cannot be listed": (("A",), ("A(1)", "A(2)"), True),
+    "rows with changing names": (("A(1)", "A(2)"), ("A(1)", "A(3)"), True),
+    "a row without a result": (("A(1)", "A(2)", "A(3)"), ("A(1)", "A(4)"), False),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_method_is_over_if_each_row_has_a_result(case: str) -> None:
+    listed, ran, is_over = ROWS[case]
+    rows = [{"case": name, "file": None, "line": 0} for name in listed]
+    stream = HostStream({"S.A": "S.A"}, {"S.A": rows}, ".", 1.0)
+    for name in ran:
+        line = {"unit": "S.A", "case": name, "outcome": "Passed", "at_s": 1.0, "wall_s": 0.0}
+        stream.read({"type": "result", **line})
+    stream.read({"type": "complete", "at_s": 2.0, "aborted": False, "canceled": False})
+    assert (stream.closed == {"S.A"}) == is_over
+
+
+def test_recorded_test_that_ran_alone_has_a_metric_of_allocated_bytes() -> None:
+    cases: dict[str, list[Line]] = {}
+    for line in read_recording("mstest4-parallel", "list"):
+        if line["type"] == "test":
+            cases.setdefault(line["unit"], []).append({"file": None, "line": 0, **line})
+    stream = HostStream({name: f"[A net8.0] {name}" for name in cases}, cases, ".", 1.0)
+    lines = sorted(read_recording("mstest4-parallel", "none"), key=lambda line: line["at_s"])
+    found = [one for line in lines for one in stream.read({"wall_s": 0.0, **line})]
+    metrics = [line for line in found if line["type"] == "metric"]
+    assert {(line["name"], line["unit"]) for line in metrics} == {("allocated_bytes", "bytes")}
+    allocated = {line["key"]["test"]: line["value"] >> 20 for line in metrics}
+    assert allocated["[A net8.0] Shop.Tests.Memory.M100"] == 100
+    assert allocated["[A net8.0] Shop.Tests.Accidents.A_Before"] == 0
+    alone = {line.get("case", line["unit"]) for line in found if "peak_delta_bytes" in line}
+    assert allocated.keys() == alone
+
+
+@pytest.mark.soak
+def test_equal_rows_of_xunit_are_one_case(tmp_path: Path) -> None:
+    loop = lay_out(tmp_path, "build xunit")
+    path = loop.folder / "bin/Shop.Tests.dll"
+    content = json.loads(path.read_text())
+    content["cases"][0]["id"] = "twin"
+    path.write_text(json.dumps(content))
+    listed = [*content["cases"], content["cases"][0]]
+    (loop.folder / "listed.json").write_text(json.dumps(listed))
+    verdict = loop.run(LISTED=str(loop.folder / "listed.json"))
+    assert verdict["verdict"] == "passed", loop.printed
+    is_whole(verdict, loop)

@@ -53,6 +53,8 @@ SITUATIONS: dict[str, dict[str, str] | None] = {
     "hang": {"B_Accident": "timeout"},
     "asyncvoid": None,
 }
+LABEL = re.compile(r"\[[^\]]+\] ")  # of a unit: `[Shop.Tests net8.0] `
+NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd]")
 TRX_OUTCOMES = {"Passed": "passed", "Failed": "failed", "Timeout": "failed", "Error": "failed"}
 
 
@@ -144,7 +146,8 @@ def read_trx(folder: Path) -> list[Truth]:
         root = ElementTree.parse(path).getroot()
         space = root.tag.partition("}")[0] + "}"
         classes = {
-            test.get("id"): str(method.get("className")).partition(",")[0]
+            # A fixture's arguments may hold commas; old adapters add the assembly.
+            test.get("id"): re.sub(", [^,]+, Version=.*", "", str(method.get("className")))
             for test in root.iter(f"{space}UnitTest")
             for method in test.iter(f"{space}TestMethod")
         }
@@ -155,11 +158,25 @@ def read_trx(folder: Path) -> list[Truth]:
     return results
 
 
+def trx_name(name: str) -> str:
+    """Return a name as the TRX logger writes it: characters that XML lacks as `\\ud83d`."""
+    units = name.encode("utf-16-le", "surrogatepass")
+    return NOT_IN_XML.sub(
+        lambda found: f"\\u{ord(found[0]):04x}",
+        "".join(chr(low | high << 8) for low, high in zip(units[::2], units[1::2])),
+    )
+
+
 def compare_with_trx(
     results: Sequence[Result], truth: Iterable[Truth]
 ) -> tuple[list[str], list[str]]:
     """Return the results that only a TRX file has, and those that only the record has."""
-    ours = Counter((re.sub(r"^\[[^\]]+\] ", "", case), outcome) for _, case, outcome in results)
+    # A case begins with the assembly only if its unit does: a test may be named "[GET] returns 1".
+    labels = ((LABEL.match(unit), case, outcome) for unit, case, outcome in results)
+    ours = Counter(
+        (trx_name(case[label.end() :] if label else case), outcome)
+        for label, case, outcome in labels
+    )
     missing = []
     for names, outcome in truth:
         key = next(((name, outcome) for name in names if ours[name, outcome]), None)
@@ -245,7 +262,9 @@ def host_of(pid: int) -> int:
             names[one] = Path(f"/proc/{one}/cmdline").read_bytes()
         except OSError:
             continue
-    return next((one for one, name in sorted(names.items()) if b"python" not in name), 0)
+    return next(
+        (one for one, name in sorted(names.items()) if b"python" not in name.partition(b"\0")[0]), 0
+    )
 
 
 def kill_at_random(job: Job, number: int, truth: Sequence[Truth]) -> list[str]:
@@ -319,6 +338,7 @@ def try_project(project: str, options: Sequence[str], kills: int, work: Path) ->
     folder = Path.cwd()
     subprocess.check_call(["dotnet", "build", project, *options])
     trx = ["--no-build", "--logger", "trx", "--results-directory", str(work / "trx")]
+    trx.append("-m:1")  # TRX files that end in one second have one name
     subprocess.call(["dotnet", "test", project, *options, *trx], timeout=LIMIT_S)
     truth = read_trx(work / "trx")
     if not truth:

@@ -5,6 +5,7 @@ using System.Diagnostics.Tracing;
 using System.Globalization;
 using System.IO;
 using System.Linq;
+using System.Reflection;
 using System.Text;
 using Microsoft.VisualStudio.TestPlatform.ObjectModel;
 using Microsoft.VisualStudio.TestPlatform.ObjectModel.Client;
@@ -65,6 +66,12 @@ namespace Ciguard {
 
     /** Memory of this process (Linux: proc(5)); null where it cannot be read. */
     internal static class Memory {
+        private static readonly MethodInfo TotalAllocated =
+            typeof(GC).GetMethod("GetTotalAllocatedBytes", new[] { typeof(bool) });
+
+        /** Bytes allocated since the start of the process; null in .NET Framework, which has no such method. */
+        public static object Allocated() => TotalAllocated?.Invoke(null, new object[] { false });
+
         public static void ResetPeak() {
             try {
                 File.WriteAllText("/proc/self/clear_refs", "5");
@@ -123,12 +130,14 @@ namespace Ciguard {
         private void Begin(string type, string name, params object[] more) {
             if (_open.Count == 0) Memory.ResetPeak();
             _open.Add(name);
-            Add(type, name, more, "rss_bytes", Memory.Resident());
+            Add(type, name, more, "rss_bytes", Memory.Resident(), "allocated_bytes", Memory.Allocated());
         }
 
         private void End(string type, string name, params object[] more) {
             bool wasOpen = _open.Remove(name);
-            object[] memory = { "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak() };
+            object[] memory = { // first what reading the others adds to
+                "allocated_bytes", Memory.Allocated(), "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak()
+            };
             Add(type, name, more, wasOpen ? memory : new object[0]);
         }
 
@@ -173,8 +182,9 @@ namespace Ciguard {
                 _lines.Add("complete", "aborted", args.IsAborted, "canceled", args.IsCanceled);
         }
 
-        private void AddTest(TestCase test) => _lines.Add("test", "unit", test.FullyQualifiedName,
-            "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber);
+        private void AddTest(TestCase test) => _lines.Add("test", "id", test.Id.ToString(), "unit", test.FullyQualifiedName,
+            "case", test.DisplayName, "file", test.CodeFilePath, "line", test.LineNumber,
+            "explicit", test.Traits.Any(each => each.Name == "Explicit" && each.Value == "")); // of NUnit
 
         private void AddResult(TestResult result) {
             string name = result.DisplayName ?? result.TestCase.DisplayName;

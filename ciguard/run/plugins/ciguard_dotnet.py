@@ -91,8 +91,9 @@ class HostStream:
                 self._owners.setdefault(display, set()).add(method)
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
+        self._allocated: Dict[Case, int] = {}  # bytes, of those that ran alone
         self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
-        self._with_rows: Set[str] = set()  # methods with results that are not listed
+        self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
         self._begun: Set[str] = set()
         self.closed: Set[str] = set()  # the methods that are over
         self._to_end: Set[str] = set()  # methods that ran when the host was to stop
@@ -112,7 +113,7 @@ class HostStream:
 
     def may_stop(self) -> bool:
         """Return whether no unit runs, or one has ended since this was asked first."""
-        running = self._begun - self.closed - self._with_rows
+        running = self._begun - self.closed.union(self._with_rows)
         self._to_end = self._to_end or running
         return not running or bool(self._to_end & self.closed)
 
@@ -148,7 +149,9 @@ class HostStream:
             self._over_s = line["at_s"]
             self.is_complete = not (line["aborted"] or line["canceled"])
         if self.is_complete:
-            return [one for method in {*self._with_rows} for one in self._close(method)]
+            rows = self._with_rows.items()
+            whole = [one for one, count in rows if count >= sum(self._missing[one].values())]
+            return [line for one in whole for line in self._close(one)]
         return []
 
     def _methods(self, display: str) -> Set[str]:
@@ -196,6 +199,8 @@ class HostStream:
         else:
             found.update(peak_bytes=peak, peak_delta_bytes=max(0, peak - before))
             found.update(retained_bytes=line["rss_bytes"] - before, measured_by="mark_untrimmed")
+            if begun.get("allocated_bytes") and line.get("allocated_bytes"):
+                self._allocated[case] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
     def _result(self, method: str, line: Line) -> List[Line]:
@@ -219,13 +224,17 @@ class HostStream:
             result.update(message=launcher.truncated(text))
             result.update({"file": file, "line": int(place[2])} if place and file else {})
         lines.append(result)
+        if (method, display) in self._allocated:
+            metric: Line = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
+            metric.update(value=self._allocated.pop((method, display)), at_s=line["at_s"])
+            lines.append({**metric, "key": {"test": result.get("case", unit)}})
         missing = self._missing[method]
         if display in missing:
             missing[display] -= 1
             if not missing[display]:
                 del missing[display]
             return lines + ([] if missing or method in self._with_rows else self._close(method))
-        self._with_rows.add(method)
+        self._with_rows[method] += 1
         return lines
 
     def _close(self, method: str) -> List[Line]:
@@ -354,6 +363,8 @@ class Run:
                 if not any(line["type"] == "discovered" and not line["aborted"] for line in lines):
                     raise ValueError(f"{assembly.path}: no list of tests\n{output}")
             tests = [line for line in lines if line["type"] == "test"]
+            if assembly.adapter == "xunit":  # of rows with equal values it runs one
+                tests = list({test.get("uid") or test["id"]: test for test in tests}.values())
             for test in tests:
                 test["method"] = method_of(test["unit"]) if is_nunit else test["unit"]
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
@@ -375,11 +386,12 @@ class Run:
         self._leg.append(launcher.not_collected(units[one] for one in units if one not in cases))
         hang_s = hang_limit_s(self._words)
         is_mtp, existing = assembly.host == "mtp", [one for one in units if one in cases]
+        existing = self._without_explicit({one: units[one] for one in existing}, cases)
         awkward = [method for method in existing if is_awkward(cases[method], assembly)]
         parts = [[method for method in existing if method not in awkward], awkward]
         if is_mtp:
-            skipped = (units[method] for method in parts.pop())
-            self._leg.append(launcher.not_collected(skipped, mtp.NOT_SELECTABLE))
+            unselected = (units[method] for method in parts.pop())
+            self._leg.append(launcher.not_collected(unselected, mtp.NOT_SELECTABLE))
         while any(parts) and not self._leg.must_stop():
             part = parts.pop(0)
             if not part:
@@ -423,6 +435,22 @@ class Run:
             rest = [method for method in part if method not in stream.closed | open_units]
             parts = [*([method] for method in sorted(open_units)), rest, *parts]
             yield FAILED, True
+
+    def _without_explicit(
+        self, units: Mapping[str, str], cases: Dict[str, List[Line]]
+    ) -> List[str]:
+        """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
+
+        A selection by names runs them if it has no others, and else NUnit tells nothing of them.
+        """
+        stream = HostStream(units, cases, self._here, math.inf)
+        for method in units if "--filter" not in self._options else ():
+            others = [case for case in cases[method] if not case.get("explicit")]
+            cases[method] = others or cases[method]  # NUnit runs the other rows of a method
+            for case in cases[method] if not others else ():
+                line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
+                self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
+        return [method for method in units if method not in stream.closed]
 
     def _follow(self, stream: HostStream, start: Start) -> Tuple[int, bool]:
         """Run a console to its end; return its exit code, and whether its host was stopped.

@@ -35,6 +35,7 @@ PROPERTIES = (
     "TargetPath,TargetFramework,TargetFrameworks,RunSettingsFilePath,IsTestProject,"
     "IsTestingPlatformApplication,CollectCoverage"
 )
+ANSWER = re.compile(r'^\{\s*"Properties".*\}', re.M | re.S)
 PROJECT_IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
 # Beginnings of packages in deps.json, in lower case. SDK 10 leaves out adapters, which have no
 # library (TrimDepsJsonLibrariesWithoutAssets): the framework tells which one it is.
@@ -200,7 +201,10 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
     def ask(project: str, *more: str) -> List[Assembly]:
         """Return the assemblies of a project: one for each of its target frameworks."""
         argv = [words[0], "msbuild", project, *given, *more, f"-getProperty:{PROPERTIES}"]
-        answer = json.loads(output(argv, environ))["Properties"]
+        properties = ANSWER.search(output(argv, environ))  # after warnings
+        if not properties:
+            raise ValueError(f"{' '.join(argv)} tells no properties")
+        answer = json.loads(properties[0])["Properties"]
         if answer["CollectCoverage"].lower() == "true":
             raise ValueError(f"{project}: {COVERLET}")
         names = answer["TargetFrameworks"].replace(" ", "").split(";")
@@ -234,7 +238,7 @@ def options(words: Sequence[str]) -> Iterator[Tuple[str, str, List[str]]]:
     """Yield name, value, and words of each option or argument before `--`."""
     left = iter(words[: words.index("--")] if "--" in words else words)
     for word in left:
-        name, equals, value = word.partition("=")
+        name, equals, value = [*re.split("([=:])", word, maxsplit=1), "", ""][:3]
         own = [word, next(left, "")] if name in OPTIONS and not equals else [word]
         yield name, value if equals else own[-1], own
 

@@ -142,6 +142,7 @@ public static class Drive
         TestCase test = Test("Shop.Rows", "Rows (1)");
         test.CodeFilePath = "/a b/Tests.cs";
         test.LineNumber = 17;
+        test.Traits.Add(new Trait { Name = "Explicit", Value = "" });
         var row = new TestResult { TestCase = test, DisplayName = "Rows (2)", Outcome = TestOutcome.Failed };
         row.Duration = TimeSpan.FromMilliseconds(1250);
         row.ErrorMessage = "expected 5";

@@ -54,8 +54,12 @@ namespace System.Diagnostics.Tracing // Mono's own deliver no events
 
 namespace Microsoft.VisualStudio.TestPlatform.ObjectModel
 {
+    public class Trait { public string Name { get; set; } public string Value { get; set; } }
+
     public class TestCase
     {
+        public Guid Id { get; set; }
+        public List<Trait> Traits = new List<Trait>();
         public string FullyQualifiedName { get; set; }
         public string DisplayName { get; set; }
         public string CodeFilePath { get; set; }

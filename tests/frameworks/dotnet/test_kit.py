@@ -87,7 +87,14 @@ def test_results_are_compared_with_a_recorded_trx_file() -> None:
         ("Rows", f"Shop.Tests.Prices.{name}", "skipped" if name in skipped else "passed")
         for name in names
     ]
+    ours += [
+        ("F", 'Shop.Tests.Fix("a, b").F', "passed"),
+        ("Rows", 'Shop.Tests.Prices.Rows(5,"ü\N{GRINNING FACE}")', "passed"),
+        ("Found", "[GET /] is found", "passed"),
+    ]
     assert dotnet.compare_with_trx(ours, truth) == ([], [])
+    labelled = [(f"[A net8.0] {unit}", f"[A net8.0] {case}", how) for unit, case, how in ours]
+    assert dotnet.compare_with_trx(labelled, truth) == ([], [])
     changed = [*ours[1:4], ("Adds", "Shop.Tests.Prices.Adds", "failed"), *ours[5:]]
     assert dotnet.compare_with_trx(changed, truth) == (
         ["Adds passed", "Twins(1) passed"],

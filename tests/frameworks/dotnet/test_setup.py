@@ -87,7 +87,7 @@ def test_options_reach_msbuild_and_values_of_others_are_no_projects(
     (tmp_path / "tests/Shop").mkdir(parents=True)
     (tmp_path / "tests/Shop/Shop.csproj").touch()
     path = build(tmp_path / "bin", "Shop", "MSTest.TestAdapter", VSTEST)
-    words = "tests/Shop -c Release -f net8.0 -p:A=1;B=2 --logger trx -o=out --filter A=b -- A.X=1"
+    words = "tests/Shop -c Release -f net8.0 -p:A=1;B=2 --logger trx -o:out --filter A=b -- A.X=1"
     properties = {"TargetPath": path, "RunSettingsFilePath": "/a/x"}
     (found,) = found_in(sdk, words, **{"Shop.csproj@net8.0": properties})
     assert (found.path, found.settings) == (path, "/a/x")
