@@ -153,10 +153,11 @@ def test_names_that_nunit_cannot_read_run_in_a_host_of_their_own(tmp_path: Path)
     for case, name in zip(content["cases"], names, strict=False):
         case["unit"] = name
     content["cases"][3]["explicit"] = content["cases"][4]["explicit"] = True
+    content["cases"][5].update(unit="Shop.A.Sum(\U0001f600)", TestName=True)
     path.write_text(json.dumps(content))
     loop.plan()
     assert [unit for unit in loop.planned() if "Tests" not in unit] == [
-        *("Shop.A.Rows", "Shop.A.adds two", 'Shop.Fix("\\"").F')
+        *("Shop.A.Rows", "Shop.A.Sum", "Shop.A.adds two", 'Shop.Fix("\\"").F')
     ]
     verdict = loop.run()
     assert verdict["verdict"] == "passed", loop.printed

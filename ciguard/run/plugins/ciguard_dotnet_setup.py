@@ -294,7 +294,7 @@ def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
         path,
         # A built assembly that is handed on lies in a folder of that name.
         answer.get("TargetFramework") or os.path.basename(os.path.dirname(path)),
-        answer.get("RunSettingsFilePath", ""),
+        answer.get("RunSettingsFilePath", "").replace("\\", os.sep),
         "mtp" if is_mtp or _packages(path, MTP_ONLY) else "vstest",
         next((name for name in ADAPTERS if _packages(path, (name,))), ""),
     )

@@ -104,7 +104,12 @@ def selected(settings: str, cases: list[Line]) -> list[Line]:
     where, text = root.findtext("NUnit/Where"), root.findtext("RunConfiguration/TestCaseFilter")
     if where:
         patterns = re.findall(r'test =~ "(.*?)"', where)
-        return [case for case in cases if any(re.search(one, case["unit"]) for one in patterns)]
+        wide = re.compile("[\U00010000-\U0010ffff]")  # two units of UTF-16, as .NET counts
+
+        def is_found(name: str) -> bool:
+            return any(re.search(one, wide.sub("..", name)) for one in patterns)
+
+        return [case for case in cases if is_found(case["unit"])]
     if re.search(r"\s(?!\w+=)", re.sub('"[^"]*"', "", text or "")):
         return []  # as NUnit's adapter: "Unexpected Word"
     names = set()
@@ -117,7 +122,12 @@ def selected(settings: str, cases: list[Line]) -> list[Line]:
     if not text:
         return cases
     rows = tuple(f"{name}(" for name in names)
-    return [one for one in cases if one["unit"] in names or one["unit"].startswith(rows)]
+
+    def is_named(case: Line) -> bool:
+        is_row = case["unit"].startswith(rows) and not case.get("TestName")
+        return case["unit"] in names or is_row
+
+    return list(filter(is_named, cases))
 
 
 def executed(
