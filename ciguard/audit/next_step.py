@@ -253,9 +253,9 @@ def _artifacts(job: Any, upload: ResultUpload) -> int:
     Raises:
         InputError: the number depends on the run.
     """
-    condition = str(job["steps"][upload.step - 1].get("if", ""))
-    is_constant = evaluate(condition, "push") and evaluate(condition, "pull_request")
-    if not (upload.is_certain and is_constant):
+    parts, events = (job, job["steps"][upload.step - 1]), ("push", "pull_request")
+    tests = [evaluate(str(part.get("if", "")), event) for part in parts for event in events]
+    if not (upload.is_certain and all(tests)):
         raise InputError(f"an upload of {upload.artifact} in some runs")
     return len(combinations(matrix_of(job))) if has_matrix(job) else 1
 

@@ -141,11 +141,11 @@ def command(
     """Compare two runs.
 
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
-    (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
-    `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
-    branch. Of two runs of GitHub without ciguard records, the jobs are compared. Of two text logs
-    (.log, .txt, GitHub's archives of logs, addresses of jobs), the numbers and failures are
-    compared that a table of patterns finds in them.
+    (folder or file), result files ('out/*.xml'), branch:NAME for the newest finished run of a
+    commit on a branch, `this` for the current workflow run, or `base` (as BASE) for the newest
+    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs are
+    compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of jobs), the
+    numbers and failures are compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12

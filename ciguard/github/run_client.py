@@ -236,7 +236,7 @@ def runs_of_base(
         asked = earlier[: MAX_OF_BASE + 1]
         pushed = set(pushed_runs({past.id: distance(past.head_sha) for past in asked}))
         if len(asked) > MAX_OF_BASE:
-            pushed.discard(min(past.id for past in asked))  # the run before it is not known
+            pushed.discard(asked[-1].id)  # the run before it is not known
         if pushed:
             return tuple(past for past in earlier if past.id in pushed)
     return ()

@@ -45,7 +45,7 @@ from ciguard.guard.view import (
 from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards
-from ciguard.text import case_name, count_of, duration, price, size
+from ciguard.text import case_name, count_of, duration, price, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -314,7 +314,7 @@ def _ran(verdict: Verdict) -> Iterator[Content]:
     cases, skipped = sum(counts.values()), counts.get("skipped", 0)
     excused = (*verdict.quarantined, *verdict.failing_on_base)
     cut = {
-        result.unit
+        result.unit_key
         for result in (failure.result for failure in (*verdict.failures, *excused))
         if result.outcome == "died" or (noun != "test" and result.case in ("", result.unit))
     }
@@ -323,7 +323,7 @@ def _ran(verdict: Verdict) -> Iterator[Content]:
     elif noun == "test" and not cut:
         yield f"{result_count(count, verdict.promised)} with {count_of(cases, 'result')}"
     else:
-        names = join([identifier(unit) for unit in sorted(cut)], most=MAX_NAMED)
+        names = join([identifier(unit_name(key)) for key in sorted(cut)], most=MAX_NAMED)
         rest = (", not ", *names, " (what it did not report is not counted)") if cut else ()
         yield (f"{result_count(count - len(cut), verdict.promised, noun)} ran to the end", *rest)
         yield f"{count_of(cases - skipped - len(cut), 'case')} ran"

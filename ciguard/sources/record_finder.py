@@ -296,7 +296,9 @@ class RecordFinder:
         return ask
 
     def newest_of(self, branch: str, where: str) -> RunId:
-        """Return the newest run that a branch started, in Actions only of the current workflow.
+        """Return the newest run of a commit that is on a branch now, of a push if there is one.
+
+        Only runs that passed or failed count; in Actions only those of the current workflow.
 
         Raises:
             UsageError, GitHubError: as `on_github`.
@@ -315,6 +317,6 @@ class RecordFinder:
             runs = runs_of_base(*given, run=this_run, workflow=workflow)
         if not runs:
             of = f" of {workflow}" if workflow else ""
-            what = f"no run{of} that branch {branch} started has ended"
+            what = f"no finished run{of} of a commit that is on branch {branch}"
             raise InputError(what, where=where, fix="name a run by its id")
         return RunId(runs[0].id, None, repository)

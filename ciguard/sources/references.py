@@ -4,7 +4,7 @@
     https://HOST/OWNER/NAME/actions/runs/123456[/attempts/2][...]
     records/, leg.jsonl                   a record's folder, or a file of one
     out/junit.xml, artifacts/*/*.trx      result files
-    branch:main                           the newest run of a branch
+    branch:main                           the newest run of a commit on a branch
     base                                  the run that `compare` chooses for the candidate
     this                                  the run that this process is part of
 
@@ -60,7 +60,7 @@ class JobId:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The newest run of a branch."""
+    """The newest run of a commit on a branch."""
 
     name: str
 

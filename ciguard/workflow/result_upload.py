@@ -20,8 +20,12 @@ RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
 _WRITTEN: Final = re.compile(
     r"(?:--(?:junit-?xml|junitfile|junit-filename|output-?file(?:\.\w+)?|log-junit|output-junit"
     r"|xunit-(?:file|output)|out|(?:reporter-)?outfile|test-reporter-destination)[= ]"
-    r"|\boutput=|\bxml:|_OUTPUT_NAME=|(?<!\d)> ?)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
+    r"|\boutput=|\bxml:|_OUTPUT_NAME=)['\"]?([^\s'\"]+\.(?:xml|json|trx))",
     re.I,
+)
+# The same where a format is a word of its own, and the standard output goes to a file.
+_PRINTED: Final = re.compile(
+    r"(?<![.\w])(?:json|junit|xunit)(?![.\w=]).*(?<!\d)> ?['\"]?([^\s'\"]+\.(?:xml|json))", re.I
 )
 _VARIABLE: Final = re.compile(r"\$\{?\w+\}?")  # of the shell, of tox or of nox
 _TRX: Final = re.compile(r"(?:--logger[= :]['\"]?|--report-)trx\b", re.I)
@@ -59,7 +63,8 @@ def written_files(*steps: FoundStep, job: Any = None) -> list[str]:
     numbers = {step.number for step in steps}
     envs = [get(step, "env") for number, step in steps_of(job) if number in numbers]
     texts |= {f"{name}={env[name]}" for env in envs if isinstance(env, dict) for name in env}
-    names = {_VARIABLE.sub("*", name) for text in texts for name in _WRITTEN.findall(text)}
+    found = (form.findall(text) for form in (_WRITTEN, _PRINTED) for text in texts)
+    names = {_VARIABLE.sub("*", name) for name in chain.from_iterable(found)}
     return sorted(names | {"**/*.trx" for text in texts if _TRX.search(text)})
 
 

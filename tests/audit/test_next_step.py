@@ -157,7 +157,9 @@ def test_second_command_of_a_job_needs_an_artifact() -> None:
     assert "expect: 4 }" in after(BY_HAND + second + other).lines
     conditional = other.replace("- uses", "- if: matrix.x\n        uses")
     assert "expect" not in after(BY_HAND + second + conditional).lines
-    assert after(BY_HAND + second + upload).problem.startswith("two steps of job test")
+    for condition, is_constant in (("github.event_name == 'push'", False), ("always()", True)):
+        of_job = BY_HAND.replace("    needs: build", f"    if: {condition}\n    needs: build")
+        assert ("expect: 2 }" in after(of_job).lines) == is_constant
 
 
 def test_tries_that_replace_the_results_of_the_first_are_named() -> None:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
+from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import (
     RunClient,
     completed_runs,
@@ -243,11 +244,24 @@ def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
 
 
-def test_oldest_of_the_asked_runs_is_not_decided(server: FakeGitHub, github: GitHub) -> None:
-    for number in range(1, 13):
-        add_run(server, number)
-    found = runs_of_base(github, REPOSITORY, "main", ("push",), run=None)
-    assert [run.id for run in found] == list(range(12, 2, -1))
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ([], [*range(14, 4, -1)]),
+        ([1], [1, *range(14, 5, -1)]),
+        ([13, 3], [13, 3, 14, *range(12, 5, -1)]),
+    ],
+)
+def test_last_of_the_asked_runs_is_not_decided(
+    server: FakeGitHub, github: GitHub, own: list[int], expected: list[int]
+) -> None:
+    for number in range(1, 15):
+        file = "own.yml" if number in own else "other.yml"
+        add_run(server, number, path=f".github/workflows/{file}")
+    environ = {"GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/own.yml@refs/heads/main"}
+    run = ActionsRun.from_environ({**environ, "GITHUB_REPOSITORY": REPOSITORY}, {})
+    found = runs_of_base(github, REPOSITORY, "main", ("push",), run=run)
+    assert [run.id for run in found] == expected
 
 
 @pytest.mark.parametrize(

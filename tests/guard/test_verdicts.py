@@ -215,6 +215,19 @@ def test_headline_counts_files_where_units_are_files() -> None:
     assert status.startswith(f"2 of 3 test files ran to the end{early} · 2 cases ran · 1 skipped")
 
 
+def test_file_that_died_in_two_variants_counts_twice() -> None:
+    suites = {key: replace(suite, framework="jest") for key, suite in two_suites().suites.items()}
+    world = World(replace(two_suites(), suites=suites))
+    leg = world.legs["01"]
+    for at, line in enumerate(leg.inner):
+        if isinstance(line, Result) and line.variant:
+            leg.inner[at] = replace(line, outcome="died", ending="crash")
+    world.end("01", exit_code=10, counts={"passed": 1, "died": 2})
+    status = plain(status_line(world.prove(), None, NO_LINKS).content)
+    named = "[web/node 20] t, [web/node 22] t (what it did not report is not counted)"
+    assert status.startswith(f"4 of 6 test files ran to the end, not {named} · 4 cases ran")
+
+
 def test_variant_with_every_test_skipped_is_a_finding() -> None:
     world = World(plan=two_suites())
     for key, leg in world.legs.items():

@@ -119,7 +119,7 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
         ("branch:nosuch", "7", "--repo", REPOSITORY),
         {},
         3,
-        "no run that branch nosuch started has ended",
+        "no finished run of a commit that is on branch nosuch",
     ),
     (
         ("5", "https://other.example/o/r/actions/runs/7"),

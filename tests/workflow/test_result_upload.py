@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ciguard.workflow.result_upload import find_result_upload
+from ciguard.workflow.result_upload import find_result_upload, written_files
+from ciguard.workflow.test_commands import FoundStep, find_test_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,24 @@ def test_step_that_uploads_results_is_found_by_path_or_name(
     assert found is not None
     assert found.artifact == name
     assert found.patterns == patterns
+
+
+@pytest.mark.parametrize(
+    ("script", "files"),
+    [
+        ("go test -json -run=^TestA ./... 2>err.txt > r.json", ["r.json"]),
+        ("gotestsum --jsonfile a.log --junitfile a.xml", ["a.xml"]),
+        ("npx mocha --reporter json test >'out/m.json'", ["out/m.json"]),
+        ("node --test --test-reporter=junit > $NAME.xml", ["*.xml"]),
+        ("npx jest --json --outputFile=a.json", ["a.json"]),
+        ("pytest --junitxml=a.xml -k json.dumps > log.json", ["a.xml"]),
+        ("pytest > log.json", []),
+    ],
+)
+def test_files_that_options_name_or_that_hold_printed_results(
+    script: str, files: list[str]
+) -> None:
+    assert written_files(FoundStep("test", 1, find_test_commands(script))) == files
 
 
 @pytest.mark.parametrize(

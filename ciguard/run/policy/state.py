@@ -298,8 +298,9 @@ class State:
         sizes = (line.rss_before_bytes, self.process_bytes.get(line.process or 0))
         known_sizes = [size for size in sizes if size is not None]
         if known_sizes and unit not in running.open_units:
-            # The sample is of the whole tree, which may be larger than the process itself.
-            running.rss_before_bytes[unit] = max(known_sizes)
+            # The sample is of the whole tree, which may be larger than the process itself. A unit
+            # that has a process of its own in the tree begins at 0.
+            running.rss_before_bytes[unit] = max(known_sizes) if known_sizes[0] else 0
         if line.at_s is not None:
             running.first_start_s = min(line.at_s, running.first_start_s)
         if line.file is not None:
@@ -331,7 +332,7 @@ class State:
         elif line.outcome in BAD_OUTCOMES:
             running.failed_units.add(unit)
             running.failed_s[unit] = (began_s, line.at_s or 0.0)
-        if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_at_s:
+        if line.rss_before_bytes and (line.at_s or 0.0) >= running.resident_at_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_at_s = line.at_s or 0.0
 

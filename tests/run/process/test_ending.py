@@ -35,6 +35,17 @@ def test_open_unit_died_with_a_lower_bound_of_its_time() -> None:
     assert message == "the process died (killed by SIGSEGV)\nthe end"
 
 
+@pytest.mark.parametrize(("own", "before"), [(None, 900), (800, 900), (0, 0)])
+def test_memory_before_a_unit_is_0_in_a_process_of_its_own(own: int | None, before: int) -> None:
+    state = running_state()
+    state.observe(SampleLine(1.5, process_bytes={"1": 900}))
+    state.observe(StartLine("b", process=1, at_s=2.0, rss_before_bytes=own))
+    (result,) = culprit_results(state, 1, "timeout", 5.0)
+    state.observe(result)
+    assert result.rss_before_bytes == before
+    assert state.running[1].resident_bytes == (before or None)
+
+
 def test_several_open_units_are_candidate_culprits() -> None:
     state = running_state()
     for unit in "ab":
