@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
@@ -56,7 +57,7 @@ from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, 
 from ciguard.workflow.yaml_values import load, needs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from ciguard.workflow.test_commands import Tasks
 
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
-ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
+ADD_SUITE: Final = "in ciguard.toml, write into [suite.{}]: framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
@@ -149,7 +150,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     require_committed(folder, path)
     before = read_job(text, path, job_name, step, tasks)
     others = [value for other, value in read_workflows(folder) if other != path]
-    suite = suite_name(config, before.name, [suite_of(value) for value in others])
+    suite = suite_name(config, before.name, path, others)
     job, started, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
@@ -297,21 +298,27 @@ def require_committed(folder: Path, path: str) -> None:
         raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
 
 
-def suite_name(config: Config, job: str, used: Collection[str] = ()) -> str:
+def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> str:
     """Return the suite of the job's tests, which may have to be added to the configuration.
 
+    Its name is that of the job, with that of the file if another workflow has this suite.
+
     Args:
-        used: suites of jobs of other workflows.
+        path: of the workflow.
+        others: the other workflows.
 
     Raises:
-        UsageError: several suites are configured, and none has the name of the job.
+        UsageError: several suites are configured, and none has this name.
     """
-    is_free = "suite" not in config.model_fields_set or config.suite.keys() <= {*used}
-    if is_free or job in config.suite:
-        return job
+    used = {suite_of(value) for value in others if is_moved(value)}
+    name = f"{job}-{PurePath(path).stem}" if job in used else job
+    is_free = "suite" not in config.model_fields_set or config.suite.keys() <= used
+    if is_free or name in config.suite:
+        return name
     if len(config.suite) > 1:
-        what = f"no suite {job!r} among {', '.join(map(repr, sorted(config.suite)))}"
-        raise UsageError(what, where="suite", fix=f"add [suite.{job}] for the tests of the job")
+        what = f"no suite {name!r} among {', '.join(map(repr, sorted(config.suite)))}"
+        fix = f"add [suite.{json.dumps(name)}] for the tests of the job"
+        raise UsageError(what, where="suite", fix=fix)
     return next(iter(config.suite))
 
 
@@ -333,7 +340,8 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
         command, left_out = dotnet_command(found) if framework == DOTNET.name else ((), ())
         if left_out:
             notes = [f"left out of `command`, as computed: {' '.join(left_out)}", *notes]
-    suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
+    others = [value for other, value in read_workflows(folder) if other != path]
+    suite = suite_name(config, name, path, others) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
@@ -364,6 +372,7 @@ def job_framework(
         NotMovable: ciguard cannot plan the tests, or the user must configure the framework.
     """
     suite = config.suite.get(name) if "suite" in config.model_fields_set else None
+    own = job.name if len(config.suite) == 1 and suite else name  # the only suite has any name
     configured = suite.framework if suite else DEFAULT
     for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
@@ -399,12 +408,12 @@ def job_framework(
         if len(names) == 1 and not suite:
             return names[0]
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
-        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        fix = ADD_SUITE.format(json.dumps(own), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
     if not suite and not files_of(FRAMEWORKS[DEFAULT], tracked):
         suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"
-        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        fix = ADD_SUITE.format(json.dumps(own), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix if names else COMMAND_FIX)
     return ""

@@ -91,12 +91,17 @@ def test_configuration_is_written_with_the_suite_of_the_job(
 
 @pytest.mark.parametrize(
     ("suites", "name"),
-    [("[suite.shop]\n", "shop"), ("[suite.shop]\n[suite.test]\n", "test"), ("", "test")],
+    [
+        *(("[suite.shop]\n", "shop"), ("[suite.shop]\n[suite.test]\n", "test")),
+        *(("", "test"), ('[suite.""]\n', "")),
+    ],
 )
 def test_plan_uses_the_suite_that_is_configured(
     suites: str, name: str, repository: Path, call: Init
 ) -> None:
     (repository / "ciguard.toml").write_text(f"{ACTIONS}{suites}", "utf-8")
+    (repository / ".github/workflows/lint.yml").write_bytes(WORKFLOW)
+    commit(repository)
     call(repository, "--into", CI, "--yes")
     assert f'suite: "{name}"' in (repository / CI).read_text("utf-8")
 
@@ -473,7 +478,8 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
     fix = "  fix: move it into a job of another workflow file, and run ciguard init --into on that"
     assert fix in answer.stderr
     assert "uses ciguard's actions already" in call(repository, "--into", CI).stdout
-    for number, check in enumerate(("ciguard (more)", "ciguard (3.yml)"), 2):
+    suites = ["test"]
+    for number, suite, check in ((2, "more", "ciguard (more)"), (3, "more-3", "ciguard (3.yml)")):
         path = f".github/workflows/{number}.yml"
         text = (JOB + PYTEST).replace(b"  test:", b"  more:")
         (repository / path).write_bytes(text)
@@ -484,8 +490,9 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
         )
         jobs = yaml_load((repository / path).read_text("utf-8"), path)["jobs"]
         assert jobs["ciguard-report"]["name"] == check
-        assert jobs["ciguard"]["steps"][1]["with"]["suite"] == "more"
-        assert load(repository, {}).suite.keys() == {"test", "more"}
+        assert jobs["ciguard"]["steps"][1]["with"]["suite"] == suite
+        suites.append(suite)
+        assert [*load(repository, {}).suite] == suites
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
