@@ -14,6 +14,7 @@ from ciguard import console
 from ciguard.errors import CiguardError, InputError
 from ciguard.init.generated_files import text_of
 from ciguard.init.move_in import read_workflows
+from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
@@ -77,13 +78,14 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
     """
     moved, candidates = "", []
     tasks = read_tasks(lambda name: text_of(folder / name) or "")
+    tracked = repository_files(folder)
     for path, workflow in read_workflows(folder):
         if is_moved(workflow):
             moved = moved or path
             continue
         # YAML may read the id of a job as a number, which no option can name.
         steps = [at for at in find_movable_steps(workflow, tasks) if at.job in workflow["jobs"]]
-        candidates += [_candidate(path, workflow, step) for step in steps]
+        candidates += [_candidate(path, workflow, step, tracked) for step in steps]
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 
 
@@ -109,7 +111,7 @@ def with_used_actions(
     return config
 
 
-def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
+def _candidate(path: str, workflow: Any, found: FoundStep, tracked: Sequence[str]) -> Candidate:
     job = workflow["jobs"][found.job]
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
@@ -117,7 +119,7 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
-        -bool(only_file(found.commands)),  # no work to divide
+        -bool(only_file(found.commands, tracked)),  # no work to divide
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),

@@ -154,7 +154,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     job, started, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
-    file = only_file(job.commands) if framework.unit == "file" and not job.take else ""
+    is_undivided = framework.unit == "file" and not job.take
+    file = only_file(job.commands, tracked) if is_undivided else ""
     check = report_check(job.name, path, others)
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
