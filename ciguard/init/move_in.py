@@ -27,9 +27,9 @@ from ciguard.init.generated_files import (
 )
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
-from ciguard.init.remarks import OWN_FILE, about_files, about_recipe, about_shards, remarks
+from ciguard.init.remarks import OWN_FILE, about_files, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
-from ciguard.init.started_suites import STARTED_SUITES, dotnet_command
+from ciguard.init.started_suites import STARTED_SUITES, about_recipe, dotnet_command
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
@@ -226,8 +226,7 @@ def _prepared(
         with collected(obstacles):
             started, job, about_suite = make_suite(job, suite)
             messages += about_suite
-            if started.framework == GO.name:
-                messages += about_recipe(job, read("Makefile"))
+            messages += about_recipe(job, read("Makefile"))
     reject_obstacles(job, obstacles)
     return job, started, [*messages, *about_results]
 

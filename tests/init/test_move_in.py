@@ -628,6 +628,35 @@ def test_suite_of_go_replaces_its_command(
         assert configured["test"] == {"framework": "go", **({} if own else added)}
 
 
+RECIPES = {
+    "test: ## Run\n\t@printf a\n\tA=1 B=$X go test -race \\\n\t  ./a\n": "",
+    "test: db # a\n\t# start it\n\t./start\n\tA=1 B=$X go test -race ./a": "db, ./start",
+    "test:\n\tcd sub && go test ./...\n": "2: no line of test has only go test ./...",
+    "test:\n\tfor d in a; do (go test ./$$d); done\n": "2: no line of test has only ",
+    "test:\n\tmake go\ngo:\n\t./start\n\tgo test -x\n": "5: no line of test has only go test -x",
+    "export A=1\ntest:\n\tgo test ./...\n": "1: go test would not get export A=1",
+}
+
+
+@pytest.mark.parametrize(("makefile", "what"), RECIPES.items())
+def test_recipe_of_go_is_taken_if_its_test_command_stands_alone(
+    makefile: str, what: str, repository: Path, call: Init
+) -> None:
+    (repository / "Makefile").write_text(makefile, "utf-8")
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    write(repository, JOB + b"      - run: make test\n")
+    is_refused = what[:1].isdigit()
+    answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
+    if is_refused:
+        assert f"jobs.test: Makefile:{what}" in answer.stderr
+        return
+    assert "left out, as the workflow computes them: B=$X; " in answer.stderr
+    rest = re.findall(r"Makefile:1: test also runs (.*), and ciguard does not", answer.stderr)
+    assert rest == [what] * bool(what)
+    suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
+    assert (suite["args"], suite["env"]) == (["-race", "./a"], {"A": "1"})
+
+
 def test_step_without_go_test_is_refused_for_a_suite_of_go(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(f'{ACTIONS}[suite.test]\nframework = "go"\n', "utf-8")
     write(repository, JOB + b"      - run: go test ./...\n      - run: go vet ./...\n")
