@@ -12,18 +12,18 @@ import click
 
 from ciguard import console
 from ciguard.errors import CiguardError, InputError
-from ciguard.init.generated_files import text_of
+from ciguard.init.generated_files import WORKFLOW_FILE, text_of
 from ciguard.init.move_in import read_workflows
 from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import known_address
-from ciguard.workflow.check_names import has_matrix
+from ciguard.workflow.check_names import CHECK, has_matrix, unexpanded_name
 from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import FoundStep, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -89,10 +89,15 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 
 
-def find_comment_jobs(folder: Path) -> list[str]:
-    """Return `FILE: job ID` of the jobs that only use ciguard's root action."""
-    found = [(path, name) for path, value in read_workflows(folder) for name in comment_jobs(value)]
-    return [f"{path}: job {name}" for path, name in found]
+def find_same_checks(folder: Path) -> Iterator[str]:
+    """Yield `FILE: job ID: FIX` of the jobs whose check is that of a separate workflow."""
+    for path, workflow in read_workflows(folder):
+        replaced = comment_jobs(workflow)
+        for name, job in jobs_of(workflow).items() if path != WORKFLOW_FILE else ():
+            if name in replaced:
+                yield f"{path}: job {name}: delete it"
+            elif unexpanded_name(name, job) == CHECK:
+                yield f"{path}: job {name}: give it another name"
 
 
 def with_used_actions(

@@ -54,7 +54,7 @@ from ciguard.workflow.positions import Edit
 from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
-from ciguard.workflow.yaml_values import load, needs_of
+from ciguard.workflow.yaml_values import jobs_of, load, needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -156,7 +156,8 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     framework = FRAMEWORKS[name or DEFAULT]
     is_undivided = framework.unit == "file" and not job.take
     file = only_file(job.commands, tracked) if is_undivided else ""
-    check = report_check(job.name, path, others)
+    kept = {name: at for name, at in jobs_of(job.workflow).items() if name not in job.replaced}
+    check = report_check(job.name, [{"jobs": kept}, *others])
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         check=check,

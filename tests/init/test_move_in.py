@@ -479,7 +479,7 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
     assert fix in answer.stderr
     assert "uses ciguard's actions already" in call(repository, "--into", CI).stdout
     suites = ["test"]
-    for number, suite, check in ((2, "more", "ciguard (more)"), (3, "more-3", "ciguard (3.yml)")):
+    for number, suite, check in ((2, "more", "ciguard (more)"), (3, "more-3", "ciguard (more 2)")):
         path = f".github/workflows/{number}.yml"
         text = (JOB + PYTEST).replace(b"  test:", b"  more:")
         (repository / path).write_bytes(text)
@@ -515,6 +515,15 @@ def test_own_workflow_is_written_if_options_are_its(
     call(repository, "--yes", *options)
     assert (repository / OWN).exists()
     assert (repository / CI).read_bytes() == WORKFLOW
+
+
+def test_check_that_another_job_has_is_not_taken(repository: Path, call: Init) -> None:
+    lint = b"  lint: {name: ciguard, runs-on: a, steps: [{run: lint}]}\n"
+    write(repository, JOB + PYTEST + lint)
+    assert f"{CI}: job lint: give it another name: " in " ".join(
+        call(repository, "--new").stderr.split()
+    )
+    assert "require the check ciguard (test): " in call(repository, "--into", CI).stderr
 
 
 def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) -> None:
