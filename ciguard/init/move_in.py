@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
+from ciguard.audit.rules.results_only_on_success import REPORTERS
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -53,7 +54,13 @@ from ciguard.workflow.movable_job import (
 from ciguard.workflow.positions import Edit
 from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
+from ciguard.workflow.test_commands import (
+    UNKNOWN,
+    action_of,
+    find_test_steps,
+    only_file,
+    read_tasks,
+)
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of
 
 if TYPE_CHECKING:
@@ -96,13 +103,15 @@ _UPLOAD: Final = (
     r' *with: \{ ?name: "results-\$\{\{ github\.job \}\}.*\}\n'
 )
 _VARIABLES: Final = (
-    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\S*?\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\S*?\.xml|TOX_OVERRIDE: .*_ADDOPTS)(?: +#.*)?\s*?\n"
 )
 _OURS: Final = re.compile(
     rf"^(?:{_UPLOAD}|(?P<at> *)env:\s*?\n(?:(?P=at) +{_VARIABLES})+(?!(?P=at) )| *{_VARIABLES}"
     rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
     re.M,
 )
+# Parts of a step that reads results of its job.
+_READ: Final = ("results", "*.xml", "*.json", "*.trx", "report_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,26 +251,36 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
         return job, []
     line = job.source.line_number("jobs", job.name, "steps", upload.step)
     others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
-    entry = job.source.find("jobs", job.name)
-    assert entry is not None
-    end = job.source.next_line(job.source.content_end(entry))
-    cuts = _OURS.finditer(job.source.text, job.source.next_line(entry.start), end)
-    text = job.source.edited(Edit(*cut.span(), "") for cut in cuts)
-    if not any(file in str(others) for file in ("results.", *written)):
-        number = str(job.step - (upload.step < job.step))
-        changed = read_job(text, job.path, job.name, number, tasks)
-        if len(changed.value["steps"]) == len(steps) - 1:
-            changed = replace(changed, matrix=job.matrix, shards=job.shards)
-            left = f": remove what writes {', '.join(written)}" if _written(changed, tasks) else ""
-            left = left or ", with what writes its files"
-            return changed, [f"the upload step of line {line} is gone{left}"]
-    option = f", and the option that writes {', '.join(written)}" if written else ""
-    return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+    is_read = any(name in str(others) for name in (*_READ, *written))
+    is_read = is_read or any(action_of(step) in REPORTERS for step in others)
+    numbers = (upload.step, *(() if is_read else job.steps))
+    cuts = [cut for number in numbers for cut in _cuts(job, number)]
+    step = str(job.step - (upload.step < job.step))
+    changed = read_job(job.source.edited(cuts), job.path, job.name, step, tasks)
+    if len(changed.value["steps"]) == len(steps):
+        is_left = written and not is_read
+        option = f", and the option that writes {', '.join(written)}" if is_left else ""
+        return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+    what = ", with what writes its files" if len(cuts) > 1 else ""
+    if (left := _written(changed, tasks)) and not is_read:
+        what = f": remove what writes {', '.join(left)}"
+    changed = replace(changed, matrix=job.matrix, shards=job.shards)
+    return changed, [f"the upload step of line {line} is gone{what}"]
+
+
+def _cuts(job: MovableJob, number: int) -> list[Edit]:
+    """Return edits that remove from a step what `ciguard audit` proposes for results."""
+    list_entry = job.source.find("jobs", job.name, "steps")
+    assert list_entry is not None
+    node = list_entry.value.value[number - 1]
+    start, end = job.source.line_start(node.start_mark.index), node.end_mark.index
+    return [Edit(*cut.span(), "") for cut in _OURS.finditer(job.source.text, start, end)]
 
 
 def _written(job: MovableJob, tasks: Tasks) -> list[str]:
     found = find_test_steps(job.workflow, tasks)
-    return written_files(*(step for step in found if step.job == job.name))
+    own = (step for step in found if step.job == job.name and step.number in job.steps)
+    return written_files(*own)
 
 
 def read_workflow(folder: Path, path: str) -> str:

@@ -537,6 +537,18 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
     assert f"would create {OWN}" in answer.stdout
 
 
+OPTION = "run: pytest --junitxml=results.xml"
+VARIABLE = "        env:\n          A: b\n          PYTEST_ADDOPTS: --junitxml=results.xml # c"
+# First step of a job, the lines below it, and whether what writes the files goes, too.
+RESULT_FILES = (
+    ("run: pytest", "      - run: a", None),
+    (OPTION, "      - uses: codecov/test-results-action@v1", False),
+    (OPTION, "      - {uses: a/b@v1, with: {path: '*.xml'}}", False),
+    (OPTION, "      - run: dotnet test --logger trx a", True),
+    ("run: pytest", VARIABLE, True),
+)
+
+
 def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "comment.md").read_text("utf-8")
     upload, comment, history, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
@@ -556,6 +568,17 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     gone = "the upload step of line 7 is gone, with what writes its files"
     assert [f"\n- {gone}\n" in text for text in said] == [False, True, False]
     assert "--junitxml=results.xml" in moved[2]
+    for step, below, is_cut in RESULT_FILES:
+        steps = f"    steps:\n      - {step}\n{below}\n".encode()
+        workflow = both.replace(PYTEST, b"").replace(b"    steps:\n", steps, 1)
+        write(repository, workflow)
+        text = call(repository, "--into", CI, "--step", "1", "--yes").stderr
+        assert (" is gone, with what writes its files\n" in text) is bool(is_cut)
+        assert (" is gone\n" in text) is not bool(is_cut)
+        left = (repository / CI).read_text("utf-8")
+        assert ("--junitxml=results.xml" in left) is (is_cut is False)
+        assert below.partition("\n          PYTEST_")[0] in left
+        assert "# c" not in left
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
