@@ -49,7 +49,7 @@ _DEFINITION: Final = re.compile(
     r"^[ \t]*(?:(?:async )?def test|func (?:Test|Example|Fuzz)|(?:it|test|specify)\b[ .(])", re.M
 )
 _LINT: Final = re.compile(
-    r"(?:(?:npx|npm|yarn|pnpm|bun|run|exec|uv|poetry|make|-m|python3?|[A-Z_]+=\S*) )*"
+    r"(?:(?:npx|uvx|dlx|npm|yarn|pnpm|bun|run|exec|uv|poetry|make|-m|python3?|[A-Z_]+=\S*) )*"
     r"(\w*lint(?:[:-][\w:-]+)?|prettier|tsc|mypy|pyright|ruff|flake8|pre-commit|go vet"
     r"|(?:check-)?types?(?:[:-]?check)?)(?!\S)"
 )

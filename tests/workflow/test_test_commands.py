@@ -163,9 +163,10 @@ def test_only_file_of_a_command_is_a_test_file_that_exists(line: str, file: str)
 
 
 def test_script_is_split_into_commands_and_words() -> None:
-    script = "a 'b c' \"d\\\"e\" \\\r\n  f # g\n(h) && i|j; ${{ k || 'l m' }}n"
+    script = "a 'b c' \"d\\\"e\" \\\r\n  f # g\n(h) && i|j; ${{ k || 'l m' }}n; o\\ #p; \\\\ # q"
     assert list(split_commands(script)) == [
         *(["a", "b c", 'd\\"e', "f"], ["h"], ["i"], ["j"], ["${{ k || 'l m' }}n"]),
+        *(["o #p"], ["\\"]),
     ]
 
 
