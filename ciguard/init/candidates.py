@@ -90,14 +90,11 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
 
 
 def find_same_checks(folder: Path) -> Iterator[str]:
-    """Yield `FILE: job ID: FIX` of the jobs whose check is that of a separate workflow."""
+    """Yield `FILE: job ID` of the jobs whose check is that of a separate workflow."""
     for path, workflow in read_workflows(folder):
-        replaced = comment_jobs(workflow)
         for name, job in jobs_of(workflow).items() if path != WORKFLOW_FILE else ():
-            if name in replaced:
-                yield f"{path}: job {name}: delete it"
-            elif unexpanded_name(name, job) == CHECK:
-                yield f"{path}: job {name}: give it another name"
+            if unexpanded_name(name, job) == CHECK or name in comment_jobs(workflow):
+                yield f"{path}: job {name}"
 
 
 def with_used_actions(

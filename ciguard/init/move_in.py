@@ -11,11 +11,9 @@ import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
-from ciguard.audit.rules.results_only_on_success import REPORTERS
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import reject_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -54,13 +52,7 @@ from ciguard.workflow.movable_job import (
 from ciguard.workflow.positions import Edit
 from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
-from ciguard.workflow.test_commands import (
-    UNKNOWN,
-    action_of,
-    find_test_steps,
-    only_file,
-    read_tasks,
-)
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of
 
 if TYPE_CHECKING:
@@ -110,8 +102,8 @@ _OURS: Final = re.compile(
     rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
     re.M,
 )
-# Parts of a step that reads results of its job.
-_READ: Final = ("results", "*.xml", "*.json", "*.trx", "report_type")
+# Words of steps that may read result files.
+_READ: Final = ("result", "report", "junit", "summary", "analytics", "*.xml", "*.json", "*.trx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +155,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     job, started, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
-    is_undivided = framework.unit == "file" and not job.take
-    file = only_file(job.commands, tracked) if is_undivided else ""
+    file = only_file(job.commands, tracked) if framework.unit == "file" and not job.take else ""
     kept = {name: at for name, at in jobs_of(job.workflow).items() if name not in job.replaced}
     check = report_check(job.name, [{"jobs": kept}, *others])
     new_jobs = render_new_jobs(
@@ -235,8 +226,7 @@ def _prepared(
     if (make_suite := STARTED_SUITES.get(framework or configured)) and job.commands:
         with collected(obstacles):
             started, job, about_suite = make_suite(job, suite)
-            messages += about_suite
-            messages += about_recipe(job, read("Makefile"))
+            messages += [*about_suite, *about_recipe(job, read("Makefile"))]
     reject_obstacles(job, obstacles)
     return job, started, [*messages, *about_results]
 
@@ -252,14 +242,13 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
     line = job.source.line_number("jobs", job.name, "steps", upload.step)
     others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
     is_read = any(name in str(others) for name in (*_READ, *written))
-    is_read = is_read or any(action_of(step) in REPORTERS for step in others)
     numbers = (upload.step, *(() if is_read else job.steps))
     cuts = [cut for number in numbers for cut in _cuts(job, number)]
     step = str(job.step - (upload.step < job.step))
     changed = read_job(job.source.edited(cuts), job.path, job.name, step, tasks)
     if len(changed.value["steps"]) == len(steps):
-        is_left = written and not is_read
-        option = f", and the option that writes {', '.join(written)}" if is_left else ""
+        files = "" if is_read else ", ".join(written)
+        option = f", and the option that writes {files}" if files else ""
         return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
     what = ", with what writes its files" if len(cuts) > 1 else ""
     if (left := _written(changed, tasks)) and not is_read:
@@ -279,8 +268,7 @@ def _cuts(job: MovableJob, number: int) -> list[Edit]:
 
 def _written(job: MovableJob, tasks: Tasks) -> list[str]:
     found = find_test_steps(job.workflow, tasks)
-    own = (step for step in found if step.job == job.name and step.number in job.steps)
-    return written_files(*own)
+    return written_files(*(at for at in found if at.job == job.name and at.number in job.steps))
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -321,8 +309,6 @@ def require_committed(folder: Path, path: str) -> None:
 def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> str:
     """Return the suite of the job's tests, which may have to be added to the configuration.
 
-    Its name is that of the job, with that of the file if another workflow has this suite.
-
     Args:
         path: of the workflow.
         others: the other workflows.
@@ -331,14 +317,13 @@ def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> st
         UsageError: several suites are configured, and none has this name.
     """
     used = {suite_of(value) for value in others if is_moved(value)}
-    name = f"{job}-{PurePath(path).stem}" if job in used else job
+    name = f"{job}-{path.rpartition('/')[2].rpartition('.')[0]}" if job in used else job
     is_free = "suite" not in config.model_fields_set or config.suite.keys() <= used
     if is_free or name in config.suite:
         return name
     if len(config.suite) > 1:
         what = f"no suite {name!r} among {', '.join(map(repr, sorted(config.suite)))}"
-        fix = f"add [suite.{json.dumps(name)}] for the tests of the job"
-        raise UsageError(what, where="suite", fix=fix)
+        raise UsageError(what, where="suite", fix=f"add [suite.{json.dumps(name)}] for its tests")
     return next(iter(config.suite))
 
 

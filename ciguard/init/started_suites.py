@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression
-_PRINTS: Final = re.compile(r"\$\(info|(?:echo|printf)\b")
 _EXPORT: Final = re.compile(r"^(?:[\w.-]+ *: *)?export\b.*|^\.EXPORT_ALL_VARIABLES.*", re.M)
 _OUTPUT: Final = re.compile(r"--?json$|\d*[<>]")  # ciguard reads the tests' output itself
 _ENV: Final = re.compile(r"\$\{\{ *env\.(\w+) *\}\}|\$\{?(\w+)\}?")
@@ -84,21 +83,17 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
         head, *lines = rule[0].replace("\\\n", " ").replace("\t@", "\t").splitlines()
         texts = {text.strip(): [*split_commands(text)] for text in lines}
         export = _EXPORT.search(makefile)
-        what = f"{_line(makefile, export)}: {program} would not get {export[0]}" if export else ""
+        what = f"{program} would not get {export[0]}" if export else ""
         if plain not in texts.values():
-            what = f"{command.place}: no line of {rule[1]} has only {' '.join(*plain)}"
+            what = f"no line of {rule[1]} has only {' '.join(*plain)}"
         if what:
             fix = f"write {program} into the step, which can have env and working-directory"
-            raise NotMovable(shorten(what, 200), where=job.where, fix=fix)
+            raise NotMovable(f"{command.place}: {shorten(what)}", where=job.where, fix=fix)
         rest = [text for text, words in texts.items() if words not in ([], plain)]
-        rest = [text for text in rest if not _PRINTS.match(text)]
+        rest = [text for text in rest if not text.startswith(("$(info", "echo ", "printf "))]
         if rest := [*head.partition(":")[2].partition("#")[0].split(), *rest]:
-            what = f"{_line(makefile, rule)}: {rule[1]} also runs {shorten(', '.join(rest))}"
+            what = f"{command.place}: {rule[1]} also runs {shorten(', '.join(rest))}"
             yield f"{what}, and ciguard does not: add a step for it, if the tests need it"
-
-
-def _line(makefile: str, match: re.Match[str]) -> str:
-    return f"Makefile:{makefile.count(chr(10), 0, match.start()) + 1}"
 
 
 def _flags(words: Sequence[str]) -> list[str]:

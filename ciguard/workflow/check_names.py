@@ -69,6 +69,5 @@ def _combination_names(job_name: str, job: Any) -> frozenset[str] | None:
 def report_check(job: str, others: Iterable[Any]) -> str:
     """Return a name for the check of a moved job's report that no job of other workflows has."""
     taken = {unexpanded_name(name, value) for it in others for name, value in jobs_of(it).items()}
-    numbered = (f"{CHECK} ({job} {number})" for number in count(2))
-    names = chain((CHECK, f"{CHECK} ({job})"), numbered)
+    names = chain((CHECK, f"{CHECK} ({job})"), (f"{CHECK} ({job} {at})" for at in count(2)))
     return next(name for name in names if name not in taken)

@@ -314,11 +314,7 @@ def list_items(text: str) -> list[str]:
 
 
 def only_file(commands: Sequence[FoundCommand], tracked: Sequence[str]) -> str:
-    """Return the test file that is the only path among the arguments of the commands; or "".
-
-    Args:
-        tracked: files of the repository.
-    """
+    """Return the tracked test file that is the only path among the arguments of commands; or ""."""
     words = (pair for item in commands for pair in itertools.pairwise(item.arguments))
     paths = [pair for pair in words if _PATH.match(pair[1])]
     files = {_TOP.sub("", path) for option, path in paths if not _HAS_VALUE.match(option)}

@@ -520,7 +520,7 @@ def test_own_workflow_is_written_if_options_are_its(
 def test_check_that_another_job_has_is_not_taken(repository: Path, call: Init) -> None:
     lint = b"  lint: {name: ciguard, runs-on: a, steps: [{run: lint}]}\n"
     write(repository, JOB + PYTEST + lint)
-    assert f"{CI}: job lint: give it another name: " in " ".join(
+    assert f"{CI}: job lint: delete or rename it: " in " ".join(
         call(repository, "--new").stderr.split()
     )
     assert "require the check ciguard (test): " in call(repository, "--into", CI).stderr
@@ -582,7 +582,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
-        assert f"{CI}: job {job}: delete it: the job report of" in answer.stderr
+        assert f"{CI}: job {job}: delete or rename it: the job report" in answer.stderr
 
 
 def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, call: Init) -> None:
@@ -666,7 +666,7 @@ RECIPES = {
     "test:\n\tcd sub && go test ./...\n": "2: no line of test has only go test ./...",
     "test:\n\tfor d in a; do (go test ./$$d); done\n": "2: no line of test has only ",
     "test:\n\tmake go\ngo:\n\t./start\n\tgo test -x\n": "5: no line of test has only go test -x",
-    "export A=1\ntest:\n\tgo test ./...\n": "1: go test would not get export A=1",
+    "export A=1\ntest:\n\tgo test ./...\n": "3: go test would not get export A=1",
 }
 
 
@@ -683,7 +683,7 @@ def test_recipe_of_go_is_taken_if_its_test_command_stands_alone(
         assert f"jobs.test: Makefile:{what}" in answer.stderr
         return
     assert "left out, as the workflow computes them: B=$X; " in answer.stderr
-    rest = re.findall(r"Makefile:1: test also runs (.*), and ciguard does not", answer.stderr)
+    rest = re.findall(r"Makefile:.: test also runs (.*), and ciguard does not", answer.stderr)
     assert rest == [what] * bool(what)
     suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
     assert (suite["args"], suite["env"]) == (["-race", "./a"], {"A": "1"})
@@ -746,7 +746,7 @@ def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: I
         "- GOFLAGS of the step has FLAGS: write flags as -name=value",
         "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
         "of the job",
-        "- Makefile:1: check also runs deps, go vet, and ciguard does not: add a step for it, if "
+        "- Makefile:4: check also runs deps, go vet, and ciguard does not: add a step for it, if "
         "the tests need it",
     ]
     assert ", as 2 for each are over 20 jobs; " in answer.stderr
