@@ -150,9 +150,7 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
         InputError: a file was edited, and `force` is not set.
     """
     for other in find_same_checks(folder):
-        _notify(
-            f"{other}: delete or rename it: the job report of {WORKFLOW_FILE} has the same check"
-        )
+        _notify(f"{other}: delete or rename it: {WORKFLOW_FILE} has this check, too")
     if not (folder / WORKFLOW_FILE).exists():
         for item in find_candidates(folder)[1][:1]:
             _notify(STILL_RUNS.format(item.job, item.path))

@@ -102,8 +102,7 @@ _OURS: Final = re.compile(
     rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
     re.M,
 )
-# Words of steps that may read result files.
-_READ: Final = ("result", "report", "junit", "summary", "analytics", "*.xml", "*.json", "*.trx")
+_READERS: Final = ("result", "report", "junit", "summary", "analytics", "*.xml", "*.json", "*.trx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +240,7 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
         return job, []
     line = job.source.line_number("jobs", job.name, "steps", upload.step)
     others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
-    is_read = any(name in str(others) for name in (*_READ, *written))
+    is_read = any(name in str(others) for name in (*_READERS, *written))
     numbers = (upload.step, *(() if is_read else job.steps))
     cuts = [cut for number in numbers for cut in _cuts(job, number)]
     step = str(job.step - (upload.step < job.step))
@@ -310,16 +309,14 @@ def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> st
     """Return the suite of the job's tests, which may have to be added to the configuration.
 
     Args:
-        path: of the workflow.
-        others: the other workflows.
+        path, others: of the workflow, and the other workflows.
 
     Raises:
         UsageError: several suites are configured, and none has this name.
     """
     used = {suite_of(value) for value in others if is_moved(value)}
     name = f"{job}-{path.rpartition('/')[2].rpartition('.')[0]}" if job in used else job
-    is_free = "suite" not in config.model_fields_set or config.suite.keys() <= used
-    if is_free or name in config.suite:
+    if "suite" not in config.model_fields_set or {*config.suite} <= used or name in config.suite:
         return name
     if len(config.suite) > 1:
         what = f"no suite {name!r} among {', '.join(map(repr, sorted(config.suite)))}"

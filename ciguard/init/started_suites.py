@@ -82,10 +82,11 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
     for rule in (rule for rule in RULE.finditer(makefile) if rule[1] in called):
         head, *lines = rule[0].replace("\\\n", " ").replace("\t@", "\t").splitlines()
         texts = {text.strip(): [*split_commands(text)] for text in lines}
-        export = _EXPORT.search(makefile)
-        what = f"{program} would not get {export[0]}" if export else ""
-        if plain not in texts.values():
-            what = f"no line of {rule[1]} has only {' '.join(*plain)}"
+        what = (
+            "" if plain in texts.values() else f"no line of {rule[1]} has only {' '.join(*plain)}"
+        )
+        if export := _EXPORT.search(makefile):
+            what = f"{program} would not get {export[0]}"
         if what:
             fix = f"write {program} into the step, which can have env and working-directory"
             raise NotMovable(f"{command.place}: {shorten(what)}", where=job.where, fix=fix)

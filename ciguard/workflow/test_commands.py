@@ -319,8 +319,7 @@ def only_file(commands: Sequence[FoundCommand], tracked: Sequence[str]) -> str:
     paths = [pair for pair in words if _PATH.match(pair[1])]
     files = {_TOP.sub("", path) for option, path in paths if not _HAS_VALUE.match(option)}
     file = files.pop() if len(paths) == len(commands) and len(files) == 1 else ""
-    # Jest and Vitest run each file whose path has the word.
-    is_one = [path for path in tracked if file in path] == [file]
+    is_one = [path for path in tracked if file in path] == [file]  # Jest's words are patterns
     return file if is_one and _TEST_FILE.fullmatch(file) else ""
 
 

@@ -582,7 +582,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
-        assert f"{CI}: job {job}: delete or rename it: the job report" in answer.stderr
+        assert f"{CI}: job {job}: delete or rename it:" in answer.stderr
 
 
 def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, call: Init) -> None:
