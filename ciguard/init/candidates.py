@@ -12,17 +12,18 @@ import click
 
 from ciguard import console
 from ciguard.errors import CiguardError, InputError
-from ciguard.init.generated_files import text_of
+from ciguard.init.generated_files import WORKFLOW_FILE, text_of
 from ciguard.init.move_in import read_workflows
+from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import known_address
-from ciguard.workflow.check_names import has_matrix
+from ciguard.workflow.check_names import CHECK, has_matrix, unexpanded_name
 from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, shorten
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import FoundStep, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -77,20 +78,23 @@ def find_candidates(folder: Path) -> tuple[str, list[Candidate]]:
     """
     moved, candidates = "", []
     tasks = read_tasks(lambda name: text_of(folder / name) or "")
+    tracked = repository_files(folder)
     for path, workflow in read_workflows(folder):
         if is_moved(workflow):
             moved = moved or path
             continue
         # YAML may read the id of a job as a number, which no option can name.
         steps = [at for at in find_movable_steps(workflow, tasks) if at.job in workflow["jobs"]]
-        candidates += [_candidate(path, workflow, step) for step in steps]
+        candidates += [_candidate(path, workflow, step, tracked) for step in steps]
     return moved, sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
 
 
-def find_comment_jobs(folder: Path) -> list[str]:
-    """Return `FILE: job ID` of the jobs that only use ciguard's root action."""
-    found = [(path, name) for path, value in read_workflows(folder) for name in comment_jobs(value)]
-    return [f"{path}: job {name}" for path, name in found]
+def find_same_checks(folder: Path) -> Iterator[str]:
+    """Yield `FILE: job ID` of the jobs whose check is that of a separate workflow."""
+    for path, workflow in read_workflows(folder):
+        for name, job in jobs_of(workflow).items() if path != WORKFLOW_FILE else ():
+            if unexpanded_name(name, job) == CHECK or name in comment_jobs(workflow):
+                yield f"{path}: job {name}"
 
 
 def with_used_actions(
@@ -109,7 +113,7 @@ def with_used_actions(
     return config
 
 
-def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
+def _candidate(path: str, workflow: Any, found: FoundStep, tracked: Sequence[str]) -> Candidate:
     job = workflow["jobs"][found.job]
     step = job["steps"][found.number - 1]
     names = f"{path.rpartition('/')[2]} {found.job} {job.get('name')} {step.get('name')}"
@@ -117,7 +121,7 @@ def _candidate(path: str, workflow: Any, found: FoundStep) -> Candidate:
     events = set(triggers_of(workflow))
     rank = (
         2 if events & _EVENTS else int("workflow_call" in events),
-        -bool(only_file(found.commands)),  # no work to divide
+        -bool(only_file(found.commands, tracked)),  # no work to divide
         -len(parts & {*_OTHER.split()}),
         int(has_matrix(job)),
         len(parts & _TESTS),

@@ -21,7 +21,7 @@ from ciguard.init.candidates import (
     SEPARATE,
     choose_candidate,
     find_candidates,
-    find_comment_jobs,
+    find_same_checks,
     with_used_actions,
 )
 from ciguard.init.checksum import is_generated
@@ -149,8 +149,8 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
     Raises:
         InputError: a file was edited, and `force` is not set.
     """
-    for name in find_comment_jobs(folder):
-        _notify(f"{name}: delete it: the job report of {WORKFLOW_FILE} has the same check")
+    for other in find_same_checks(folder):
+        _notify(f"{other}: delete or rename it: {WORKFLOW_FILE} has this check, too")
     if not (folder / WORKFLOW_FILE).exists():
         for item in find_candidates(folder)[1][:1]:
             _notify(STILL_RUNS.format(item.job, item.path))

@@ -26,9 +26,9 @@ from ciguard.init.generated_files import (
 )
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
-from ciguard.init.remarks import OWN_FILE, about_files, about_recipe, about_shards, remarks
+from ciguard.init.remarks import OWN_FILE, about_files, about_shards, remarks
 from ciguard.init.repository import default_branch, git, guess_of, repository_files
-from ciguard.init.started_suites import STARTED_SUITES, dotnet_command
+from ciguard.init.started_suites import STARTED_SUITES, about_recipe, dotnet_command
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
@@ -53,10 +53,10 @@ from ciguard.workflow.positions import Edit
 from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
-from ciguard.workflow.yaml_values import load, needs_of
+from ciguard.workflow.yaml_values import jobs_of, load, needs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ciguard.workflow.test_commands import Tasks
 
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
-ADD_SUITE: Final = "add to ciguard.toml: [suite.{}], with framework = {}"
+ADD_SUITE: Final = "in ciguard.toml, write into [suite.{}]: framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
@@ -95,13 +95,14 @@ _UPLOAD: Final = (
     r' *with: \{ ?name: "results-\$\{\{ github\.job \}\}.*\}\n'
 )
 _VARIABLES: Final = (
-    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\S*?\.xml|TOX_OVERRIDE: .*_ADDOPTS)\s*?\n"
+    r"(?:[A-Z]+_ADDOPTS: --junitxml=results\S*?\.xml|TOX_OVERRIDE: .*_ADDOPTS)(?: +#.*)?\s*?\n"
 )
 _OURS: Final = re.compile(
     rf"^(?:{_UPLOAD}|(?P<at> *)env:\s*?\n(?:(?P=at) +{_VARIABLES})+(?!(?P=at) )| *{_VARIABLES}"
     rf"| *(?:{_OPTIONS})\n)|(?: --)? (?:{_OPTIONS})(?!\S)",
     re.M,
 )
+_READERS: Final = ("result", "report", "junit", "summary", "analytics", "*.xml", "*.json", "*.trx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +150,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     require_committed(folder, path)
     before = read_job(text, path, job_name, step, tasks)
     others = [value for other, value in read_workflows(folder) if other != path]
-    suite = suite_name(config, before.name, [suite_of(value) for value in others])
+    suite = suite_name(config, before.name, path, others)
     job, started, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
-    file = only_file(job.commands) if framework.unit == "file" and not job.take else ""
-    check = report_check(job.name, path, others)
+    file = only_file(job.commands, tracked) if framework.unit == "file" and not job.take else ""
+    kept = {name: at for name, at in jobs_of(job.workflow).items() if name not in job.replaced}
+    check = report_check(job.name, [{"jobs": kept}, *others])
     new_jobs = render_new_jobs(
         *(actions, job.name, suite, job.matrix),
         check=check,
@@ -223,9 +225,7 @@ def _prepared(
     if (make_suite := STARTED_SUITES.get(framework or configured)) and job.commands:
         with collected(obstacles):
             started, job, about_suite = make_suite(job, suite)
-            messages += about_suite
-            if started.framework == GO.name:
-                messages += about_recipe(job, read("Makefile"))
+            messages += [*about_suite, *about_recipe(job, read("Makefile"))]
     reject_obstacles(job, obstacles)
     return job, started, [*messages, *about_results]
 
@@ -240,26 +240,34 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
         return job, []
     line = job.source.line_number("jobs", job.name, "steps", upload.step)
     others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
-    entry = job.source.find("jobs", job.name)
-    assert entry is not None
-    end = job.source.next_line(job.source.content_end(entry))
-    cuts = _OURS.finditer(job.source.text, job.source.next_line(entry.start), end)
-    text = job.source.edited(Edit(*cut.span(), "") for cut in cuts)
-    if not any(file in str(others) for file in ("results.", *written)):
-        number = str(job.step - (upload.step < job.step))
-        changed = read_job(text, job.path, job.name, number, tasks)
-        if len(changed.value["steps"]) == len(steps) - 1:
-            changed = replace(changed, matrix=job.matrix, shards=job.shards)
-            left = f": remove what writes {', '.join(written)}" if _written(changed, tasks) else ""
-            left = left or ", with what writes its files"
-            return changed, [f"the upload step of line {line} is gone{left}"]
-    option = f", and the option that writes {', '.join(written)}" if written else ""
-    return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+    is_read = any(name in str(others) for name in (*_READERS, *written))
+    numbers = (upload.step, *(() if is_read else job.steps))
+    cuts = [cut for number in numbers for cut in _cuts(job, number)]
+    step = str(job.step - (upload.step < job.step))
+    changed = read_job(job.source.edited(cuts), job.path, job.name, step, tasks)
+    if len(changed.value["steps"]) == len(steps):
+        files = "" if is_read else ", ".join(written)
+        option = f", and the option that writes {files}" if files else ""
+        return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+    what = ", with what writes its files" if len(cuts) > 1 else ""
+    if (left := _written(changed, tasks)) and not is_read:
+        what = f": remove what writes {', '.join(left)}"
+    changed = replace(changed, matrix=job.matrix, shards=job.shards)
+    return changed, [f"the upload step of line {line} is gone{what}"]
+
+
+def _cuts(job: MovableJob, number: int) -> list[Edit]:
+    """Return edits that remove from a step what `ciguard audit` proposes for results."""
+    list_entry = job.source.find("jobs", job.name, "steps")
+    assert list_entry is not None
+    node = list_entry.value.value[number - 1]
+    start, end = job.source.line_start(node.start_mark.index), node.end_mark.index
+    return [Edit(*cut.span(), "") for cut in _OURS.finditer(job.source.text, start, end)]
 
 
 def _written(job: MovableJob, tasks: Tasks) -> list[str]:
     found = find_test_steps(job.workflow, tasks)
-    return written_files(*(step for step in found if step.job == job.name))
+    return written_files(*(at for at in found if at.job == job.name and at.number in job.steps))
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -297,21 +305,22 @@ def require_committed(folder: Path, path: str) -> None:
         raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
 
 
-def suite_name(config: Config, job: str, used: Collection[str] = ()) -> str:
+def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> str:
     """Return the suite of the job's tests, which may have to be added to the configuration.
 
     Args:
-        used: suites of jobs of other workflows.
+        path, others: of the workflow, and the other workflows.
 
     Raises:
-        UsageError: several suites are configured, and none has the name of the job.
+        UsageError: several suites are configured, and none has this name.
     """
-    is_free = "suite" not in config.model_fields_set or config.suite.keys() <= {*used}
-    if is_free or job in config.suite:
-        return job
+    used = {suite_of(value) for value in others if is_moved(value)}
+    name = f"{job}-{path.rpartition('/')[2].rpartition('.')[0]}" if job in used else job
+    if "suite" not in config.model_fields_set or {*config.suite} <= used or name in config.suite:
+        return name
     if len(config.suite) > 1:
-        what = f"no suite {job!r} among {', '.join(map(repr, sorted(config.suite)))}"
-        raise UsageError(what, where="suite", fix=f"add [suite.{job}] for the tests of the job")
+        what = f"no suite {name!r} among {', '.join(map(repr, sorted(config.suite)))}"
+        raise UsageError(what, where="suite", fix=f"add [suite.{json.dumps(name)}] for its tests")
     return next(iter(config.suite))
 
 
@@ -333,7 +342,8 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
         command, left_out = dotnet_command(found) if framework == DOTNET.name else ((), ())
         if left_out:
             notes = [f"left out of `command`, as computed: {' '.join(left_out)}", *notes]
-    suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
+    others = [value for other, value in read_workflows(folder) if other != path]
+    suite = suite_name(config, name, path, others) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(
         *(actions_address(config.actions), name, suite, matrix),
         is_conditional=False,
@@ -364,6 +374,7 @@ def job_framework(
         NotMovable: ciguard cannot plan the tests, or the user must configure the framework.
     """
     suite = config.suite.get(name) if "suite" in config.model_fields_set else None
+    own = job.name if len(config.suite) == 1 and suite else name  # the only suite has any name
     configured = suite.framework if suite else DEFAULT
     for command in job.commands if configured != COMMAND.name else ():
         started = STARTED.get(command.framework, configured)
@@ -399,12 +410,12 @@ def job_framework(
         if len(names) == 1 and not suite:
             return names[0]
         what = f"the framework of its tests is not configured: {shorten(command.words)}"
-        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        fix = ADD_SUITE.format(json.dumps(own), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix)
     if not suite and not files_of(FRAMEWORKS[DEFAULT], tracked):
         suites = suggest_languages(tracked, texts, FRAMEWORKS, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         what = f"no test file of {DEFAULT} was found"
-        fix = ADD_SUITE.format(json.dumps(job.name), " or ".join(map(json.dumps, names)))
+        fix = ADD_SUITE.format(json.dumps(own), " or ".join(map(json.dumps, names)))
         raise NotMovable(what, where=job.where, fix=fix if names else COMMAND_FIX)
     return ""

@@ -19,8 +19,6 @@ from ciguard.workflow.movable_job import find_movable_steps, shorten
 from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.rewrite import DATA_FILE, MERGE, data_file_uses
 from ciguard.workflow.test_commands import (
-    RULE,
-    find_test_commands,
     find_test_steps,
     package_scripts,
     split_commands,
@@ -51,7 +49,7 @@ _DEFINITION: Final = re.compile(
     r"^[ \t]*(?:(?:async )?def test|func (?:Test|Example|Fuzz)|(?:it|test|specify)\b[ .(])", re.M
 )
 _LINT: Final = re.compile(
-    r"(?:(?:npx|npm|yarn|pnpm|bun|run|exec|uv|poetry|make|-m|python3?|[A-Z_]+=\S*) )*"
+    r"(?:(?:npx|uvx|dlx|npm|yarn|pnpm|bun|run|exec|uv|poetry|make|-m|python3?|[A-Z_]+=\S*) )*"
     r"(\w*lint(?:[:-][\w:-]+)?|prettier|tsc|mypy|pyright|ruff|flake8|pre-commit|go vet"
     r"|(?:check-)?types?(?:[:-]?check)?)(?!\S)"
 )
@@ -96,25 +94,6 @@ def about_shards(
         if names := ", ".join(dict.fromkeys(match[1] for match in linters if match)):
             line = job.source.line_number("jobs", job.name, "steps", number)
             yield f"line {line}: each shard runs {names} again: move this into a job of its own"
-
-
-def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
-    """Yield a message on the rest of a recipe whose test command ciguard starts itself."""
-    called = {word for item in job.commands for word in item.words.split()}
-    for rule in RULE.finditer(makefile):
-        if rule[1] not in called:
-            continue
-        head, *lines = rule[0].replace("\t@", "\t").splitlines()
-        rest = head.partition(":")[2].split()
-        rest += [text for text in map(str.strip, lines) if not _is_test_or_print(text)]
-        if rest:
-            line = makefile.count("\n", 0, rule.start()) + 1
-            what = f"Makefile:{line}: {rule[1]} also runs {shorten(', '.join(rest))}"
-            yield f"{what}, and ciguard does not: add a step for it, if the tests need it"
-
-
-def _is_test_or_print(text: str) -> bool:
-    return bool(find_test_commands(text)) or text.startswith(("$(info", "echo", "#"))
 
 
 def remarks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.vstest import WITH_VALUE
@@ -15,14 +16,15 @@ from ciguard.run.frameworks.go import GO, REFUSED
 from ciguard.run.frameworks.plugin_protocol import refuse_flags
 from ciguard.workflow.matrix import EXPRESSION, fill, read_matrix
 from ciguard.workflow.movable_job import MovableJob, NotMovable, shorten
-from ciguard.workflow.test_commands import is_assignment, split_commands
+from ciguard.workflow.test_commands import RULE, is_assignment, split_commands
 from ciguard.workflow.yaml_values import get
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression
+_EXPORT: Final = re.compile(r"^(?:[\w.-]+ *: *)?export\b.*|^\.EXPORT_ALL_VARIABLES.*", re.M)
 _OUTPUT: Final = re.compile(r"--?json$|\d*[<>]")  # ciguard reads the tests' output itself
 _ENV: Final = re.compile(r"\$\{\{ *env\.(\w+) *\}\}|\$\{?(\w+)\}?")
 _FILTER_PART: Final = re.compile(rf"\(?{EXPRESSION.pattern}\)?&?", re.S)  # what is computed
@@ -38,6 +40,7 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
     flags = _flags(command.arguments)
     words = _only_command(job, "go test", flags, REFUSED)
     variables = [word for word in words if is_assignment(word)]
+    variables += takewhile(is_assignment, command.arguments if command.place else ())
     messages = [f"ciguard starts go test itself, in place of: {shorten(command.words)}"]
     for tool in ("richgo", "gotestsum"):
         is_installed = f"/{tool}@" in str(job.value)
@@ -65,6 +68,33 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
     goflags = " ".join(f"${{{{ env.{name} }}}}" for name in names)
     changed = replace(job, runs_suite=True, goflags=goflags)
     return StarterSuite(name, GO.name, args=tuple(args), env=env), changed, messages
+
+
+def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
+    """Yield a message on the rest of a recipe whose test command ciguard starts itself.
+
+    Raises:
+        NotMovable: no line has this command alone, or it gets variables of the Makefile.
+    """
+    command = job.commands[0]
+    called = command.words.split() if command.place else ()
+    plain, program = [list(command.arguments)], command.framework
+    for rule in (rule for rule in RULE.finditer(makefile) if rule[1] in called):
+        head, *lines = rule[0].replace("\\\n", " ").replace("\t@", "\t").splitlines()
+        texts = {text.strip(): [*split_commands(text)] for text in lines}
+        what = (
+            "" if plain in texts.values() else f"no line of {rule[1]} has only {' '.join(*plain)}"
+        )
+        if export := _EXPORT.search(makefile):
+            what = f"{program} would not get {export[0]}"
+        if what:
+            fix = f"write {program} into the step, which can have env and working-directory"
+            raise NotMovable(f"{command.place}: {shorten(what)}", where=job.where, fix=fix)
+        rest = [text for text, words in texts.items() if words not in ([], plain)]
+        rest = [text for text in rest if not text.startswith(("$(info", "echo ", "printf "))]
+        if rest := [*head.partition(":")[2].partition("#")[0].split(), *rest]:
+            what = f"{command.place}: {rule[1]} also runs {shorten(', '.join(rest))}"
+            yield f"{what}, and ciguard does not: add a step for it, if the tests need it"
 
 
 def _flags(words: Sequence[str]) -> list[str]:

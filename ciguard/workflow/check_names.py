@@ -7,6 +7,7 @@ Sources: the workflow parser in actions/runner, actions/runner#952.
 
 from __future__ import annotations
 
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
@@ -65,10 +66,8 @@ def _combination_names(job_name: str, job: Any) -> frozenset[str] | None:
     return None if any("${{" in name for name in names) and not template else frozenset(names)
 
 
-def report_check(job: str, path: str, others: Iterable[Any]) -> str:
-    """Return a name for the check of a moved job's report that no other workflow has."""
+def report_check(job: str, others: Iterable[Any]) -> str:
+    """Return a name for the check of a moved job's report that no job of other workflows has."""
     taken = {unexpanded_name(name, value) for it in others for name, value in jobs_of(it).items()}
-    names = (CHECK, f"{CHECK} ({job})")
-    return next(
-        (name for name in names if name not in taken), f"{CHECK} ({path.rpartition('/')[2]})"
-    )
+    names = chain((CHECK, f"{CHECK} ({job})"), (f"{CHECK} ({job} {at})" for at in count(2)))
+    return next(name for name in names if name not in taken)

@@ -136,6 +136,9 @@ _CONTINUATION: Final = re.compile(r"`(\r?\n)")
 RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
 _TOXENV: Final = re.compile(r"'TOX_?ENV': '([^'$]+)'")  # in the text of a mapping
 _TEST_FILE: Final = re.compile(r"[^*?{\[]*(?:test|spec)[^/*?{\[]*\.(?:[cm]?[jt]sx?|py|rb)", re.I)
+_TOP: Final = re.compile(r"^(?:\./|<rootDir>/)")
+# An option whose value may be a path, but is no test file.
+_HAS_VALUE: Final = re.compile(r"-(?!-(?:test|\w*match|runTestsByPath|run|ci|coverage)$)", re.I)
 _PATH: Final = re.compile(r"(?!-|.*node_modules/)(?:.*/|.*\.(?:[cm]?[jt]sx?|py|rb)$)")
 # Words of paths and artifacts that hold results of tests, or their coverage.
 RESULTS: Final = re.compile(
@@ -151,7 +154,8 @@ _LEXEME: Final = re.compile(
     r"|'(?P<single>(?:\$\{\{.*?\}\}|[^'])*)'?"
     r"|\"(?P<double>(?:\$\{\{.*?\}\}|\\.?|[^\"\\])*)\"?"
     r"|`(?P<back>(?:\$\{\{.*?\}\}|\\.?|[^`\\])*)`?"
-    r"|(?P<comment>(?<![^\s;&|()])#[^\n]*|\\(?:\r\n|[\r\n]))|\\(?P<escaped>.?)"
+    r"|(?P<comment>(?<![^\s;&|()])(?<!(?<!\\)\\[^\r\n])#[^\n]*|\\(?:\r\n|[\r\n]))"
+    r"|\\(?P<escaped>.?)"
     r"|(?P<operator>[;&|()\n])|(?P<blank>\s)|(?P<other>.)",
     re.DOTALL,
 )
@@ -309,11 +313,14 @@ def list_items(text: str) -> list[str]:
     return [word.rstrip(",") for word in words if word != ","]
 
 
-def only_file(commands: Sequence[FoundCommand]) -> str:
-    """Return the test file that is the only path among the arguments of the commands; or ""."""
-    paths = [path for item in commands for path in item.arguments if _PATH.match(path)]
-    files = set(paths) if len(paths) == len(commands) else {""}
-    return "".join(files) if len(files) == 1 and all(map(_TEST_FILE.fullmatch, files)) else ""
+def only_file(commands: Sequence[FoundCommand], tracked: Sequence[str]) -> str:
+    """Return the tracked test file that is the only path among the arguments of commands; or ""."""
+    words = (pair for item in commands for pair in itertools.pairwise(item.arguments))
+    paths = [pair for pair in words if _PATH.match(pair[1])]
+    files = {_TOP.sub("", path) for option, path in paths if not _HAS_VALUE.match(option)}
+    file = files.pop() if len(paths) == len(commands) and len(files) == 1 else ""
+    is_one = [path for path in tracked if file in path] == [file]  # Jest's words are patterns
+    return file if is_one and _TEST_FILE.fullmatch(file) else ""
 
 
 def step_script(step: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def test_several_that_a_command_can_mean_are_named() -> None:
     with pytest.raises(NotMovable, match="the framework of its tests is not configured") as raised:
         found("npm test", BOTH)
     assert raised.value.fix == (
-        'add to ciguard.toml: [suite."test"], with framework = "vitest" or "playwright"'
+        'in ciguard.toml, write into [suite."test"]: framework = "vitest" or "playwright"'
     )
 
 

@@ -103,6 +103,8 @@ def test_single_test_file_comes_last(repository: Path, call: Init) -> None:
     base = {"x": "deno -A node_modules/jest-cli/bin/jest.js"}
     scripts = {name: text.replace("run", "yarn") for name, text in scripts.items()}
     (repository / "package.json").write_text(json.dumps({"scripts": scripts | base}), "utf-8")
+    (repository / "test").mkdir()
+    (repository / "test/a.spec.js").touch()
     jobs = SUITE.format("tests", "").replace("pytest", "yarn one --ci")
     jobs += SUITE.format("a", "").replace("pytest", "yarn all --ci")
     (repository / CI).write_text(f"on: push\njobs:\n{jobs}", "utf-8")

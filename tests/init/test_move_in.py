@@ -91,12 +91,17 @@ def test_configuration_is_written_with_the_suite_of_the_job(
 
 @pytest.mark.parametrize(
     ("suites", "name"),
-    [("[suite.shop]\n", "shop"), ("[suite.shop]\n[suite.test]\n", "test"), ("", "test")],
+    [
+        *(("[suite.shop]\n", "shop"), ("[suite.shop]\n[suite.test]\n", "test")),
+        *(("", "test"), ('[suite.""]\n', "")),
+    ],
 )
 def test_plan_uses_the_suite_that_is_configured(
     suites: str, name: str, repository: Path, call: Init
 ) -> None:
     (repository / "ciguard.toml").write_text(f"{ACTIONS}{suites}", "utf-8")
+    (repository / ".github/workflows/lint.yml").write_bytes(WORKFLOW)
+    commit(repository)
     call(repository, "--into", CI, "--yes")
     assert f'suite: "{name}"' in (repository / CI).read_text("utf-8")
 
@@ -473,7 +478,8 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
     fix = "  fix: move it into a job of another workflow file, and run ciguard init --into on that"
     assert fix in answer.stderr
     assert "uses ciguard's actions already" in call(repository, "--into", CI).stdout
-    for number, check in enumerate(("ciguard (more)", "ciguard (3.yml)"), 2):
+    suites = ["test"]
+    for number, suite, check in ((2, "more", "ciguard (more)"), (3, "more-3", "ciguard (more 2)")):
         path = f".github/workflows/{number}.yml"
         text = (JOB + PYTEST).replace(b"  test:", b"  more:")
         (repository / path).write_bytes(text)
@@ -484,8 +490,9 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
         )
         jobs = yaml_load((repository / path).read_text("utf-8"), path)["jobs"]
         assert jobs["ciguard-report"]["name"] == check
-        assert jobs["ciguard"]["steps"][1]["with"]["suite"] == "more"
-        assert load(repository, {}).suite.keys() == {"test", "more"}
+        assert jobs["ciguard"]["steps"][1]["with"]["suite"] == suite
+        suites.append(suite)
+        assert [*load(repository, {}).suite] == suites
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
@@ -510,6 +517,15 @@ def test_own_workflow_is_written_if_options_are_its(
     assert (repository / CI).read_bytes() == WORKFLOW
 
 
+def test_check_that_another_job_has_is_not_taken(repository: Path, call: Init) -> None:
+    lint = b"  lint: {name: ciguard, runs-on: a, steps: [{run: lint}]}\n"
+    write(repository, JOB + PYTEST + lint)
+    assert f"{CI}: job lint: delete or rename it: " in " ".join(
+        call(repository, "--new").stderr.split()
+    )
+    assert "require the check ciguard (test): " in call(repository, "--into", CI).stderr
+
+
 def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) -> None:
     write(repository, REFUSED_FILES["concurrency"][0])
     answer = call(repository, "--yes", expect=3)
@@ -519,6 +535,18 @@ def test_refused_step_is_named_with_the_other_way(repository: Path, call: Init) 
     answer = call(repository)
     assert answer.stderr.startswith("no workflow here runs tests\n")
     assert f"would create {OWN}" in answer.stdout
+
+
+OPTION = "run: pytest --junitxml=results.xml"
+VARIABLE = "        env:\n          A: b\n          PYTEST_ADDOPTS: --junitxml=results.xml # c"
+# First step of a job, the lines below it, and whether what writes the files goes, too.
+RESULT_FILES = (
+    ("run: pytest", "      - run: a", None),
+    (OPTION, "      - uses: codecov/test-results-action@v1", False),
+    (OPTION, "      - {uses: a/b@v1, with: {path: '*.xml'}}", False),
+    (OPTION, "      - run: dotnet test --logger trx a", True),
+    ("run: pytest", VARIABLE, True),
+)
 
 
 def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
@@ -540,10 +568,21 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     gone = "the upload step of line 7 is gone, with what writes its files"
     assert [f"\n- {gone}\n" in text for text in said] == [False, True, False]
     assert "--junitxml=results.xml" in moved[2]
+    for step, below, is_cut in RESULT_FILES:
+        steps = f"    steps:\n      - {step}\n{below}\n".encode()
+        workflow = both.replace(PYTEST, b"").replace(b"    steps:\n", steps, 1)
+        write(repository, workflow)
+        text = call(repository, "--into", CI, "--step", "1", "--yes").stderr
+        assert (" is gone, with what writes its files\n" in text) is bool(is_cut)
+        assert (" is gone\n" in text) is not bool(is_cut)
+        left = (repository / CI).read_text("utf-8")
+        assert ("--junitxml=results.xml" in left) is (is_cut is False)
+        assert below.partition("\n          PYTEST_")[0] in left
+        assert "# c" not in left
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
-        assert f"{CI}: job {job}: delete it: the job report of" in answer.stderr
+        assert f"{CI}: job {job}: delete or rename it:" in answer.stderr
 
 
 def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, call: Init) -> None:
@@ -621,6 +660,35 @@ def test_suite_of_go_replaces_its_command(
         assert configured["test"] == {"framework": "go", **({} if own else added)}
 
 
+RECIPES = {
+    "test: ## Run\n\t@printf a\n\tA=1 B=$X go test -race \\\n\t  ./a\n": "",
+    "test: db # a\n\t# start it\n\t./start\n\tA=1 B=$X go test -race ./a": "db, ./start",
+    "test:\n\tcd sub && go test ./...\n": "2: no line of test has only go test ./...",
+    "test:\n\tfor d in a; do (go test ./$$d); done\n": "2: no line of test has only ",
+    "test:\n\tmake go\ngo:\n\t./start\n\tgo test -x\n": "5: no line of test has only go test -x",
+    "export A=1\ntest:\n\tgo test ./...\n": "3: go test would not get export A=1",
+}
+
+
+@pytest.mark.parametrize(("makefile", "what"), RECIPES.items())
+def test_recipe_of_go_is_taken_if_its_test_command_stands_alone(
+    makefile: str, what: str, repository: Path, call: Init
+) -> None:
+    (repository / "Makefile").write_text(makefile, "utf-8")
+    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    write(repository, JOB + b"      - run: make test\n")
+    is_refused = what[:1].isdigit()
+    answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
+    if is_refused:
+        assert f"jobs.test: Makefile:{what}" in answer.stderr
+        return
+    assert "left out, as the workflow computes them: B=$X; " in answer.stderr
+    rest = re.findall(r"Makefile:.: test also runs (.*), and ciguard does not", answer.stderr)
+    assert rest == [what] * bool(what)
+    suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
+    assert (suite["args"], suite["env"]) == (["-race", "./a"], {"A": "1"})
+
+
 def test_step_without_go_test_is_refused_for_a_suite_of_go(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text(f'{ACTIONS}[suite.test]\nframework = "go"\n', "utf-8")
     write(repository, JOB + b"      - run: go test ./...\n      - run: go vet ./...\n")
@@ -678,7 +746,7 @@ def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: I
         "- GOFLAGS of the step has FLAGS: write flags as -name=value",
         "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
         "of the job",
-        "- Makefile:1: check also runs deps, go vet, and ciguard does not: add a step for it, if "
+        "- Makefile:4: check also runs deps, go vet, and ciguard does not: add a step for it, if "
         "the tests need it",
     ]
     assert ", as 2 for each are over 20 jobs; " in answer.stderr

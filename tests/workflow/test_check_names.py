@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ciguard.workflow.check_names import names_check, unexpanded_name
+from ciguard.workflow.check_names import names_check, report_check, unexpanded_name
 from ciguard.workflow.yaml_values import load
 
 MATRIX = "strategy: {matrix: {py: ['3.11', '3.12'], os: [{name: linux, bits: 64}]}}"
@@ -38,6 +38,13 @@ NAMED = "name: py${{ matrix.py }} on ${{ matrix.os.name }}"
 def test_names_the_checks_of_a_job(job: str, check: str, expected: bool) -> None:
     value: Any = load(job, "job")
     assert names_check("test", value, check) is expected
+
+
+def test_check_of_a_report_is_one_that_no_job_has() -> None:
+    names = ("ciguard", "ciguard (a)", "ciguard (a 2)", "ciguard (a 3)")
+    for count, name in enumerate(names):
+        jobs = [{"jobs": {"lint": {"name": taken}}} for taken in names[:count]]
+        assert report_check("a", jobs) == name
 
 
 def test_a_skipped_job_has_its_name_as_it_is_written() -> None:

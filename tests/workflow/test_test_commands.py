@@ -9,6 +9,7 @@ import pytest
 from ciguard.workflow.test_commands import (
     find_test_commands,
     find_test_steps,
+    only_file,
     read_tasks,
     split_commands,
     without_retry,
@@ -140,10 +141,32 @@ def test_command_without_the_variables_of_the_job_is_marked(line: str) -> None:
     assert found.drops_variables
 
 
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("npx jest --testMatch '<rootDir>/b/b.test.js' --ci", "b/b.test.js"),
+        ("yarn vitest run --coverage ./b/b.test.js", "b/b.test.js"),
+        ("node --test a.test.js", "a.test.js"),
+        ("jest a.test.js b/b.test.js", ""),
+        ("jest -i a.test.js b/b.test.js", ""),
+        ("jest test.js", ""),
+        ("vitest run no.test.js", ""),
+        ("vitest run --config vitest.config.ts", ""),
+        ("mocha --require test-setup.js", ""),
+        ("node --import ./test-setup.js --test", ""),
+        ("node --test-reporter ./test-setup.js --test", ""),
+    ],
+)
+def test_only_file_of_a_command_is_a_test_file_that_exists(line: str, file: str) -> None:
+    tracked = ["a.test.js", "b/b.test.js", "vitest.config.ts", "test-setup.js"]
+    assert only_file(find_test_commands(line), tracked) == file
+
+
 def test_script_is_split_into_commands_and_words() -> None:
-    script = "a 'b c' \"d\\\"e\" \\\r\n  f # g\n(h) && i|j; ${{ k || 'l m' }}n"
+    script = "a 'b c' \"d\\\"e\" \\\r\n  f # g\n(h) && i|j; ${{ k || 'l m' }}n; o\\ #p; \\\\ # q"
     assert list(split_commands(script)) == [
         *(["a", "b c", 'd\\"e', "f"], ["h"], ["i"], ["j"], ["${{ k || 'l m' }}n"]),
+        *(["o #p"], ["\\"]),
     ]
 
 
