@@ -221,8 +221,8 @@ class Verdict:
         quarantined, failing_on_base: excused failures, not among `failures`, in the same order.
         failure_groups, hotspots: the causes and places of the failures, the largest first.
         findings: those that make the run incomplete, then those that make it fail, then warnings.
-        new, gone: numbers of units that exist and were not planned, and the reverse; None if the
-            tests were listed before they were planned.
+        new, gone: numbers of units that exist and were not planned, and of planned ones with a
+            history that do not exist; None if the tests were listed before they were planned.
         moved: the tests that ran in another shard than planned; None if units of the plan stay.
         expected: number of shards that were to have results, of a run without a plan; None: any.
     """

@@ -79,6 +79,14 @@ def test_units_are_counted_in_each_combination() -> None:
     assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 1)
     assert "a.py::only_x" in {unit.unit for one in verdict.plan.shards for unit in one.units}
     assert headline(verdict) == ("PASSED: all 6 tests of 6 shards have a result, 1 new, 1 gone")
+    guess = [
+        replace(
+            one, units=tuple(replace(unit, has_history=one.variant == "x") for unit in one.units)
+        )
+        for one in plan.shards
+    ]
+    verdict = prove(replace(plan, shards=tuple(guess)), records)
+    assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 0), "y has no test of its own yet"
 
 
 def test_new_units_of_a_lost_shard_are_named() -> None:
