@@ -26,6 +26,9 @@ from ciguard.model import (
     UnitCount,
 )
 from ciguard.model.listings import with_listings
+from ciguard.render.links import NO_LINKS
+from ciguard.render.plaintext import as_text
+from ciguard.report.answer import status_line
 from ciguard.run import selection
 from ciguard.run.frameworks.base import ListedUnit
 from ciguard.run.selection import listing_lines
@@ -87,6 +90,14 @@ def test_units_are_counted_in_each_combination() -> None:
     ]
     verdict = prove(replace(plan, shards=tuple(guess)), records)
     assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 0), "y has no test of its own yet"
+
+
+def test_tests_of_lost_combinations_are_not_known() -> None:
+    plan = listing_plan((), (), (), variants=("x", "y"))
+    records = [record_of(plan, key, OLD) for key in ("01", "04")]
+    line = "1 test ran · the tests of 3 shards are not known · 6 shards"
+    for ran, text in ((records[:1], line), (records, "2 of 6 tests ran · 6 shards")):
+        assert as_text([status_line(prove(plan, ran), None, NO_LINKS)]).startswith(text)
 
 
 def test_new_units_of_a_lost_shard_are_named() -> None:
