@@ -61,7 +61,7 @@ _PASSED_THROUGH: Final = re.compile(
 _TEST_CODE: Final = re.compile(r"(?i:(^|[./\\])(tests?|specs?)[./\\])|Tests?(Base)?\.|\.test\.")
 _ASYNC: Final = re.compile(r"<(\w+)>[\w$|]*(?:\.MoveNext)?")  # .NET's name of an async method
 _MEMORY: Final = re.compile(r"OutOfMemory|MemoryError|bad_alloc")
-_PARAMETERS: Final = re.compile(r"[\[(]")
+_PARAMETERS: Final = re.compile(r"(?<!/)[\[(]")  # a folder may be called "[id]" or "(shop)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
     adapter = FRAMEWORKS.get(suite.framework) if suite is not None else None
     own = _PARAMETERS.split(key.unit, maxsplit=1)[0]
     ancestors = adapter.ancestors(key.unit) if adapter is not None else ()
-    name = next((ancestor for ancestor in ancestors if ancestor not in ("", own)), own)
+    name = next((ancestor for ancestor in ancestors if 0 < len(ancestor) < len(own)), own)
     return whole_name(key._replace(unit=name.rstrip(":.") or own))
 
 

@@ -221,8 +221,8 @@ class Verdict:
         quarantined, failing_on_base: excused failures, not among `failures`, in the same order.
         failure_groups, hotspots: the causes and places of the failures, the largest first.
         findings: those that make the run incomplete, then those that make it fail, then warnings.
-        new, gone: numbers of units that exist and were not planned, and the reverse; None if the
-            tests were listed before they were planned.
+        new, gone: numbers of units that exist and were not planned, and of planned ones with a
+            history that do not exist; None if the tests were listed before they were planned.
         moved: the tests that ran in another shard than planned; None if units of the plan stay.
         expected: number of shards that were to have results, of a run without a plan; None: any.
     """
@@ -286,9 +286,16 @@ class Verdict:
         return {ending: counts[ending] for ending in ENDINGS if counts[ending]}
 
     @property
+    def unlisted_shards(self) -> int:
+        """The number of shards of combinations that list for themselves, and named no test."""
+        named = {shard.suite_key for shard in self.plan.shards if shard.units}
+        keys = [shard.suite_key for shard in self.plan.shards if self.plan.policy.lists]
+        return sum(key not in named for key in keys)
+
+    @property
     def promised(self) -> int | None:
-        """The number of tests that were to run; None for result files without plan and list."""
-        if self.plan.id == OF_RESULTS:
+        """The number of tests that were to run; None if no plan, list or job named all of them."""
+        if self.plan.id == OF_RESULTS or self.unlisted_shards:
             return None
         return self.planned + (len(self.plan.inventory.orphans) if self.plan.id == OF_LIST else 0)
 

@@ -474,7 +474,8 @@ def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     ended = (_count_ended(leg.endings, word) for word in words)
     counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
-    planned = None if verdict.promised is None else leg.planned
+    is_known = verdict.promised is not None or verdict.unlisted_shards
+    planned = leg.planned if is_known else None
     slowdown = slowdown_text(leg.machine, leg.wall_s)
     after_tests = note_text(leg.after_tests) if leg.after_tests is not None else ""
     return (

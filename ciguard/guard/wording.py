@@ -333,7 +333,8 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "expected_shards": Words(
         "{count:,} of {expected:expected shard} have results",
-        "check the jobs that left none; if their number is right, set `expect` to {count}",
+        "check the jobs that left none: after a failed step, a step needs `if: always()` or a "
+        "condition like it; if their number is right, set `expect` to {count}",
     ),
     "absent_shards": Words(
         "no results of {absent}, which run {run_id} of the base had",

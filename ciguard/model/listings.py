@@ -62,8 +62,9 @@ class ListedPlan:
     """The plan with the units that exist.
 
     Attributes:
-        new, gone: numbers of existing units outside of the plan, and of planned units that do not
-            exist; None if the units were listed for the plan.
+        new, gone: numbers of existing units outside of the plan, and of planned units with a
+            history that do not exist: a new combination has the plan of another one. None if the
+            units were listed for the plan.
         unlisted: shards whose record has no listing.
         empty: suites and variants with a listing without any unit.
         short: those whose shards together have another number of units than their one listing.
@@ -152,7 +153,7 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
         total = sum(len(shards[shard.key].units) for shard in group)
         if len(by_shard) == len(group) and len(counts) == 1 and counts != {total}:
             short.append(suite_key)
-    before = {unit.key for shard in plan.shards for unit in shard.units}
+    before = {unit.key: unit.has_history for shard in plan.shards for unit in shard.units}
     after = {unit.key for shard in shards.values() for unit in shard.units}
     return ListedPlan(
         replace(
@@ -160,8 +161,8 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
             shards=tuple(shards[shard.key] for shard in plan.shards),
             inventory=_inventory(plan, listings, after),
         ),
-        len(after - before),
-        len(before - after),
+        len(after - before.keys()),
+        sum(before[key] for key in before.keys() - after),
         tuple(disagreements),
         tuple(sorted(newest.keys() & shards.keys() - listed_shards)),
         tuple(empty),

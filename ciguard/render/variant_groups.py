@@ -61,8 +61,8 @@ def name_combinations(keys: Sequence[CaseKey | UnitKey], suites: Mapping[str, Su
     suite = suites.get(keys[0].suite)
     variants = suite.variants if suite is not None else {}
     is_matrix = not variants or any(variant.matrix is not None for variant in variants.values())
-    # An unplanned variant with a result counts as well.
-    every = {*variants, *variants_of_test}
+    # An unplanned variant with a result counts as well. Of result files, "" has the other tests.
+    every = {*filter(None, variants), *variants_of_test}
     number = count_of(len(every), "combination" if is_matrix else "variant")
     # The name of a combination has commas of its own.
     names = name_some(variants_of_test, one_line, separator="; ")

@@ -283,6 +283,8 @@ def status_line(
     """
     base = base_of(comparison)
     parts: list[Content] = [*_ran(verdict)]
+    if lost := verdict.unlisted_shards:
+        parts.append(f"the tests of {count_of(lost, 'shard')} are not known")
     if verdict.flaky:
         parts.append(f"{len(verdict.flaky):,} flaky")
     if comparison is not None:

@@ -250,12 +250,16 @@ def test_hotspots_by_class_or_file() -> None:
             failure("a.py::T::v", outcome="died", ending="crash"),
             failure("a.py::w"),
             failure("Shop.Tests.Runs", NET.format(1), suite="net"),
+            failure("tests.test_cart::test_adds[invalid/b.c]", suite="net"),
+            failure("app/(shop)/[id].test.js::t", suite="net"),
             failure("x", suite="unknown"),
         ]
     )
     assert find_hotspots(causes, suites) == (
         Hotspot("a.py::T", timeouts=1, out_of_memory=1, failures=1, died=1),
         Hotspot("[net] Shop.Tests", out_of_memory=1),
+        Hotspot("[net] app/(shop)/[id].test.js", failures=1),
+        Hotspot("[net] tests.test_cart", failures=1),
         Hotspot("[unknown] x", failures=1),
         Hotspot("a.py", failures=1),
     )

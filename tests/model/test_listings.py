@@ -26,6 +26,9 @@ from ciguard.model import (
     UnitCount,
 )
 from ciguard.model.listings import with_listings
+from ciguard.render.links import NO_LINKS
+from ciguard.render.plaintext import as_text
+from ciguard.report.answer import status_line
 from ciguard.run import selection
 from ciguard.run.frameworks.base import ListedUnit
 from ciguard.run.selection import listing_lines
@@ -79,6 +82,22 @@ def test_units_are_counted_in_each_combination() -> None:
     assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 1)
     assert "a.py::only_x" in {unit.unit for one in verdict.plan.shards for unit in one.units}
     assert headline(verdict) == ("PASSED: all 6 tests of 6 shards have a result, 1 new, 1 gone")
+    guess = [
+        replace(
+            one, units=tuple(replace(unit, has_history=one.variant == "x") for unit in one.units)
+        )
+        for one in plan.shards
+    ]
+    verdict = prove(replace(plan, shards=tuple(guess)), records)
+    assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 0), "y has no test of its own yet"
+
+
+def test_tests_of_lost_combinations_are_not_known() -> None:
+    plan = listing_plan((), (), (), variants=("x", "y"))
+    records = [record_of(plan, key, OLD) for key in ("01", "04")]
+    line = "1 test ran · the tests of 3 shards are not known · 6 shards"
+    for ran, text in ((records[:1], line), (records, "2 of 6 tests ran · 6 shards")):
+        assert as_text([status_line(prove(plan, ran), None, NO_LINKS)]).startswith(text)
 
 
 def test_new_units_of_a_lost_shard_are_named() -> None:
