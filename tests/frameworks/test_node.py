@@ -97,6 +97,19 @@ def outcomes(lines: Lines) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.parametrize("name", ["jest", "mocha", "node"])
+def test_plugin_has_no_syntax_newer_than_node_10(name: str) -> None:
+    """A job of a matrix may run Jest 27 in Node.js 10: there is nothing to rewrite for it."""
+    needs_node("esbuild")
+    written = [
+        subprocess.check_output(
+            [NODE_MODULES / ".bin/esbuild", PLUGINS / f"ciguard_{name}.cjs", f"--target={target}"]
+        )
+        for target in ("esnext", "node10")
+    ]
+    assert written[0] == written[1]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("project", "words", "found"),

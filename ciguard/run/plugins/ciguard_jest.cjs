@@ -148,7 +148,7 @@ module.exports = class {
     }
     const key = `${result.status} ${result.fullName}`;
     this.reported.set(key, (this.reported.get(key) || 0) + 1);
-    this.#record(result);
+    this.record(result);
   }
 
   onTestFileResult(_test, file) {
@@ -157,7 +157,7 @@ module.exports = class {
       const key = `${result.status} ${result.fullName}`;
       const left = this.reported.get(key) || 0;
       if (left > 0) this.reported.set(key, left - 1);
-      else this.#record(result);
+      else this.record(result);
     }
     const failed = file.testResults.some((result) => result.status === "failed");
     const error = file.testExecError || (!failed && file.failureMessage);
@@ -169,7 +169,7 @@ module.exports = class {
     leg.closed(this.unit, { defined, selected: defined - unselected });
   }
 
-  #record(result) {
+  record(result) {
     leg.result(this.unit, result.fullName, OUTCOMES[result.status] || "skipped", {
       wallMs: result.duration,
       message: (result.failureMessages || []).join("\n"),

@@ -1,6 +1,6 @@
 "use strict";
 // What a plugin inside of a Node test framework writes into the record of a leg.
-// Standard library only, Node 14+. Everything is asked for by the environment variables that
+// Standard library only, Node 10+. Everything is asked for by the environment variables that
 // ciguard_pytest.py describes; without CIGUARD_RECORD_FILE or CIGUARD_COLLECT_FILE it does nothing.
 // What it calls is taken here: tests replace functions of `fs` and the clock.
 
