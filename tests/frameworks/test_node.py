@@ -155,6 +155,21 @@ def test_threshold_that_is_turned_off_is_reported(project: Project) -> None:
 
 
 @pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_tests_that_run_again_replace_no_coverage(project: Project) -> None:
+    """Each process of Jest writes its coverage over that of the one before it."""
+    tries = project.folder / "tries.json"
+    for name in "ab":
+        (project.folder / f"{name}.js").write_text("exports.x = () => 1;")
+        project.write(**{name: f'test("one", require("../{name}").x);'})
+    further = {"CIGUARD_PROCESS": "2", "CIGUARD_TRIES_FILE": str(tries)}
+    for counts, units, covered in (({}, [A, B], "ab"), ({A: 1}, [A], "ab"), ({A: 1}, [B], "b")):
+        tries.write_text(json.dumps(counts))
+        project.lines("--coverage", units, **further)
+        files = json.loads((project.folder / "coverage/coverage-final.json").read_text())
+        assert "".join(sorted(Path(file).stem for file in files)) == covered
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
 def test_bail_blames_no_file_that_follows(project: Project) -> None:
     """Jest ends its process for it while the next file runs."""
     project.write(a='test("one", () => { throw new Error(); });', b='test("two", () => {});')

@@ -94,6 +94,7 @@ def batch_variables(batch: ProcessFiles) -> dict[str, str]:
         "CIGUARD_UNITS_FILE": batch.units_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
         "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_TRIES_FILE": batch.tries_file,
         "CIGUARD_SUITE": batch.suite,
         "CIGUARD_VARIANT": batch.variant,
         "CIGUARD_PROCESS": str(batch.process),

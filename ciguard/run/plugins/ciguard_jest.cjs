@@ -31,6 +31,7 @@ function changedConfig(config) {
     bail: 0, // it ends the process while the next file runs
     listTests: Boolean(leg.collects),
     coverageThreshold: undefined, // no shard reaches that of the whole suite
+    collectCoverage: config.collectCoverage && !leg.onlyRepeats, // Jest would replace that of all
   });
 }
 
@@ -42,6 +43,11 @@ function begin({ testNamePattern, collectTests, randomize, seed, collectCoverage
   if (leg.collects) return;
   if (collectCoverage && coverageThreshold) {
     leg.event("execution", { reason: "no_effect", detail: "coverageThreshold" });
+  }
+  if (collectCoverage && leg.isFurther) {
+    const what = leg.onlyRepeats ? "tests that run again collect no coverage"
+      : "the coverage of this process replaces that of earlier ones";
+    process.stderr.write(`ciguard: ${what}\n`);
   }
   if (randomize) leg.event("seed", { detail: `--seed=${seed}` });
 }
