@@ -21,6 +21,7 @@ _Item = TypeVar("_Item")
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
 MAX_NAMED: Final = 5  # names in a sentence; others are counted
+END_LINES: Final = 10  # of a long output: its beginning has a message, its end a stack, or reversed
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
 _RULER: Final = "=!-_*# "  # characters that frameworks draw around a line
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # Maven's last line contains nothing else
@@ -210,6 +211,14 @@ def _lines(text: str) -> list[str]:
     bare = (line.strip().strip(_RULER) for line in _COLOURS.sub("", text).splitlines())
     # "E   ValueError: no": the prefix of an error's own lines in a longer report.
     return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
+
+
+def both_ends(text: str) -> str:
+    """Return the first and last lines of an output."""
+    lines = text.strip().splitlines()
+    if (left := len(lines) - 2 * END_LINES) > 0:
+        lines[END_LINES:-END_LINES] = [f"[{count_of(left, 'line')} left out]"]
+    return "\n".join(lines)
 
 
 def last_line(text: str) -> str:

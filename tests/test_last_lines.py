@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.text import count_of, last_error_line, last_line
+from ciguard.text import both_ends, count_of, last_error_line, last_line
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,10 @@ def test_count_of_uses_singular_or_plural(number: int, word: str, expected: str)
 def test_last_line_and_last_error_line(text: str, last: str, words: str) -> None:
     assert last_line(text) == last
     assert last_error_line(text) == words
+
+
+@pytest.mark.parametrize(("lines", "left_out"), [(20, []), (21, ["[1 line left out]"])])
+def test_long_output_has_both_ends(lines: int, left_out: list[str]) -> None:
+    """A stack of Node ends with its own loader; the message and the file are above it."""
+    text = [f"line {number}" for number in range(lines)]
+    assert both_ends("\n".join(text)) == "\n".join([*text[:10], *left_out, *text[-10:]])

@@ -97,6 +97,19 @@ def outcomes(lines: Lines) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.parametrize("name", ["jest", "mocha", "node"])
+def test_plugin_has_no_syntax_newer_than_node_10(name: str) -> None:
+    """A job of a matrix may run Jest 27 in Node.js 10: there is nothing to rewrite for it."""
+    needs_node("esbuild")
+    written = [
+        subprocess.check_output(
+            [NODE_MODULES / ".bin/esbuild", PLUGINS / f"ciguard_{name}.cjs", f"--target={target}"]
+        )
+        for target in ("esnext", "node10")
+    ]
+    assert written[0] == written[1]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("project", "words", "found"),
@@ -139,6 +152,21 @@ def test_threshold_that_is_turned_off_is_reported(project: Project) -> None:
     assert events(project.lines(units=[A]), "execution") == ["executed "]
     found = events(project.lines("--coverage", [A]), "execution")
     assert found == ["executed ", "no_effect coverageThreshold"]
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_tests_that_run_again_replace_no_coverage(project: Project) -> None:
+    """Each process of Jest writes its coverage over that of the one before it."""
+    tries = project.folder / "tries.json"
+    for name in "ab":
+        (project.folder / f"{name}.js").write_text("exports.x = () => 1;")
+        project.write(**{name: f'test("one", require("../{name}").x);'})
+    further = {"CIGUARD_PROCESS": "2", "CIGUARD_TRIES_FILE": str(tries)}
+    for counts, units, covered in (({}, [A, B], "ab"), ({A: 1}, [A], "ab"), ({A: 1}, [B], "b")):
+        tries.write_text(json.dumps(counts))
+        project.lines("--coverage", units, **further)
+        files = json.loads((project.folder / "coverage/coverage-final.json").read_text())
+        assert "".join(sorted(Path(file).stem for file in files)) == covered
 
 
 @pytest.mark.parametrize("project", ["jest"], indirect=True)

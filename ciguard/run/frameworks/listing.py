@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import TYPE_CHECKING, Mapping
 
 from ciguard.errors import InputError
 from ciguard.run.frameworks.base import Framework, Invocation, Listing, environment
 from ciguard.run.frameworks.id_limit import is_too_long, too_long
+from ciguard.text import both_ends
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-
-LAST_LINES: Final = 10  # of the stderr of a failed listing
 
 
 def list_units(
@@ -90,11 +89,10 @@ def _content(path: str) -> bytes:
 
 
 def _with_stderr(listing: Listing, stderr: bytes, framework: Framework) -> Listing:
-    """Add the end of stderr, and advice for both, to the errors of a listing, if there are any."""
+    """Add the ends of stderr, and advice for both, to the errors of a listing, if there are any."""
     text = stderr.decode("utf-8", "replace")
-    lines = text.strip().splitlines()[-LAST_LINES:]
     advice = framework.advice("\n".join((*listing.errors, text)))
-    words = ["it said on stderr:", *lines] if lines else []
+    words = ["it said on stderr:", both_ends(text)] if text.strip() else []
     words += [f"fix: {advice}"] if advice else []
     if not listing.errors or not words:
         return listing

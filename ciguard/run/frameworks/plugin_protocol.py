@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Callable, Final, Iterator, Mapping, Seque
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
+from ciguard.text import both_ends
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
-
-LAST_LINES: Final = 10
 
 # By a launcher whose tool is no program.
 NOT_STARTED: Final = r"^ciguard: .* cannot be started: "
@@ -50,8 +49,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         fix = f"configure one suite for each call of {program}"
         errors.append(f"{what}: the suite's command must start {program} once; {fix}")
     if not ends:
-        last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
-        output_text = "\n".join(last) or "it printed nothing"
+        output_text = both_ends(printed.decode("utf-8", "replace")) or "it printed nothing"
         errors.append(f"collecting ended with exit code {code} and no inventory:\n{output_text}")
     rootdir = str(ends[0].get("rootdir", "")) if ends else ""
     omitted = ends[0].get("omitted", {}) if ends else {}
@@ -96,6 +94,7 @@ def batch_variables(batch: ProcessFiles) -> dict[str, str]:
         "CIGUARD_UNITS_FILE": batch.units_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
         "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_TRIES_FILE": batch.tries_file,
         "CIGUARD_SUITE": batch.suite,
         "CIGUARD_VARIANT": batch.variant,
         "CIGUARD_PROCESS": str(batch.process),

@@ -66,7 +66,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     env = {
         **batch_variables(batch),
         "CIGUARD_STACKS_FILE": batch.stacks_file,
-        "CIGUARD_TRIES_FILE": batch.tries_file,
         PEAK_RESET_BY: "self",
     }
     if batch.listing_file:

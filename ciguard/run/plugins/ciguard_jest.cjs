@@ -31,6 +31,7 @@ function changedConfig(config) {
     bail: 0, // it ends the process while the next file runs
     listTests: Boolean(leg.collects),
     coverageThreshold: undefined, // no shard reaches that of the whole suite
+    collectCoverage: config.collectCoverage && !leg.onlyRepeats, // Jest would replace that of all
   });
 }
 
@@ -42,6 +43,11 @@ function begin({ testNamePattern, collectTests, randomize, seed, collectCoverage
   if (leg.collects) return;
   if (collectCoverage && coverageThreshold) {
     leg.event("execution", { reason: "no_effect", detail: "coverageThreshold" });
+  }
+  if (collectCoverage && leg.isFurther) {
+    const what = leg.onlyRepeats ? "tests that run again collect no coverage"
+      : "the coverage of this process replaces that of earlier ones";
+    process.stderr.write(`ciguard: ${what}\n`);
   }
   if (randomize) leg.event("seed", { detail: `--seed=${seed}` });
 }
@@ -148,7 +154,7 @@ module.exports = class {
     }
     const key = `${result.status} ${result.fullName}`;
     this.reported.set(key, (this.reported.get(key) || 0) + 1);
-    this.#record(result);
+    this.record(result);
   }
 
   onTestFileResult(_test, file) {
@@ -157,7 +163,7 @@ module.exports = class {
       const key = `${result.status} ${result.fullName}`;
       const left = this.reported.get(key) || 0;
       if (left > 0) this.reported.set(key, left - 1);
-      else this.#record(result);
+      else this.record(result);
     }
     const failed = file.testResults.some((result) => result.status === "failed");
     const error = file.testExecError || (!failed && file.failureMessage);
@@ -169,7 +175,7 @@ module.exports = class {
     leg.closed(this.unit, { defined, selected: defined - unselected });
   }
 
-  #record(result) {
+  record(result) {
     leg.result(this.unit, result.fullName, OUTCOMES[result.status] || "skipped", {
       wallMs: result.duration,
       message: (result.failureMessages || []).join("\n"),

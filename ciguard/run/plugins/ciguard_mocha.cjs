@@ -47,7 +47,7 @@ class SpecFile {
   }
 
   allTests() {
-    const inside = (suite) => [...suite.tests, ...suite.suites.flatMap(inside)];
+    const inside = (suite) => suite.tests.concat(...suite.suites.map(inside));
     return inside(this);
   }
 
@@ -121,7 +121,7 @@ class Run {
   // To reporters that look at the whole.
   showAll() {
     for (const name of ["tests", "suites"]) {
-      this.root[name] = this.asked.flatMap((file) => file[name]);
+      this.root[name] = [].concat(...this.asked.map((file) => file[name]));
     }
   }
 

@@ -1,6 +1,6 @@
 "use strict";
 // What a plugin inside of a Node test framework writes into the record of a leg.
-// Standard library only, Node 14+. Everything is asked for by the environment variables that
+// Standard library only, Node 10+. Everything is asked for by the environment variables that
 // ciguard_pytest.py describes; without CIGUARD_RECORD_FILE or CIGUARD_COLLECT_FILE it does nothing.
 // What it calls is taken here: tests replace functions of `fs` and the clock.
 
@@ -63,6 +63,9 @@ class Leg {
     this.descriptor = openSync(this.file, "a");
     this.units = asked.CIGUARD_UNITS_FILE && !this.collects
       ? parse(readFileSync(asked.CIGUARD_UNITS_FILE, "utf8")) : [];
+    this.isFurther = Number(asked.CIGUARD_PROCESS) > 1;
+    const tries = this.isFurther ? parse(readFileSync(asked.CIGUARD_TRIES_FILE, "utf8")) : {};
+    this.onlyRepeats = this.units.every((unit) => tries[unit] > 0);
     // The leg's clock is none of ours: the time of day now, and from here on our own.
     this.beganS = Date.now() / 1000 - Number(asked.CIGUARD_ORIGIN_AT || 0);
     this.beganNs = clock();
