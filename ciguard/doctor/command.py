@@ -72,7 +72,7 @@ READS: Final = (
 @click.option(
     "--repo", metavar="OWNER/NAME", default="", help="Repository on GitHub (default: origin)."
 )
-@click.option("--offline", is_flag=True, help="Make no request to GitHub.")
+@click.option("--offline", is_flag=True, help="Ask no server: skip GitHub and a remote history.")
 @click.pass_obj
 def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int:
     """Check the configuration, the tools and the permissions that ciguard needs.
@@ -133,9 +133,11 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_remote = config.history.in_branch or config.history.in_service
-    yield from _checked(
-        "history", lambda: _history(invocation, config, adopted), worst if is_remote else error
-    )
+    if offline and is_remote:
+        yield ok("history", f"not checked, as --offline asks no server: {config.history.store}")
+    else:
+        on_error = worst if is_remote else error
+        yield from _checked("history", lambda: _history(invocation, config, adopted), on_error)
     if not offline:
         yield from _checked("GitHub", lambda: _github(invocation, repo))
     yield from _machine()
