@@ -182,19 +182,15 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
         yield ok("tests", "listed by the jobs that run them, not by the one that plans")
         return
     is_default = "suite" not in config.model_fields_set
-    patterns = FRAMEWORKS[DEFAULT].file_patterns
-    if is_default and not matching_files(patterns, invocation.folder, ""):
+    folder = invocation.folder
+    if is_default and not matching_files(FRAMEWORKS[DEFAULT].file_patterns, folder, ""):
         return
     for name, suite in suites_of(config).items():
         for variant in suite.variants:
             words = " ".join(filter(None, ("tests", name, variant)))
             try:
                 collected = collect_units(
-                    framework(suite.framework),
-                    suite,
-                    variant,
-                    invocation.folder,
-                    invocation.environ,
+                    framework(suite.framework), suite, variant, folder, invocation.environ
                 )
             except CiguardError as problem:
                 yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
@@ -340,23 +336,20 @@ def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
 def _github_checks(
     invocation: Invocation, repository: RepositoryRef, github: GitHub
 ) -> Iterator[Check]:
-    from ciguard.github.capabilities import (  # noqa: PLC0415
-        may_read,
-        repository_facts,
-        required_checks,
-    )
+    from ciguard.github import capabilities  # noqa: PLC0415
 
-    facts = repository_facts(github, repository.repository)
+    facts = capabilities.repository_facts(github, repository.repository)
     branch = f", default branch {facts.default_branch}" if facts.default_branch else ""
     yield ok("GitHub", f"{repository.api_url} answers; {facts.full_name} is there{branch}")
     for permission, path, without in READS:
-        if may_read(github, f"/repos/{repository.repository}/{path}"):
+        if capabilities.may_read(github, f"/repos/{repository.repository}/{path}"):
             yield ok("token", f"may do {permission}")
         else:
             fix = f"give the job `permissions: {permission}`, or the token that permission"
             yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
     if facts.default_branch:
-        required = partial(required_checks, github, repository.repository, facts.default_branch)
+        asked = (github, repository.repository, facts.default_branch)
+        required = partial(capabilities.required_checks, *asked)
         make_checks = partial(_required_checks, invocation.folder, required)
         yield from _checked("required check", make_checks, warning)
     yield from _checked("drill", partial(_last_drill, repository.repository, github), warning)
