@@ -13,7 +13,7 @@ LEG := ciguard/__init__.py ciguard/errors.py ciguard/text.py ciguard/model cigua
 PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
 # Test frameworks that the tests of ciguard's adapters run.
-NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3 \
+NODE_FRAMEWORKS := jest@30.5.2 jest-jasmine2@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3 \
 	tsx@4.23.15 c8@12.0.0
 NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
 # Node.js itself, whose own test runner has differences between versions.

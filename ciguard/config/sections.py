@@ -162,7 +162,7 @@ class SuiteConfig(Section):
             "the project says; NUnit one at a time)"
         ),
     )
-    timeout: Seconds | None = Field(None, description="time limit of one test")
+    timeout: Seconds | None = Field(None, description="time limit of one unit: a test, or a file")
     timeout_ratio: float | None = Field(
         None,
         ge=2,

@@ -72,7 +72,7 @@ READS: Final = (
 @click.option(
     "--repo", metavar="OWNER/NAME", default="", help="Repository on GitHub (default: origin)."
 )
-@click.option("--offline", is_flag=True, help="Make no request to GitHub.")
+@click.option("--offline", is_flag=True, help="Ask no server: skip GitHub and a remote history.")
 @click.pass_obj
 def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int:
     """Check the configuration, the tools and the permissions that ciguard needs.
@@ -133,9 +133,11 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_remote = config.history.in_branch or config.history.in_service
-    yield from _checked(
-        "history", lambda: _history(invocation, config, adopted), worst if is_remote else error
-    )
+    if offline and is_remote:
+        yield ok("history", f"not checked, as --offline asks no server: {config.history.store}")
+    else:
+        on_error = worst if is_remote else error
+        yield from _checked("history", lambda: _history(invocation, config, adopted), on_error)
     if not offline:
         yield from _checked("GitHub", lambda: _github(invocation, repo))
     yield from _machine()
@@ -180,19 +182,15 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
         yield ok("tests", "listed by the jobs that run them, not by the one that plans")
         return
     is_default = "suite" not in config.model_fields_set
-    patterns = FRAMEWORKS[DEFAULT].file_patterns
-    if is_default and not matching_files(patterns, invocation.folder, ""):
+    folder = invocation.folder
+    if is_default and not matching_files(FRAMEWORKS[DEFAULT].file_patterns, folder, ""):
         return
     for name, suite in suites_of(config).items():
         for variant in suite.variants:
             words = " ".join(filter(None, ("tests", name, variant)))
             try:
                 collected = collect_units(
-                    framework(suite.framework),
-                    suite,
-                    variant,
-                    invocation.folder,
-                    invocation.environ,
+                    framework(suite.framework), suite, variant, folder, invocation.environ
                 )
             except CiguardError as problem:
                 yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
@@ -338,23 +336,20 @@ def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
 def _github_checks(
     invocation: Invocation, repository: RepositoryRef, github: GitHub
 ) -> Iterator[Check]:
-    from ciguard.github.capabilities import (  # noqa: PLC0415
-        may_read,
-        repository_facts,
-        required_checks,
-    )
+    from ciguard.github import capabilities  # noqa: PLC0415
 
-    facts = repository_facts(github, repository.repository)
+    facts = capabilities.repository_facts(github, repository.repository)
     branch = f", default branch {facts.default_branch}" if facts.default_branch else ""
     yield ok("GitHub", f"{repository.api_url} answers; {facts.full_name} is there{branch}")
     for permission, path, without in READS:
-        if may_read(github, f"/repos/{repository.repository}/{path}"):
+        if capabilities.may_read(github, f"/repos/{repository.repository}/{path}"):
             yield ok("token", f"may do {permission}")
         else:
             fix = f"give the job `permissions: {permission}`, or the token that permission"
             yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
     if facts.default_branch:
-        required = partial(required_checks, github, repository.repository, facts.default_branch)
+        asked = (github, repository.repository, facts.default_branch)
+        required = partial(capabilities.required_checks, *asked)
         make_checks = partial(_required_checks, invocation.folder, required)
         yield from _checked("required check", make_checks, warning)
     yield from _checked("drill", partial(_last_drill, repository.repository, github), warning)

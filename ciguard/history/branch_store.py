@@ -270,7 +270,7 @@ def summarize(output_text: str) -> str:
 
 
 def advice(output_text: str, *, writing: bool) -> str:
-    """Return what to do about a refusal; "" if unknown."""
+    """Return what to do about a failure; "" if unknown."""
     # The size before the rules: GitHub refuses a large file with the words of a rule, too.
     if writing and _TOO_LARGE.search(output_text):
         return "see `ciguard history show`: tests whose ids change from run to run make it large"
@@ -280,7 +280,7 @@ def advice(output_text: str, *, writing: bool) -> str:
             "push to it: every write replaces the one commit"
         )
     if not _NO_PERMISSION.search(output_text):
-        return ""
+        return "" if writing else "check its address, the network and your access: git ls-remote"
     if writing:
         return (
             "the job needs `permissions: contents: write` and GITHUB_TOKEN in its environment; "

@@ -15,6 +15,7 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
 from ciguard.model import DRILL_KINDS
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.workflow.check_names import CHECK
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
@@ -26,7 +27,7 @@ MAX_STEPS: Final = 20  # each needs an artifact
 NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
 UNNAMED: Final = "# without a name, which reports would put before each test"
-TIMEOUT: Final = 'timeout = "10m" # of one test; without a limit, a hang keeps its shard busy'
+TIMEOUT: Final = 'timeout = "10m" # of one {}; without a limit, a hang keeps its shard busy'
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ def configuration_tables(
         values = {key: getattr(suite, key) for key in _SUITE_KEYS}
         lines = [] if suite.name else [UNNAMED]
         lines += [f"{key} = {_value(value)}" for key, value in values.items() if value]
-        limit = TIMEOUT if suite is suites[0] else TIMEOUT.partition(" #")[0]
+        limit = TIMEOUT.format(FRAMEWORKS[suite.framework or DEFAULT].unit)
+        limit = limit if suite is suites[0] else limit.partition(" #")[0]
         tables[f"suite.{quoted(suite.name)}"] = [*lines, limit]
         tables["policy"] = [f"retries = {suite.retries}"] if suite.retries else []
     return {name: lines for name, lines in tables.items() if lines}

@@ -221,7 +221,7 @@ def test_last_drill_is_named(
 def test_dubious_ownership_error_of_git_is_shown(folder: Path, ciguard: Ciguard) -> None:
     """As in a container job, where the checkout belongs to the runner's user."""
     owner = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
-    words = ("doctor", "--offline", "--format", "json")
+    words = ("doctor", "--format", "json")
     found = checks(ciguard(*words, cwd=folder, expect=3, **owner).stdout)
     for name in ("git", "workflow", "history"):
         assert "dubious ownership" in found[name]["what"]
@@ -250,7 +250,7 @@ def test_pyproject_without_ciguard_section_is_no_configuration(
 def test_workflow_only_checks_are_no_errors_without_an_origin(
     folder: Path, ciguard: Ciguard
 ) -> None:
-    words = ("doctor", "--offline", "--format", "json")
+    words = ("doctor", "--format", "json")
     (folder / "ciguard.toml").write_text("", "utf-8")
     found = checks(ciguard(*words, cwd=folder, expect=3, **NO_ADDRESS).stdout)
     assert found["actions"]["level"] == "error"
@@ -387,21 +387,25 @@ def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguar
     assert found["token"]["level"] == "warning"
 
 
-def test_unreachable_server_is_an_error(folder: Path, ciguard: Ciguard) -> None:
+def test_unreachable_server_is_an_error_unless_offline(folder: Path, ciguard: Ciguard) -> None:
     with serving() as server:
         address = server.address
-    done = ciguard(
-        *("doctor", "--format", "json", "--repo", "octo-org/shop"),
-        cwd=folder,
-        expect=3,
-        GITHUB_API_URL=address,
-        GITHUB_TOKEN=TOKEN,
-        NO_PROXY="*",
-    )
-    found = checks(done.stdout)["GitHub"]
-    assert found["level"] == "error"
-    assert "no answer" in found["what"]
-    assert "GITHUB_API_URL" in found["fix"]
+    words = ["git", "remote", "set-url", "origin", f"{address}/octo-org/shop.git"]
+    subprocess.run(words, cwd=folder, check=True)
+    environ = {"GITHUB_API_URL": address, "GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
+    asked = ("doctor", "--format", "json", "--repo", "octo-org/shop")
+    found = checks(ciguard(*asked, cwd=folder, expect=3, **environ).stdout)
+    for name, what, fix in (
+        ("GitHub", "no answer", "GITHUB_API_URL"),
+        ("history", "cannot be fetched", "git ls-remote"),
+    ):
+        assert found[name]["level"] == "error"
+        assert what in found[name]["what"]
+        assert fix in found[name]["fix"]
+    (folder / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    found = checks(ciguard(*asked, "--offline", cwd=folder, expect=0, **environ).stdout)
+    assert "GitHub" not in found
+    assert found["history"]["what"].startswith("not checked")
 
 
 COMMENT = """

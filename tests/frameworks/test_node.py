@@ -145,6 +145,20 @@ def test_settings_that_leave_tests_out_are_named(
 
 
 @pytest.mark.parametrize("project", ["jest"], indirect=True)
+@pytest.mark.parametrize("focused", ["test.only", "test.only.each([1])", "describe.only"])
+def test_older_runner_of_jest_names_focus_and_cases(project: Project, focused: str) -> None:
+    needs_node("jest-jasmine2")
+    body = 'test("y", () => {});' if focused == "describe.only" else ""
+    project.write(
+        a=f'{focused}("x", () => {{{body}}}); test("z", () => {{}});', b='test("b", () => {});'
+    )
+    lines = project.lines("--testRunner=jest-jasmine2", [A, B])
+    assert events(lines, "execution") == ["executed ", f"focus {A}: .only"]
+    assert list(outcomes(lines).values()) == ["passed", "skipped", "passed"]
+    assert events(lines, "case_start", "case_end")[-2:] == ["case_start b", "case_end b"]
+
+
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
 def test_threshold_that_is_turned_off_is_reported(project: Project) -> None:
     project.write(a='test("one", () => {});')
     config = "module.exports = { coverageThreshold: { global: { lines: 100 } } };"

@@ -222,7 +222,7 @@ def test_configuration_with_some_keys_is_completed(
     steps = f"- uses: {ACTION_PINS['setup_uv']}\n- run: uv sync --locked --python 3.12"
     expected = (completed or text).replace("SETUP", f"setup = '''\n{steps}\n'''\n")
     suite = 'command = ["uv", "run", "--no-sync", "python", "-m", "pytest"]'
-    expected = expected.replace("SUITE", f"{UNNAMED}\n{suite}\n{TIMEOUT}\n")
+    expected = expected.replace("SUITE", f"{UNNAMED}\n{suite}\n{TIMEOUT.format('test')}\n")
     written = config.read_bytes().decode()
     assert written.replace("\r\n", "\n") == expected
     assert written.count("\n") == (written.count("\r\n") if "\r" in text else written.count("\n"))

@@ -220,6 +220,7 @@ def test_suite_calls_the_framework_as_the_test_script_does() -> None:
     text = json.dumps({"scripts": {"test": script}, "devDependencies": {"jest": "30"}})
     found, _ = suggested({"package.json": text, "a.test.js": ""})
     toml = with_tables("", configuration_tables("", found.suites), "ciguard.toml")
+    assert 'timeout = "10m" # of one file; ' in toml
     assert tomllib.loads(toml)["suite"]["jest"] == {
         "framework": "jest",
         "command": ["npx", "--no", "--", "jest"],

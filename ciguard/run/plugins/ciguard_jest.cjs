@@ -1,5 +1,5 @@
 "use strict";
-// Jest 27+: runs the files that a leg asks for, in that order, and records them as they run.
+// Jest 26+: runs the files that a leg asks for, in that order, and records them as they run.
 // Loaded by NODE_OPTIONS=--require, so that it reaches a Jest behind npx, yarn or a script. It adds
 // itself to the configuration that Jest has read: as one more reporter, as the sequencer, which
 // Jest also asks which files to run, and in one process, as a leg has processes of its own.
@@ -75,17 +75,42 @@ function withWatcher(found) {
   return found;
 }
 
-// Its events come before the body of a test, those of reporters may come after.
-function withCircus(found) {
+// A runner's own events come before the body of a test, those of reporters may come after.
+const withRunner = (listen) => (found) => {
   const run = found.default || found;
   const runner = (globalConfig, config, environment, runtime, file, ...rest) => {
-    if (leg !== null) listen(environment, leg.unitOf(file, projectOf(config)));
+    if (leg !== null) listen(leg.unitOf(file, projectOf(config)), environment, runtime);
     return run(globalConfig, config, environment, runtime, file, ...rest);
   };
   return { __esModule: true, default: runner };
+};
+
+function listenToJasmine(unit, _environment, runtime) {
+  const load = runtime.requireInternalModule;
+  runtime.requireInternalModule = function (...given) {
+    const found = load.apply(this, given);
+    const define = found && found._interface; // what a file's globals call
+    return define ? { ...found, _interface: (jasmine, env) => define(jasmine, watched(env, unit)) } : found;
+  };
 }
 
-function listen(environment, unit) {
+function watched(env, unit) {
+  for (const name of ["fit", "fdescribe"]) {
+    const define = env[name];
+    env[name] = (...given) => {
+      leg.focus(unit);
+      return define.apply(env, given);
+    };
+  }
+  const names = new Map();
+  env.addReporter({
+    specStarted: ({ id, fullName }) => names.set(id, leg.caseStart(unit, fullName)),
+    specDone: ({ id }) => leg.event("case_end", { unit, detail: names.get(id) }),
+  });
+  return env;
+}
+
+function listenToCircus(unit, environment) {
   const own = environment.handleTestEvent;
   const begun = new WeakSet(); // a retry is the same test
   environment.handleTestEvent = function (event, state) {
@@ -114,8 +139,9 @@ if (Leg.asked(process.env)) {
   onLoad({
     "jest-config": withJestConfig,
     "jest-watcher": withWatcher,
-    "jest-circus/runner.js": withCircus, // to 29
-    "jest-circus/build/runner.js": withCircus,
+    "jest-circus/runner.js": withRunner(listenToCircus), // to 29
+    "jest-circus/build/runner.js": withRunner(listenToCircus),
+    "jest-jasmine2/build/index.js": withRunner(listenToJasmine), // the default to 26
   });
 }
 
