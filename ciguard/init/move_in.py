@@ -166,8 +166,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         shards=1 if file else job.shards,
     )
     files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
+    if "retries" not in config.policy.model_fields_set:
+        started = replace(started, retries=job.retries)
     if "suite" not in config.model_fields_set:
-        generated = generate(folder, config, suite=replace(started, retries=job.retries))
+        generated = generate(folder, config, suite=started)
         files += [item for item in generated if item.path != WORKFLOW_FILE]
     elif suite not in config.suite:
         files.append(with_suites(folder, (started,)))
@@ -178,6 +180,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         branch=default_branch(folder),
         guess=guess_of(folder),
         check=check,
+        is_configured=suite in config.suite,
     )
     line_of = partial(before.source.line_number, "jobs", job.name, "steps")
     words = f": {shorten(before.commands[0].words)}" if before.commands else ""

@@ -97,13 +97,21 @@ def about_shards(
 
 
 def remarks(
-    job: MovableJob, config: Config, tasks: Tasks, *, branch: str, guess: str, check: str
+    job: MovableJob,
+    config: Config,
+    tasks: Tasks,
+    *,
+    branch: str,
+    guess: str,
+    check: str,
+    is_configured: bool,
 ) -> Iterator[str]:
     """Yield messages on the workflow and its other jobs.
 
     Args:
         branch, guess: the default branch, and a text if it is only assumed.
         check: name of the report's check.
+        is_configured: its suite was configured before.
     """
     if not runs_on_push(job.workflow, branch):
         fix = f"add below `on:`:\n    push:\n      branches: [{branch}]"
@@ -111,7 +119,8 @@ def remarks(
             fix = f"let `on: push` start it for {branch}"
         yield NO_PUSH.format(branch + guess) + fix
     if job.retries:
-        is_missing = "suite" in config.model_fields_set and config.policy.retries < job.retries
+        has_own = is_configured or "retries" in config.policy.model_fields_set
+        is_missing = has_own and config.policy.retries < job.retries
         added = f"retries = {job.retries} in [policy], in place of the commands after ||"
         yield f"set {added}" if is_missing else added
     if job.take:

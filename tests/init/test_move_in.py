@@ -623,9 +623,11 @@ def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -
     assert "\n- retries = 2 in [policy], in place of the commands after ||" in answer.stderr
     assert (repository / CI).read_text("utf-8").count("command: pytest -q || exit 1\n") == 1
     assert load(repository, {}).policy.retries == 2
-    (repository / "ciguard.toml").write_text(f"{ACTIONS}[suite.a]\n", "utf-8")
     write(repository, JOB + b"      - run: pytest -q || pytest -q\n")
-    assert "\n- set retries = 1 in [policy], in place of" in call(repository, "--into", CI).stderr
+    for own, said in (("", ""), ("[suite.a]\n", "set "), ("[policy]\nretries = 0\n", "set ")):
+        (repository / "ciguard.toml").write_text(f"{ACTIONS}{own}", "utf-8")
+        words = f"\n- {said}retries = 1 in [policy], in place of"
+        assert words in call(repository, "--into", CI).stderr
 
 
 GO = {
