@@ -121,10 +121,13 @@ def _is_judging(step: Mapping[str, Any]) -> bool:
     return is_verb or bool(_JUDGING.fullmatch(action_of(step)))
 
 
+def _line_of(file: WorkflowFile, step: FoundStep) -> int | None:
+    return locate(file, (("jobs", step.job, "steps", step.number), ""))[0].line
+
+
 def _at(file: WorkflowFile, step: FoundStep) -> str:
     """Return the job of a step with the line of the step."""
-    at = locate(file, (("jobs", step.job, "steps", step.number), ""))[0]
-    return f"job {step.job} ({at.what}:{at.line})"
+    return f"job {step.job} ({file.path}:{_line_of(file, step)})"
 
 
 def _likelihood(found: tuple[WorkflowFile, FoundStep]) -> tuple[bool, bool, bool]:
@@ -172,7 +175,8 @@ def _change_of(step: FoundStep, job: Any) -> _Change:
     width = max(30, MAX_COMMAND - beside)
     words = textwrap.shorten(words, width, placeholder=" ...")
     lines = textwrap.indent(f"{words}{separator}{option}\n", "# ")
-    return _Change(lines, path, f"add the {what} to its tests{place}, and the step")
+    to = "this to the env of its tests" if what == "env" else f"the option to its tests{place}"
+    return _Change(lines, path, f"add {to}, and the step")
 
 
 def _write_results(file: WorkflowFile, steps: Sequence[FoundStep]) -> NextStep:
@@ -192,10 +196,16 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep]) -> NextStep:
     own = [other for other in others if other.job == step.job]
     ifs = [str(jobs[step.job]["steps"][other.number - 1].get("if", "")) for other in own]
     is_pair = len(own) == 2 and are_opposite(*ifs)  # noqa: PLR2004
-    if sum(len({command.words for command in other.commands}) for other in own) > 1 + is_pair:
-        fix += " (each further command: its own file, and for the same tests its own artifact)"
+    lines = ", ".join(str(_line_of(file, other)) for other in own if other is not step)
+    if is_pair:
+        fix += f"; its tests are in line {lines}, too"
+    elif sum(len({command.words for command in other.commands}) for other in own) > 1:
+        fix += (
+            f" (each further command{lines and f', line {lines}'}: its own file, and for the same "
+        )
+        fix += "tests its own artifact; after a step that fails, it needs if: always())"
     upload = _UPLOAD.replace("FILES", json.dumps(change.path or "results*"))
-    if keys := _naming_keys(matrix_of(jobs[step.job])):
+    if keys := _naming_keys(matrix_of(jobs[step.job])) if not count else ():  # else it is for all
         values = "-".join(f"${{{{ matrix.{key} }}}}" for key in keys)
         upload = upload.replace("${{ strategy.job-index }}", values)
     return NextStep("results", "", change.lines + upload, problem, fix)

@@ -140,6 +140,7 @@ def test_address_is_read_of_the_own_table(tmp_path: Path) -> None:
     assert address_and_set_up(tmp_path, {}) == ("other/ciguard@1", "")
 
 
+MATRIX = "matrix: { os: [ubuntu-24.04, macos-15] }\n    steps:"
 WITHOUT_UPLOAD = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact")]
 
 
@@ -176,6 +177,19 @@ def test_line_of_a_recipe_is_named() -> None:
     found = after(re.sub("run: dotnet test.*", "run: make unit", WITHOUT_UPLOAD), makefile)
     assert found.fix == "add the option to its tests (Makefile:3), and the step"
     assert found.lines.startswith("# richgo test ./... -json > results.json\n# call go in")
+
+
+def test_further_steps_and_jobs_are_named() -> None:
+    line = WITHOUT_UPLOAD.count("\n") + 1
+    pair = re.sub("(run: dotnet test)", r"if: runner.os == 'Linux'\n        \1", WITHOUT_UPLOAD)
+    other = "      - run: npx jest\n"
+    assert f"(each further command, line {line}: its own" in after(WITHOUT_UPLOAD + other).fix
+    found = after(pair + other.replace("- run", "- if: runner.os != 'Linux'\n        run"))
+    assert found.fix.endswith(f"; its tests are in line {line + 1}, too")
+    plain = re.sub(r"matrix:\n.*?    steps:", MATRIX, WITHOUT_UPLOAD, flags=re.DOTALL)
+    assert "${{ github.job }}-${{ matrix.os }}" in after(plain).lines
+    two = after(f"{plain}  e2e:\n    runs-on: ubuntu-24.04\n    steps:\n{other}")
+    assert "${{ github.job }}-${{ strategy.job-index }}" in two.lines
 
 
 def test_artifacts_of_one_name_are_named() -> None:
