@@ -18,6 +18,7 @@ from ciguard.config.file import FILE, Config, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import (
+    MAX_CHOICES,
     SEPARATE,
     choose_candidate,
     find_candidates,
@@ -116,6 +117,8 @@ def command(
         return error.exit_code
     if move and target and not (move.step or move.files):
         console.out(f"{target[0]} uses ciguard's actions already")
+        for other in find_candidates(folder)[1][:MAX_CHOICES] if into is None else ():
+            console.out(f"another test step: {other.command}")
     changed_files = move.files if move else _generated(folder, config, force=force)
     is_sure = yes or force
     if not is_sure:

@@ -484,6 +484,8 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
         text = (JOB + PYTEST).replace(b"  test:", b"  more:")
         (repository / path).write_bytes(text)
         commit(repository)
+        offer = f"another test step: ciguard init --into {path} --job more --step 1\n"
+        assert call(repository).stdout.endswith(f" uses ciguard's actions already\n{offer}")
         answer = call(repository, "--into", path, "--yes")
         assert answer.stderr.endswith(
             f"require the check {check}: checks by the names of test jobs change\n"
