@@ -50,7 +50,12 @@ from ciguard.workflow.movable_job import (
     shorten,
 )
 from ciguard.workflow.positions import Edit
-from ciguard.workflow.result_upload import find_downloads, find_result_upload, written_files
+from ciguard.workflow.result_upload import (
+    find_downloads,
+    find_result_upload,
+    find_result_uploads,
+    written_files,
+)
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
 from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of
@@ -241,22 +246,31 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
     of_upload = {**job.value, "steps": [steps[upload.step - 1]] if upload else []}
     if not upload or any(find_downloads({"jobs": {**jobs, job.name: of_upload}}, job.name)):
         return job, []
-    line = job.source.line_number("jobs", job.name, "steps", upload.step)
+    line_of = partial(job.source.line_number, "jobs", job.name, "steps")
+    uploads = [other for other in find_result_uploads(job.value, written) if other.is_certain]
+    messages = [
+        f"the upload step of line {line_of(other.step)} has no reader now"
+        for other in uploads
+        if other.step != upload.step
+    ]
     others = [step for at, step in enumerate(steps, 1) if at not in (*job.steps, upload.step)]
     is_read = any(name in str(others) for name in (*_READERS, *written))
     numbers = (upload.step, *(() if is_read else job.steps))
     cuts = [cut for number in numbers for cut in _cuts(job, number)]
     step = str(job.step - (upload.step < job.step))
     changed = read_job(job.source.edited(cuts), job.path, job.name, step, tasks)
+    where = f"the upload step of line {line_of(upload.step)}"
     if len(changed.value["steps"]) == len(steps):
         files = "" if is_read else ", ".join(written)
         option = f", and the option that writes {files}" if files else ""
-        return job, [f"the upload step of line {line} has no reader now: remove it{option}"]
+        return job, [f"{where} has no reader now: remove it{option}", *messages]
     what = ", with what writes its files" if len(cuts) > 1 else ""
-    if (left := _written(changed, tasks)) and not is_read:
-        what = f": remove what writes {', '.join(left)}"
+    if (left := ", ".join(_written(changed, tasks))) and not is_read:
+        also = [name for name, other in jobs.items() if find_result_upload(other, written)]
+        also = [name for name in also if name != job.name]
+        what = f"; {also[0]} still needs {left}" if also else f": remove what writes {left}"
     changed = replace(changed, matrix=job.matrix, shards=job.shards)
-    return changed, [f"the upload step of line {line} is gone{what}"]
+    return changed, [f"{where} is gone{what}", *messages]
 
 
 def _cuts(job: MovableJob, number: int) -> list[Edit]:

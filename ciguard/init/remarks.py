@@ -170,7 +170,7 @@ def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[st
         without = f" ({', '.join(tied)}: without `needs` of {', '.join(needed)})" if tied else ""
         yield (
             f"without a report: the tests of {', '.join(others)}, which run as before; for one, "
-            f"move it into another workflow file{without}, and there run ciguard init --into, or "
+            f"move it into another workflow file{without}, and there run ciguard init --into or "
             "add a comment job"
         )
 

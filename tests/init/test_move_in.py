@@ -581,6 +581,14 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         assert ("--junitxml=results.xml" in left) is (is_cut is False)
         assert below.partition("\n          PYTEST_")[0] in left
         assert "# c" not in left
+    (repository / "Makefile").write_text("unit:\n\tpytest --junitxml=results.xml\n", "utf-8")
+    second = b"      - {uses: actions/upload-artifact@v7, with: {name: b, path: b.xml}}\n"
+    of_two = both.replace(PYTEST, b"      - run: make unit\n").replace(b"\n  # The", second + b"\n  #")
+    win = of_two[: of_two.index(b"\n  #")].partition(b"  test:")[2]
+    write(repository, of_two + b"  win:" + win)
+    text = call(repository, "--into", CI, "--job", "test", "--yes").stderr
+    assert "\n- the upload step of line 7 is gone; win still needs results.xml\n" in text
+    assert "\n- the upload step of line 10 has no reader now\n" in text
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
