@@ -16,7 +16,6 @@ from ciguard.audit.rules import (
     job_near_limit,
     no_tests_run,
     red_without_test_failure,
-    required_check_never_reported,
     results_only_on_success,
     retries_hide_flaky_tests,
     shard_died_at_limit,
@@ -64,7 +63,6 @@ class RunRule(Rule, Protocol):
 
 WORKFLOW_RULES: Final[Mapping[str, WorkflowRule]] = {
     "aggregation-green-on-loss": aggregation_green_on_loss,
-    "required-check-never-reported": required_check_never_reported,
     "results-only-on-success": results_only_on_success,
     "retries-hide-flaky-tests": retries_hide_flaky_tests,
 }

@@ -24,11 +24,6 @@ def has_matrix(job: Any) -> bool:
     return bool(get(get(job, "strategy"), "matrix"))
 
 
-def calls_workflow(job: Any) -> bool:
-    """Return whether the job calls a workflow; the checks of its jobs are `CALLER / JOB`."""
-    return isinstance(job, dict) and isinstance(job.get("uses"), str)
-
-
 def unexpanded_name(job_id: str, job: Any) -> str:
     """Return the name of a job's check when the job is skipped."""
     name = get(job, "name")
@@ -42,7 +37,8 @@ def names_check(job_id: str, job: Any, check: str) -> bool:
     reports every check whose name begins with the job's name.
     """
     job_name = unexpanded_name(job_id, job)
-    name, called, _ = check.rpartition(" / ") if calls_workflow(job) else (check, "called", "")
+    is_caller = isinstance(get(job, "uses"), str)
+    name, called, _ = check.rpartition(" / ") if is_caller else (check, "called", "")
     if not called:
         return False
     if not has_matrix(job):

@@ -41,4 +41,4 @@ def test_a_value_of_any_shape_is_read(jobs: dict[str, Any], on: Any) -> None:
     text = yaml.safe_dump({"on": on, "jobs": jobs})
     for rule in WORKFLOW_RULES:
         find(rule, text)
-        find(rule, text, frozenset({"a", "a (1)", "b / c"}))
+        find(rule, text, frozenset({"a"}))

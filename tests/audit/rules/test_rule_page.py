@@ -35,7 +35,8 @@ def test_page_has_each_rule() -> None:
 @pytest.mark.parametrize("rule", WORKFLOW_RULES)
 def test_example_has_a_certain_finding_and_counter_example_none(rule: str) -> None:
     example, counter_example = _BLOCK.findall(_sections()[rule])
-    found = [_findings(rule, text) for text in (example, counter_example)]
+    texts = (example, counter_example)
+    found = [[finding.certainty for finding in find(rule, text)] for text in texts]
     assert found == [["certain"], []]
 
 
@@ -57,11 +58,6 @@ def test_runs_of_the_example_have_a_certain_finding_and_of_the_other_none(
                 ended, minutes = job.get("ended", "success"), job.get("minutes", 5)
                 past.job(run, job["name"], ended, minutes=minutes, annotations=says)
     assert [finding["certainty"] for finding in findings(rule)] == expected
-
-
-def _findings(rule: str, text: str) -> list[str]:
-    named = frozenset(re.findall(r"(?m)^# required check: (.*)$", text))
-    return [finding.certainty for finding in find(rule, text, named or None)]
 
 
 @pytest.mark.parametrize("name", RULES)
