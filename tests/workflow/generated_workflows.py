@@ -88,7 +88,7 @@ def generate(seed: int) -> Generated:
             made.add(unit, f"# About {job} {seed}")
         OTHERS[job](made, unit, dice)
     if dice.random() < 0.3:
-        made.add(0, dice.choice(["# the end", "", "env: {LAST: 1}", "  # the end, indented"]))
+        made.add(0, dice.choice(["# the end", "", "run-name: last", "  # the end, indented"]))
     while not made.lines[-1]:
         made.lines.pop()
         made.editable.pop()
