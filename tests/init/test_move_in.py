@@ -583,7 +583,8 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         assert "# c" not in left
     (repository / "Makefile").write_text("unit:\n\tpytest --junitxml=results.xml\n", "utf-8")
     second = b"      - {uses: actions/upload-artifact@v7, with: {name: b, path: b.xml}}\n"
-    of_two = both.replace(PYTEST, b"      - run: make unit\n").replace(b"\n  # The", second + b"\n  #")
+    of_two = both.replace(PYTEST, b"      - run: make unit\n")
+    of_two = of_two.replace(b"\n  # The", second + b"\n  #")
     win = of_two[: of_two.index(b"\n  #")].partition(b"  test:")[2]
     write(repository, of_two + b"  win:" + win)
     text = call(repository, "--into", CI, "--job", "test", "--yes").stderr

@@ -330,7 +330,10 @@ class Run:
             used["--results-directory"] = name
         if assembly.host == "mtp":
             how = {"listing": listing, "is_alone": parallel is False}
-            return (*mtp.application(assembly.path, self._words, used, environ, **how), folder)
+            found = mtp.application(
+                assembly.path, assembly.project, self._words, used, environ, **how
+            )
+            return (*found, folder)
         text = setup.settings(
             used.get("--settings") or assembly.settings,
             library=setup.compiled(self._words[0], self._shared, environ),

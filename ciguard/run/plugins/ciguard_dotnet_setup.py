@@ -33,7 +33,7 @@ OPTIONS = {
 PROPERTY = re.compile(r"(?:--?|/)p(?:roperty)?[:=]")
 PROPERTIES = (
     "TargetPath,TargetFramework,TargetFrameworks,RunSettingsFilePath,IsTestProject,"
-    "IsTestingPlatformApplication,CollectCoverage"
+    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory"
 )
 ANSWER = re.compile(r'^\{\s*"Properties".*\}', re.M | re.S)
 PROJECT_IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
@@ -66,6 +66,7 @@ class Assembly(NamedTuple):
     settings: str  # path of the project's own run settings, or ""
     host: str  # "vstest" or "mtp"
     adapter: str  # "xunit", "nunit", "mstest", or "" for another one
+    project: str = ""  # its folder, or "" if it is not known
 
 
 def output(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -297,4 +298,5 @@ def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
         answer.get("RunSettingsFilePath", "").replace("\\", os.sep),
         "mtp" if is_mtp or _packages(path, MTP_ONLY) else "vstest",
         next((name for name in ADAPTERS if _packages(path, (name,))), ""),
+        answer.get("MSBuildProjectDirectory", ""),
     )

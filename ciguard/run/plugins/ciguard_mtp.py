@@ -15,6 +15,7 @@ https://github.com/microsoft/testfx: mstest-runner-protocol/004-protocol-dotnet-
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -298,6 +299,7 @@ def list_tests(argv: Sequence[str], environ: Mapping[str, str], *, is_nunit: boo
 
 def application(
     path: str,
+    project: str,
     words: Sequence[str],
     used: Mapping[str, str],
     environ: Mapping[str, str],
@@ -307,15 +309,17 @@ def application(
 ) -> Tuple[List[str], Dict[str, str]]:
     """Return command and environment by which `dotnet test` starts the application of a DLL.
 
-    The application itself finds its testconfig.json; a launch profile of its project is not used.
+    The application itself finds its testconfig.json.
 
     Args:
+        project: its folder, whose launch profile counts; "" if it is not known.
         words: the whole command.
         used: values of its options --filter, --settings and --results-directory.
         is_alone: one test runs at a time.
 
     Raises:
-        ValueError: an option is none of `dotnet test` or selects tests, or the system is Windows.
+        ValueError: an option is none of `dotnet test` or selects tests, the launch profile cannot
+            be read, or the system is Windows.
     """
     if sys.platform == "win32":
         raise ValueError(f"{path}: Microsoft.Testing.Platform was not tried on Windows")
@@ -338,4 +342,19 @@ def application(
         "DOTNET_ROOT": os.path.dirname(os.path.realpath(shutil.which(words[0]) or words[0])),
         "DOTNET_CLI_TEST_COMMAND_WORKING_DIRECTORY": os.getcwd(),
     }
-    return argv, {**own, **environ}
+    profile = {} if "--no-launch-profile" in words else _launch_profile(project)
+    argv += shlex.split(profile.get("commandLineArgs") or "")
+    return argv, {**own, **environ, **(profile.get("environmentVariables") or {})}
+
+
+def _launch_profile(project: str) -> Mapping[str, Any]:
+    """Return the first profile of a project folder that starts the project itself."""
+    path = os.path.join(project, "Properties", "launchSettings.json")
+    if not project or not os.path.isfile(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            profiles: Dict[str, Any] = json.load(file).get("profiles", {})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error} (--no-launch-profile ignores it)") from error
+    return next((one for one in profiles.values() if one.get("commandName") == "Project"), {})

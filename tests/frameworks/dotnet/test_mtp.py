@@ -162,7 +162,8 @@ def test_application_starts_as_by_dotnet_test(
 
     def start(*more: str, **how: bool) -> tuple[list[str], dict[str, str]]:
         how = {"listing": False, "is_alone": False, **how}
-        return ciguard_mtp.application(str(dll), [*words, *more], used, {"PLACE": "job"}, **how)
+        command, environ = [*words, *more], {"PLACE": "job"}
+        return ciguard_mtp.application(str(dll), str(tmp_path), command, used, environ, **how)
 
     argv, environ = start("--", "--crashdump", listing=True, is_alone=True)
     assert argv == ["/sdk/dotnet", "exec", str(dll), "--crashdump", "--filter", "x"]
@@ -174,3 +175,14 @@ def test_application_starts_as_by_dotnet_test(
     for refused in (["--report-trx"], ["--", "--filter-class=C"], ["--", "--treenode-filter"]):
         with pytest.raises(ValueError, match=refused[-1]):
             start(*refused)
+    settings = tmp_path / "Properties" / "launchSettings.json"
+    settings.parent.mkdir()
+    profile = {"commandLineArgs": '--note "a b"', "environmentVariables": {"PLACE": "profile"}}
+    profiles = {"IIS": {"commandName": "IISExpress"}, "T": {"commandName": "Project", **profile}}
+    settings.write_text(json.dumps({"profiles": profiles}), "utf-8-sig")
+    argv, environ = start()
+    assert (argv[-2:], environ["PLACE"]) == (["--note", "a b"], "profile")
+    assert start("--no-launch-profile")[1]["PLACE"] == "job"
+    settings.write_text("{ // no JSON\n}", "utf-8")
+    with pytest.raises(ValueError, match=r"launchSettings\.json: .*--no-launch-profile ignores it"):
+        start()
