@@ -431,8 +431,10 @@ def past_units(
         for suite_key, units in run_units.items():
             units_of_variant.setdefault(suite_key, list(units))
             units_of_suite.setdefault(suite_key[0], list(units))
+    by_file = {name for name, suite in suites.items() if framework(suite.framework).unit == "file"}
     return tuple(
-        InventoryUnit(unit, suite, variant)
+        # A unit that is a file has the set-up of its file.
+        InventoryUnit(unit, suite, variant, file=unit if suite in by_file else None)
         for suite, variant in sorted(wanted)
         for unit in units_of_variant.get((suite, variant), units_of_suite.get(suite, []))
     )

@@ -243,3 +243,13 @@ def test_suite_without_a_command_that_lists_is_refused(ciguard: Ciguard, tmp_pat
         "ciguard plan: suite unit: framework command needs a command that lists",
         '  fix: set list = ["program", "argument", ...] in [suite.unit]',
     ]
+
+
+def test_test_that_is_a_file_is_its_own_file(ciguard: Ciguard, tmp_path: Path) -> None:
+    """Else its set-up, which is a part of each file's time, is not predicted."""
+    write(tmp_path, 'node: ["22"]', '[suite.s]\nframework = "node-test"\n')
+    (tmp_path / "durations.json").write_text('{"a.test.js": 1.0, "b.test.js": 2.0}')
+    run = ("--run-id", "1", "--variant", "22", "--suite", "s")
+    ciguard("history", "add", "durations.json", *run, cwd=tmp_path)
+    found = plan(ciguard, tmp_path, "--shards", "2")
+    assert found["inventory"]["files"] == {"a.test.js": 1, "b.test.js": 1}
