@@ -268,7 +268,8 @@ class CaseInput:
             judged = ~self.unjudged[sign]
             suspect, confirmed = suspect & judged, confirmed & judged
         moved = (numbers.exceeds_thresholds(self.suspect, sign) & numbers.is_apart) | large
-        unjudged = moved & (numbers.n < MIN_BASELINE_RUNS)
+        # Without a verdict, only what may need an answer is listed.
+        unjudged = moved & (numbers.n < MIN_BASELINE_RUNS) & (sign > 0)
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": unjudged}
 
     def case_counts(self, sign: int) -> dict[Tier, NDArray[np.int64]]:

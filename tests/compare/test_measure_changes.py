@@ -273,6 +273,8 @@ def test_memory_with_one_base_run_is_shown_without_a_verdict() -> None:
     assert (change.tier, change_text(change)) == ("unjudged", "+60 % (n=1)")
     assert found.memory.verdict == "not enough data"
     assert (change.z, change.low, change.high) == (None, None, None)
+    less = compare_run(past.run(9, peak=factor(50, 0.4)), None, past.bases)
+    assert not less.memory.listed, "a gain without a verdict needs no answer"
 
 
 @pytest.mark.parametrize("runs", [3, 9])
