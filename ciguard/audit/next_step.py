@@ -159,6 +159,8 @@ def _change_of(step: FoundStep, job: Any) -> _Change:
     if command.place and DEFAULT in programs:
         programs = {"make"}
     option = next((text for name, text in RESULT_OPTIONS.items() if name in programs), "")
+    if command.framework == "node --test" and not command.arguments[-1].startswith("-"):
+        option = ""  # node takes options before files only
     path = RESULT_PATHS.get(command.framework, "")
     if written := written_files(step, job=job):
         option, path = "", "\n".join(written)

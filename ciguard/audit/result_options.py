@@ -32,6 +32,10 @@ RESULT_OPTIONS: Final[Mapping[str, str]] = {
     "mocha": f"--reporter xunit --reporter-option output=results.xml\n{_SILENT}",
     # npm writes to the standard output, too.
     "playwright": "--reporter=list,json\nenv: { PLAYWRIGHT_JSON_OUTPUT_NAME: results.json }",
+    "node --test": (
+        "--test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit "
+        "--test-reporter-destination=results.xml"
+    ),
     "bun": "--reporter=junit --reporter-outfile=results.xml",
     "go test": f"-json > results.json\n{_SILENT}",
     "dotnet test": "--logger trx",

@@ -125,7 +125,7 @@ def test_step_of_the_guide_is_found(name: str) -> None:
 
 
 def test_options_are_those_of_the_guide() -> None:
-    rows = re.findall(r"\| (?!Node|mini|cargo|Google).* \| (.*`.*) \|\n", GUIDE.split("\n## ")[1])
+    rows = re.findall(r"\| (?!mini|cargo|Google).* \| (.*`.*) \|\n", GUIDE.split("\n## ")[1])
     shown = {text for cell in rows for text in re.findall("`([^`]+)`", cell)}
     options = {line for text in RESULT_OPTIONS.values() for line in text.split("\n")}
     options |= {*RESULT_PATHS.values()}
@@ -170,6 +170,12 @@ def test_tries_that_replace_the_results_of_the_first_are_named() -> None:
     found = after(alone)
     assert (found.kind, found.command) == ("divide", "ciguard init")
     assert found.problem.startswith(f"in job test ({CI}:24), the tries after ||")
+
+
+def test_options_of_node_come_before_its_files() -> None:
+    for command, kind in (("node --test", "option"), ("node --test a.js", "write a result file")):
+        found = after(re.sub("run: dotnet test.*", f"run: {command}", WITHOUT_UPLOAD))
+        assert kind in found.fix
 
 
 def test_line_of_a_recipe_is_named() -> None:
