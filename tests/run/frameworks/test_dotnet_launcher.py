@@ -44,6 +44,8 @@ class Played:
 
     def add(self, lines: list[Line]) -> None:
         for line in lines:
+            if line["type"] == "metric":
+                continue
             unit = line["unit"].removeprefix("Shop.Tests.")
             if line["type"] == "result":
                 self.results.append(line)
