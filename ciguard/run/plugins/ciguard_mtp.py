@@ -194,6 +194,8 @@ class Server:
 
     def serve(self, argv: Sequence[str], environ: Mapping[str, str]) -> int:
         """Run an application to its end; return its exit code, -9 if signal 9 killed it."""
+        if sys.platform == "win32":  # for mypy: `application` refuses it
+            raise NotImplementedError
         threads: List[threading.Thread] = []
         # The path of a socket has at most 103 bytes: /tmp, as `dotnet test` does.
         with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(
@@ -220,8 +222,9 @@ class Server:
     def _answer(self, peer: socket.socket) -> None:
         """Answer a process; it ends if its connection is closed."""
         self.has_connected = True
-        is_linux = sys.platform == "linux"
-        pid = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED) if is_linux else 0
+        pid = 0
+        if sys.platform == "linux":
+            pid = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED)
         with peer, peer.makefile("rb") as stream, contextlib.suppress(OSError):
             try:
                 for kind, body in frames(stream.read):
