@@ -112,7 +112,7 @@ class HostStream:
         return {method for method, _ in self._open}.union(*map(self._methods, self._unmatched))
 
     @property
-    def not_begun(self) -> List[str]:
+    def not_started(self) -> List[str]:
         """The methods of which nothing is known."""
         return [method for method in self._units if method not in self._begun]
 
@@ -418,7 +418,7 @@ class Run:
             else:
                 code, was_stopped = self._follow(stream, start)
             if stream.is_complete or self._leg.is_interrupted:
-                missed = stream.not_begun if has_where and "names" in selection else []
+                missed = stream.not_started if has_where and "names" in selection else []
                 awkward = [*awkward, *missed]
                 parts.append(missed)
                 yield PASSED if missed == part else code, True
