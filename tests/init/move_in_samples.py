@@ -43,3 +43,13 @@ def configure(folder: Path, case: str) -> None:
             text = own.read_text("utf-8")
             start = ACTIONS if own.name == "ciguard.toml" else ""
             (folder / own.name).write_text(start + text, "utf-8")
+
+
+JOB = b"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
+PYTEST = b"      - run: pytest\n"
+
+
+def job_with(*lines: bytes) -> bytes:
+    """The job with lines of its own above its steps, and one that runs pytest."""
+    text = b"".join(b"    " + line + b"\n" for line in lines)
+    return JOB.replace(b"    steps", text + b"    steps") + PYTEST
