@@ -17,7 +17,7 @@ from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
-from ciguard.serve.pages.shard_bars import ShardRow, shard_rows
+from ciguard.serve.pages.shard_table import ShardRow, shard_rows
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
@@ -104,7 +104,7 @@ def run_page(visit: Visit) -> RunPage:
         repository.full_name,
         run,
         problem,
-        shard_rows(verdict["legs"], _causes(verdict), run) if verdict else (),
+        shard_rows(verdict["legs"], _causes(verdict)) if verdict else (),
         _run_findings(verdict) if verdict else (),
         answer is not None and answer.comparison is not None,
         f"{'-' if filters.is_descending else ''}{filters.sort}",
