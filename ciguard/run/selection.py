@@ -144,7 +144,10 @@ def listed_shard(
     state = State(shard, plan.suites, plan.policy)
     for line in lines:
         state.observe(line)
-    return replace(shard, units=state.units), lines
+    untried = (
+        EventLine("untried", None, None, name, variant, detail=one) for one in listing.untried
+    )
+    return replace(shard, units=state.units), [*lines, *untried]
 
 
 def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:

@@ -568,15 +568,17 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     here = os.getcwd()
     units: Dict[str, Line] = {}
     errors: List[Line] = []
+    untried: List[Line] = []
     try:
         run = Run(words, leg)
         for prefix, assembly in run.assemblies.items():
+            untried += ({"untried": one} for one in assembly.untried)
             for case in run.cases(assembly):
                 unit = prefix + case["method"]
                 units[unit] = {"unit": unit, "file": launcher.relative(case["file"], here)}
     except ValueError as error:
         errors.append({"error": "dotnet", "message": str(error)})
-    leg.answer(units.values(), errors, here)
+    leg.answer(units.values(), [*errors, *untried], here)
     return FAILED if errors else PASSED
 
 

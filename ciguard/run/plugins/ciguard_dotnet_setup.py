@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
 LIBRARY = "CiguardDotnet"
@@ -33,7 +33,7 @@ OPTIONS = {
 PROPERTY = re.compile(r"(?:--?|/)p(?:roperty)?[:=]")
 PROPERTIES = (
     "TargetPath,TargetFramework,TargetFrameworks,RunSettingsFilePath,IsTestProject,"
-    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory"
+    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory,PlatformTarget,PublishAot"
 )
 ANSWER = re.compile(r'^\{\s*"Properties".*\}', re.M | re.S)
 PROJECT_IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
@@ -50,6 +50,10 @@ REFUSED = re.compile(
     r"|MSTest\.Parallelize\.|xUnit\.(?:MaxParallelThreads|Parallelize\w+)="
 )
 COVERLET = 'coverlet.msbuild needs a build: use coverlet.collector, --collect "XPlat Code Coverage"'
+NET_FRAMEWORK = re.compile(r"net[1-4]\d{1,2}$")
+NOT_TRIED = (
+    "ciguard was not tried with .NET Framework: choose another target framework (-f net10.0)"
+)
 UNKNOWN_ADAPTER = (
     "no package of xunit, NUnit or MSTest in its deps.json: run it as another framework "
     '(framework = "command"), see docs/how-to/other-frameworks.md'
@@ -67,6 +71,7 @@ class Assembly(NamedTuple):
     host: str  # "vstest" or "mtp"
     adapter: str  # "xunit", "nunit", "mstest", or "" for another one
     project: str = ""  # its folder, or "" if it is not known
+    untried: Tuple[str, ...] = ()  # properties with which ciguard was not tried
 
 
 def output(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -224,6 +229,9 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
         else:
             with ThreadPoolExecutor() as pool:  # msbuild takes 0.6 s of one processor
                 found += itertools.chain.from_iterable(pool.map(ask, _projects(target)))
+    for one in found:
+        if NET_FRAMEWORK.match(one.framework):
+            raise ValueError(f"{one.path}: {NOT_TRIED}")
     missing = [assembly.path for assembly in found if not os.path.exists(assembly.path)]
     if missing or not found:
         what = f"{missing[0]} does not exist" if missing else f"no tests in {' '.join(words)}"
@@ -268,6 +276,8 @@ def _projects(target: str) -> List[str]:
             there = ", ".join(sorted(names)) or "none"
             raise ValueError(f"{target}: name one project or solution to test: it has {there}")
         target = os.path.join(target, names[0])
+    if target.endswith(".slnf"):
+        raise ValueError(f"{target}: solution filters are not read: name its solution or projects")
     if not target.endswith((".sln", ".slnx")):
         return [target]
     with open(target, encoding="utf-8-sig") as file:
@@ -275,14 +285,32 @@ def _projects(target: str) -> List[str]:
     return [os.path.join(os.path.dirname(target), name.replace("\\", os.sep)) for name in names]
 
 
+def _beside(path: str, extension: str, key: str) -> Dict[str, Any]:
+    """Return an object of a file of JSON beside an assembly; an empty one if it is not there."""
+    try:
+        with open(os.path.splitext(path)[0] + extension, encoding="utf-8-sig") as file:
+            found: Dict[str, Any] = json.load(file).get(key) or {}
+    except FileNotFoundError:
+        return {}
+    return found
+
+
 def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
     """Return the packages of an assembly with such names; none if it is not built."""
-    try:
-        with open(os.path.splitext(path)[0] + ".deps.json", encoding="utf-8-sig") as file:
-            names = [name.partition("/")[0].lower() for name in json.load(file)["libraries"]]
-    except FileNotFoundError:
-        return []
+    names = [name.partition("/")[0].lower() for name in _beside(path, ".deps.json", "libraries")]
     return [name for name in names if name.startswith(beginnings)]
+
+
+def _untried(path: str, answer: Mapping[str, str]) -> Tuple[str, ...]:
+    """Return the properties of an assembly with which ciguard was not tried."""
+    target = _beside(path, ".deps.json", "runtimeTarget").get("name", "")  # "...v8.0/win-x86"
+    options = _beside(path, ".runtimeconfig.json", "runtimeOptions")
+    has = {
+        "x86": answer.get("PlatformTarget") == "x86" or target.endswith("-x86"),
+        "self-contained": "includedFrameworks" in options,
+        "AOT": answer.get("PublishAot") == "true",
+    }
+    return tuple(f"{name} ({os.path.basename(path)})" for name in has if has[name])
 
 
 def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
@@ -299,4 +327,5 @@ def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
         "mtp" if is_mtp or _packages(path, MTP_ONLY) else "vstest",
         next((name for name in ADAPTERS if _packages(path, (name,))), ""),
         answer.get("MSBuildProjectDirectory", ""),
+        _untried(path, answer),
     )
