@@ -214,6 +214,24 @@ def test_stopped_process_has_no_culprit(tmp_path: Path, name: str) -> None:
         is_whole(verdict, loop)
 
 
+def test_job_that_lists_records_what_was_not_tried_and_why_it_refuses(tmp_path: Path) -> None:
+    loop = lay_out(tmp_path, "build xunit")
+    runtime = '{"runtimeOptions": {"includedFrameworks": []}}'
+    (loop.folder / "bin/Shop.Tests.runtimeconfig.json").write_text(runtime)
+    (loop.folder / "matrix.yml").touch()
+    words = ("plan", "--shards", "1", "-o", "plan.json")
+    what = "self-contained (Shop.Tests.dll)"
+    done = call_in_process(*words, cwd=loop.folder, **loop.environ)
+    assert f"\n- not tried with ciguard: {what}\n" in done.stdout, done.stderr
+    lists = (*words, "--collect", "history", "--matrix", "matrix.yml")
+    call_in_process(*lists, cwd=loop.folder, **loop.environ)
+    assert f"\nuntried: {what}\n" in loop.run_shard("01", "01")
+    shutil.rmtree(loop.folder / "bin")
+    (finding,) = (one for one in loop.run()["findings"] if one["shard"] == "01")
+    why = "dotnet: no tests in dotnet test: build it before the tests: dotnet build"
+    assert (finding["kind"], finding["facts"]) == ("setup_failed", {"output": why})
+
+
 def test_key_parallel_is_refused_for_other_frameworks(tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text("[suite.s]\nparallel = false\n")
     done = call_in_process("plan", "--shards", "1", cwd=tmp_path)
