@@ -116,10 +116,7 @@ def collect_suites(
                 for unit in listing.units
             )
         listed_suites[name] = replace(
-            suite,
-            filters=tuple(sorted(filters)),
-            omitted=omitted,
-            untried=tuple(sorted(untried)),
+            suite, filters=tuple(sorted(filters)), omitted=omitted, untried=tuple(sorted(untried))
         )
     if mistakes:
         raise combine(mistakes)

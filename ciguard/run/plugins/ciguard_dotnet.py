@@ -42,6 +42,7 @@ PASSED, FAILED = 0, 1
 KILLED = -9  # by SIGKILL
 HOST_DIED = 134  # while no test ran: as .NET ends after an unhandled exception
 POLL_S = 0.05
+NO_RESULT = "listed, but has no result: the test host ended its run without one"
 OUTCOMES = {"Passed": "passed", "Failed": "failed", "Skipped": "skipped", "None": "skipped"}
 PARALLEL = "--ciguard-parallel="  # the suite's key, as the adapter passes it
 # Units of a time of `--blame-hang-timeout`; without one, it is in milliseconds.
@@ -85,10 +86,12 @@ class HostStream:
         self._units, self._cases, self._here, self._hang_s = units, cases, here, hang_s
         self._missing: Dict[str, Counter[str]] = {}  # method -> display names without a result
         self._owners: Dict[str, Set[str]] = {}  # display name -> its methods
+        self._renamed: Set[str] = set()  # methods with display names of their own
         for method in units:
             self._missing[method] = Counter(case["case"] for case in cases[method])
             for display in self._missing[method]:
                 self._owners.setdefault(display, set()).add(method)
+                self._renamed |= set() if display.startswith(method) else {method}
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
         self._allocated: Dict[Case, int] = {}  # bytes, of those that ran alone
@@ -137,9 +140,11 @@ class HostStream:
             for case in [case for case in self._open if case[1] == display][:1]:
                 self._mark_over(case, line)
         elif kind == "start":
-            # xunit v2 sends it late, but it names the method.
-            begun = self._unmatched.pop(display, None) if self._has_events else line
-            return self._begin((method, display), begun) if begun else []
+            # xunit v2 sends it late, but it names the method, and the theory of an unlisted row.
+            rows = (one for one in self._unmatched if one.startswith(f"{display}("))
+            row = display if display in self._unmatched else next(rows, display)
+            begun = self._unmatched.pop(row, None) if self._has_events else line
+            return self._begin((method, row), begun) if begun else []
         elif kind == "end":
             self._mark_over((method, display), line)
         elif kind == "result" and method in self._units and line["outcome"] != "NotFound":
@@ -153,15 +158,17 @@ class HostStream:
         elif kind == "complete":
             self._over_s = line["at_s"]
             self.is_complete = not (line["aborted"] or line["canceled"])
-        if self.is_complete:
-            rows = self._with_rows.items()
-            whole = [one for one, count in rows if count >= sum(self._missing[one].values())]
-            return [line for one in whole for line in self._close(one)]
         return []
 
     def _methods(self, display: str) -> Set[str]:
-        """Return the methods of a display name; a row that is not listed begins with its method."""
-        methods = self._owners.get(display) or {display.partition("(")[0]} & self._units.keys()
+        """Return the methods that a display name may be of.
+
+        A row that is not listed begins with its method, or with the name of the listed theory;
+        else it may be of any method that has a display name of its own.
+        """
+        first = display.partition("(")[0]
+        methods = self._owners.get(display) or {first} & self._units.keys()
+        methods = methods or self._owners.get(first) or self._renamed
         return methods - self.closed
 
     def _begin(self, case: Case, line: Line) -> List[Line]:
@@ -249,12 +256,14 @@ class HostStream:
         return [launcher.closed(self._units[method])]
 
     def end(self, *, was_stopped: bool) -> Tuple[List[Line], Set[str]]:
-        """End a host that died, or was stopped: return lines on it, and the methods to blame.
+        """End a host: return lines on it, and the methods to blame if it died.
 
         An exception from elsewhere (async void, a thread) is blamed on a method in its stack, or on
         a test that ran alone. A test that is over and has no result runs again. A host that was
         silent for as long as `--blame-hang` waits was ended by that.
         """
+        if self.is_complete and not was_stopped:
+            return self._end_complete(), set()
         blamed = set() if was_stopped else self.open_units
         stack = self._stack().replace("+", ".")
         if stack and len(self._units) > 1:
@@ -271,6 +280,27 @@ class HostStream:
             hang = {"ending": "timeout", "message": "--blame-hang ended the test host"}
             lines.append({**death, **(hang if is_hang else {}), "concurrent": len(blamed)})
         return lines, blamed
+
+    def _end_complete(self) -> List[Line]:
+        """Close the methods that have begun; a case fails if fewer results came than are listed."""
+        lines: List[Line] = []
+        for method in sorted(self._begun - self.closed):
+            line = {"unit": method, "outcome": "Failed", "wall_s": 0.0, "at_s": self.last_s}
+            for display in list(self._missing[method].elements())[self._with_rows[method] :]:
+                lines += self._result(method, {**line, "case": display, "message": NO_RESULT})
+            lines += self._close(method)
+        return lines
+
+    def how_ended(self, blamed: Set[str], *, was_stopped: bool) -> str:
+        """Return how the host ended: "elsewhere" if an exception of no test ended open ones."""
+        if self.is_complete or was_stopped:
+            return "stopped" if was_stopped else "complete"
+        if blamed:
+            return "in a test"
+        if self.unhandled and self.open_units:
+            return "elsewhere"
+        has_begun = self.last_s or self.unhandled or self.exit_code is not None
+        return "between tests" if has_begun else "in discovery"
 
     def _stack(self) -> str:
         return GENERATED.sub(r"\1", CLOSURE.sub("", self.unhandled))
@@ -417,37 +447,38 @@ class Run:
                 code, was_stopped = self._follow_application(stream, start, tests, assembly)
             else:
                 code, was_stopped = self._follow(stream, start)
-            if stream.is_complete or self._leg.is_interrupted:
+            if self._leg.is_interrupted:
+                yield code, False
+                return
+            lines, blamed = stream.end(was_stopped=was_stopped)
+            how = stream.how_ended(blamed, was_stopped=was_stopped)
+            self._leg.append(lines)
+            if how == "complete":
                 missed = stream.not_started if has_where and "names" in selection else []
                 awkward = [*awkward, *missed]
                 parts.append(missed)
                 yield PASSED if missed == part else code, True
                 continue
-            open_units = stream.open_units
-            lines, blamed = stream.end(was_stopped=was_stopped)
-            self._leg.append(lines)
             if stream.unhandled and not blamed:
                 sys.stderr.write(f"ciguard: a test host died of {stream.describe_exception()}\n")
-            if was_stopped or blamed or not (stream.unhandled and open_units):
-                if len(blamed) > 1:  # the rest runs one at a time until the culprit is known
-                    open(self._one_at_a_time, "w").close()
-                has_begun = stream.last_s or stream.unhandled or stream.exit_code is not None
-                if was_stopped:
-                    code = PASSED
-                elif blamed:
-                    code = code if stream.exit_code is None else stream.exit_code
-                elif has_begun:
-                    code = HOST_DIED
-                else:
-                    size = f"{sum(map(len, cases.values())):,} cases"
-                    size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
-                    sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
-                yield code, False
-                return
-            # Each of the open tests runs alone: if one dies again, it is the culprit.
-            rest = [method for method in part if method not in stream.closed | open_units]
-            parts = [*([method] for method in sorted(open_units)), rest, *parts]
-            yield FAILED, True
+            if how == "elsewhere":  # each open test runs alone: one that dies again is the culprit
+                alone = sorted(stream.open_units)
+                rest = [method for method in part if method not in stream.closed.union(alone)]
+                parts = [*([method] for method in alone), rest, *parts]
+                yield FAILED, True
+                continue
+            if len(blamed) > 1:  # the rest runs one at a time until the culprit is known
+                open(self._one_at_a_time, "w").close()
+            if how == "in discovery":
+                size = f"{sum(map(len, cases.values())):,} cases"
+                size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
+                sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
+            elif how == "in a test":
+                code = code if stream.exit_code is None else stream.exit_code
+            else:
+                code = PASSED if how == "stopped" else HOST_DIED
+            yield code, False
+            return
 
     def _without_explicit(
         self, units: Mapping[str, str], cases: Dict[str, List[Line]]
@@ -455,12 +486,13 @@ class Run:
         """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
 
         A selection by names runs them if it has no others, and else NUnit tells nothing of them.
+        Explicit rows beside other rows of a method are therefore not expected to have a result.
         """
         stream = HostStream(units, cases, self._here, math.inf)
-        for method in units if "--filter" not in self._options else ():
+        for method in units:
             others = [case for case in cases[method] if not case.get("explicit")]
-            cases[method] = others or cases[method]  # NUnit runs the other rows of a method
-            for case in cases[method] if not others else ():
+            cases[method] = others or cases[method]
+            for case in cases[method] if not (others or "--filter" in self._options) else ():
                 line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
                 self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
         return [method for method in units if method not in stream.closed]

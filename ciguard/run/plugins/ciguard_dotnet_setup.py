@@ -6,13 +6,14 @@ https://learn.microsoft.com/visualstudio/test/configure-unit-tests-by-using-a-do
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
 LIBRARY = "CiguardDotnet"
@@ -285,14 +286,13 @@ def _projects(target: str) -> List[str]:
     return [os.path.join(os.path.dirname(target), name.replace("\\", os.sep)) for name in names]
 
 
-def _beside(path: str, extension: str, key: str) -> Dict[str, Any]:
-    """Return an object of a file of JSON beside an assembly; an empty one if it is not there."""
-    try:
-        with open(os.path.splitext(path)[0] + extension, encoding="utf-8-sig") as file:
-            found: Dict[str, Any] = json.load(file).get(key) or {}
-    except FileNotFoundError:
-        return {}
-    return found
+def _beside(path: str, extension: str, key: str) -> Mapping[str, Any]:
+    """Return an object of a file of JSON beside an assembly; an empty one if it is not built."""
+    with contextlib.suppress(FileNotFoundError), open(
+        os.path.splitext(path)[0] + extension, encoding="utf-8-sig"
+    ) as file:
+        return json.load(file).get(key) or {}
+    return {}
 
 
 def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
