@@ -94,7 +94,6 @@ class HostStream:
                 self._renamed |= set() if display.startswith(method) else {method}
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
-        self._allocated: Dict[Case, int] = {}  # bytes, of those that ran alone
         self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
         self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
         self._begun: Set[str] = set()
@@ -161,15 +160,10 @@ class HostStream:
         return []
 
     def _methods(self, display: str) -> Set[str]:
-        """Return the methods that a display name may be of.
-
-        A row that is not listed begins with its method, or with the name of the listed theory;
-        else it may be of any method that has a display name of its own.
-        """
-        first = display.partition("(")[0]
-        methods = self._owners.get(display) or {first} & self._units.keys()
-        methods = methods or self._owners.get(first) or self._renamed
-        return methods - self.closed
+        """Return the methods of a display name; a row that is not listed begins with its theory."""
+        owners, theory = self._owners, display.partition("(")[0]
+        methods = owners.get(display) or owners.get(theory) or {theory} & self._units.keys()
+        return (methods or self._renamed) - self.closed
 
     def _begin(self, case: Case, line: Line) -> List[Line]:
         method, display = case
@@ -212,7 +206,7 @@ class HostStream:
             found.update(peak_bytes=peak, peak_delta_bytes=max(0, peak - before))
             found.update(retained_bytes=line["rss_bytes"] - before, measured_by="mark_untrimmed")
             if begun.get("allocated_bytes") and line.get("allocated_bytes"):
-                self._allocated[case] = line["allocated_bytes"] - begun["allocated_bytes"]
+                found["allocated_bytes"] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
     def _result(self, method: str, line: Line) -> List[Line]:
@@ -223,6 +217,7 @@ class HostStream:
         result: Line = {"type": "result", "unit": unit, "outcome": outcome}
         result.update(at_s=line["at_s"], wall_s=line["wall_s"])
         result.update(self._memory.pop((method, display), {}))
+        allocated = result.pop("allocated_bytes", None)
         group, _, name = method.rpartition(".")
         # The name of a case as TRX files have it, with its class.
         case = f"{group}.{display}" if display.startswith(name) else display
@@ -236,9 +231,9 @@ class HostStream:
             result.update(message=launcher.truncated(text))
             result.update({"file": file, "line": int(place[2])} if place and file else {})
         lines.append(result)
-        if (method, display) in self._allocated:
+        if allocated is not None:
             metric: Line = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
-            metric.update(value=self._allocated.pop((method, display)), at_s=line["at_s"])
+            metric.update(value=allocated, at_s=line["at_s"])
             lines.append({**metric, "key": {"test": result.get("case", unit)}})
         missing = self._missing[method]
         if display in missing:
@@ -473,11 +468,9 @@ class Run:
                 size = f"{sum(map(len, cases.values())):,} cases"
                 size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
                 sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
-            elif how == "in a test":
-                code = code if stream.exit_code is None else stream.exit_code
-            else:
-                code = PASSED if how == "stopped" else HOST_DIED
-            yield code, False
+            codes = {"stopped": PASSED, "in a test": stream.exit_code, "between tests": HOST_DIED}
+            own = codes.get(how)
+            yield code if own is None else own, False
             return
 
     def _without_explicit(

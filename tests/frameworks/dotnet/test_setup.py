@@ -133,7 +133,7 @@ ERRORS = {
     "empty": r"empty: name one project or solution to test: it has none",
     "None.csproj": r"test None\.csproj: build it before the tests: dotnet build None",
     "Odd.csproj": r"Odd\.dll: no package of xunit, NUnit or MSTest .*: run it as another framework",
-    "Old.csproj": r"X\.dll: ciguard was not tried with \.NET Framework: choose another .* \(-f net",
+    "Old.csproj": r"B\.sln: .*\(\.NET Framework has none, and was not tried: choose another one",
     "Shop.slnf": r"Shop\.slnf: solution filters are not read: name its solution or projects",
 }
 
@@ -146,7 +146,7 @@ def test_error_says_what_to_do(target: str, sdk: Path, tmp_path: Path) -> None:
     cover = {"TargetPath": build(tmp_path, "X", VSTEST), "CollectCoverage": "True"}
     odd = {"TargetPath": build(tmp_path, "Odd", "Expecto", VSTEST)}
     projects = {"Cover.csproj": cover, "None.csproj": {"TargetFramework": ""}, "Odd.csproj": odd}
-    projects["Old.csproj"] = {**cover, "CollectCoverage": "", "TargetFramework": "net471"}
+    projects["Old.csproj"] = {"TargetPath": str(tmp_path / "two/B.sln"), "IsTestProject": "true"}
     with pytest.raises(ValueError, match=ERRORS[target]):
         found_in(sdk, target, **projects)
 
