@@ -144,10 +144,8 @@ def listed_shard(
     state = State(shard, plan.suites, plan.policy)
     for line in lines:
         state.observe(line)
-    untried = (
-        EventLine("untried", None, None, name, variant, detail=one) for one in listing.untried
-    )
-    return replace(shard, units=state.units), [*lines, *untried]
+    lines += [EventLine("untried", None, None, name, variant, None, one) for one in listing.untried]
+    return replace(shard, units=state.units), lines
 
 
 def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:

@@ -216,8 +216,8 @@ def test_stopped_process_has_no_culprit(tmp_path: Path, name: str) -> None:
 
 def test_job_that_lists_records_what_was_not_tried_and_why_it_refuses(tmp_path: Path) -> None:
     loop = lay_out(tmp_path, "build xunit")
-    runtime = '{"runtimeOptions": {"includedFrameworks": []}}'
-    (loop.folder / "bin/Shop.Tests.runtimeconfig.json").write_text(runtime)
+    built = {"TargetPath": str(loop.folder / "bin/Shop.Tests.dll"), "SelfContained": "true"}
+    loop.environ = {**loop.environ, "PROJECTS": json.dumps({"Shop.Tests.csproj": built})}
     (loop.folder / "matrix.yml").touch()
     words = ("plan", "--shards", "1", "-o", "plan.json")
     what = "self-contained (Shop.Tests.dll)"

@@ -2,8 +2,8 @@
 
 An answer is JSON lines: `{"unit": id, "file": path, "group": name}` a unit, `{"error": place,
 "message": text}` for what could not be read, `{"filter": setting}` for what selects cases inside
-units, `{"untried": property}` for what ciguard was not tried with, and at last `{"done": true,
-"rootdir": path, "omitted": {reason: {file: tests}}}`. Pure.
+units, and at last `{"done": true, "rootdir": path, "omitted": {reason: {file: tests}}}`, perhaps
+with `untried`, a list of what ciguard was not tried with. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         printed, code: output and exit code of the program, for the error.
         program: name of the framework.
     """
-    units, errors, filters, untried, ends = [], [], [], [], []
+    units, errors, filters, ends = [], [], [], []
     for found in _objects(answer):
         if found.get("done"):
             ends.append(found)
@@ -43,8 +43,6 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
             errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
         elif "filter" in found:
             filters.append(str(found["filter"]))
-        elif "untried" in found:
-            untried.append(str(found["untried"]))
         elif "unit" in found:
             units.append(found)
     if len(ends) > 1:
@@ -67,7 +65,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         ),
         errors=tuple(errors),
         filters=tuple(sorted(set(filters))),
-        untried=tuple(untried),
+        untried=tuple(ends[0].get("untried", ())) if ends else (),
         omitted={
             reason: {_file(suite, rootdir, file): tests for file, tests in files.items()}
             for reason, files in omitted.items()

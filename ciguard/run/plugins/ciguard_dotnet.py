@@ -469,8 +469,8 @@ class Run:
                 size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
                 sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
             codes = {"stopped": PASSED, "in a test": stream.exit_code, "between tests": HOST_DIED}
-            own = codes.get(how)
-            yield code if own is None else own, False
+            of_host = codes.get(how)
+            yield code if of_host is None else of_host, False
             return
 
     def _without_explicit(
@@ -593,17 +593,17 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     here = os.getcwd()
     units: Dict[str, Line] = {}
     errors: List[Line] = []
-    untried: List[Line] = []
+    untried: List[str] = []
     try:
         run = Run(words, leg)
         for prefix, assembly in run.assemblies.items():
-            untried += ({"untried": one} for one in assembly.untried)
+            untried += assembly.untried
             for case in run.cases(assembly):
                 unit = prefix + case["method"]
                 units[unit] = {"unit": unit, "file": launcher.relative(case["file"], here)}
     except ValueError as error:
         errors.append({"error": "dotnet", "message": str(error)})
-    leg.answer(units.values(), [*errors, *untried], here)
+    leg.answer(units.values(), errors, here, untried=untried)
     return FAILED if errors else PASSED
 
 

@@ -6,14 +6,13 @@ https://learn.microsoft.com/visualstudio/test/configure-unit-tests-by-using-a-do
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
 LIBRARY = "CiguardDotnet"
@@ -34,7 +33,8 @@ OPTIONS = {
 PROPERTY = re.compile(r"(?:--?|/)p(?:roperty)?[:=]")
 PROPERTIES = (
     "TargetPath,TargetFramework,TargetFrameworks,RunSettingsFilePath,IsTestProject,"
-    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory,PlatformTarget,PublishAot"
+    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory,PlatformTarget,"
+    "RuntimeIdentifier,SelfContained,PublishAot"
 )
 ANSWER = re.compile(r'^\{\s*"Properties".*\}', re.M | re.S)
 PROJECT_IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
@@ -280,28 +280,22 @@ def _projects(target: str) -> List[str]:
     return [os.path.join(os.path.dirname(target), name.replace("\\", os.sep)) for name in names]
 
 
-def _beside(path: str, extension: str, key: str) -> Mapping[str, Any]:
-    """Return an object of a file of JSON beside an assembly; an empty one if it is not built."""
-    with contextlib.suppress(FileNotFoundError), open(
-        os.path.splitext(path)[0] + extension, encoding="utf-8-sig"
-    ) as file:
-        return json.load(file).get(key) or {}
-    return {}
-
-
 def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
     """Return the packages of an assembly with such names; none if it is not built."""
-    names = [name.partition("/")[0].lower() for name in _beside(path, ".deps.json", "libraries")]
+    try:
+        with open(os.path.splitext(path)[0] + ".deps.json", encoding="utf-8-sig") as file:
+            names = [name.partition("/")[0].lower() for name in json.load(file)["libraries"]]
+    except FileNotFoundError:
+        return []
     return [name for name in names if name.startswith(beginnings)]
 
 
 def _untried(path: str, answer: Mapping[str, str]) -> Tuple[str, ...]:
     """Return the properties of an assembly with which ciguard was not tried."""
-    target = _beside(path, ".deps.json", "runtimeTarget").get("name", "")  # "...v8.0/win-x86"
-    options = _beside(path, ".runtimeconfig.json", "runtimeOptions")
+    is_x86 = "x86" in (answer.get("PlatformTarget"), answer.get("RuntimeIdentifier", "")[-3:])
     has = {
-        "x86": answer.get("PlatformTarget") == "x86" or target.endswith("-x86"),
-        "self-contained": "includedFrameworks" in options,
+        "x86": is_x86,
+        "self-contained": answer.get("SelfContained") == "true",
         "AOT": answer.get("PublishAot") == "true",
     }
     return tuple(f"{name} ({os.path.basename(path)})" for name in has if has[name])
