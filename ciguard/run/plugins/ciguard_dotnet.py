@@ -478,8 +478,8 @@ class Run:
     ) -> List[str]:
         """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
 
-        A selection by names runs them if it has no others, and else NUnit tells nothing of them.
-        Explicit rows beside other rows of a method are therefore not expected to have a result.
+        A selection by names runs them if it has no others, and else NUnit tells nothing of them:
+        no result is expected of an explicit row beside other rows of its method.
         """
         stream = HostStream(units, cases, self._here, math.inf)
         for method in units:

@@ -292,9 +292,8 @@ def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
 
 def _untried(path: str, answer: Mapping[str, str]) -> Tuple[str, ...]:
     """Return the properties of an assembly with which ciguard was not tried."""
-    is_x86 = "x86" in (answer.get("PlatformTarget"), answer.get("RuntimeIdentifier", "")[-3:])
     has = {
-        "x86": is_x86,
+        "x86": "x86" in (answer.get("PlatformTarget"), answer.get("RuntimeIdentifier", "")[-3:]),
         "self-contained": answer.get("SelfContained") == "true",
         "AOT": answer.get("PublishAot") == "true",
     }
