@@ -56,6 +56,7 @@ class Suite:
         list of units; None if the framework did not list.
     `omitted`: number of tests that its framework left out of that list, by reason and file; 0 for
         a file that is skipped as a whole, when it is imported.
+    `untried`: properties of its programs with which ciguard was not tried, by the same list.
     """
 
     framework: str
@@ -78,6 +79,7 @@ class Suite:
     declared_peaks: tuple[DeclaredPeak, ...] = ()
     filters: tuple[str, ...] | None = None
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    untried: tuple[str, ...] = ()
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Return whether an exit code other than 1 means failed tests."""
@@ -354,6 +356,7 @@ PlanNoteKind = Literal[
     "empty_shards",
     "files_without_tests",
     "retries_without_effect",
+    "untried",
     # reasons for the number of shards
     "requested",
     "target_met",

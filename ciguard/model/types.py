@@ -87,6 +87,7 @@ EventKind = Union[
         "unavailable",
         "unexplained_exit",
         "unplanned",
+        "untried",
         # Reasons for a unit without a result.
         "deselected",
         "no_result",

@@ -86,6 +86,7 @@ def collect_suites(
         listing = None
         filters: set[str] = set()
         omitted: dict[str, dict[str, int]] = {}
+        untried: set[str] = set()
         for variant, entry in suite.variants.items():
             suite_variant = " ".join(filter(None, (name, variant)))
             where = f"suite {suite_variant}" if suite_variant else ""
@@ -103,6 +104,7 @@ def collect_suites(
                     continue
                 mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
                 filters.update(listing.filters)
+                untried.update(listing.untried)
                 for reason, files in listing.omitted.items():
                     omitted.setdefault(reason, {}).update(files)
             units += (
@@ -113,7 +115,9 @@ def collect_suites(
                 )
                 for unit in listing.units
             )
-        listed_suites[name] = replace(suite, filters=tuple(sorted(filters)), omitted=omitted)
+        listed_suites[name] = replace(
+            suite, filters=tuple(sorted(filters)), omitted=omitted, untried=tuple(sorted(untried))
+        )
     if mistakes:
         raise combine(mistakes)
     return tuple(units), listed_suites

@@ -83,6 +83,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "file, the list of tests omits it, it is outside of the args of its suite, or it is broken",
     "drill": "this is a drill ({drill}), and the run has to end red",
     "retries_without_effect": "policy.retries has no effect on {suites}: results are in files",
+    "untried": "not tried with ciguard: {untried}",
     "requested": "the number was requested",
     "target_met": "they meet the target of {target_s}",
     "deadline_met": "they meet the deadline of {deadline_s}; tests that exceed it alone: {tests}",

@@ -43,6 +43,8 @@ def plan_warnings(
     suites = [name or "the suite" for name in planned if plan.suites[name].results]
     if suites and plan.policy.max_tries > 1:
         yield PlanNote("retries_without_effect", {"suites": suites})
+    if untried := sorted({what for suite in plan.suites.values() for what in suite.untried}):
+        yield PlanNote("untried", {"untried": untried})
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:

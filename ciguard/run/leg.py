@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.errors import InputError, UsageError
-from ciguard.model import EventLine, LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.model import EndLine, EventLine, LegPolicy, PlannedUnit, Prediction, Shard, Suite
 from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
@@ -139,6 +139,23 @@ def _private_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def _refusal_in_record(record: str, head: ShardLine, selection: Selection) -> Iterator[None]:
+    """Write the reason into a new record if the shard cannot be listed, so that guard names it."""
+    try:
+        yield
+    except CiguardError as error:
+        if selection.continues_attempt:  # the record of the step before counts
+            raise
+        with contextlib.suppress(InputError):
+            lines = RecordWriter(os.path.join(new_folder(record), LEG_FILE))
+            lines.append(head)
+            lines.append(EventLine("last_output", 0.0, detail=error.what))
+            lines.append(EndLine("setup_failed", 0.0, int(error.exit_code)))
+            lines.close()
+        raise
+
+
 def run_shard(
     plan: Plan,
     key: str,
@@ -176,7 +193,7 @@ def run_shard(
     # Without history the plan assumes equal times, which predict nothing.
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if is_known else None
-    with _private_folder() as private:
+    with _private_folder() as private, _refusal_in_record(record, head, selection):
         listed: List[EventLine] = []
         suite = plan.suites[shard.suite_key[0]]
         adapter = framework(suite.framework)

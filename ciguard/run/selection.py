@@ -144,6 +144,7 @@ def listed_shard(
     state = State(shard, plan.suites, plan.policy)
     for line in lines:
         state.observe(line)
+    lines += [EventLine("untried", None, None, name, variant, None, one) for one in listing.untried]
     return replace(shard, units=state.units), lines
 
 

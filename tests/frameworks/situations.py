@@ -366,7 +366,7 @@ const test_ = process.env.ACT === "skip" ? test.skip : test;
     by_environ=Setting(
         "--test-name-pattern", environ={"NODE_OPTIONS": f"--test-name-pattern={BUT_TWO}"}
     ),
-    none={"dry run": "none", "focus": "none", "retry that passes": "none"},
+    none={"dry run": "none", "focus": "needs `--test-only`", "retry that passes": "none"},
     given={"stdout closed": "failed"},
 )
 

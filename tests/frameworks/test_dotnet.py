@@ -17,7 +17,7 @@ from frameworks.loop import bad, is_whole
 from frameworks.situations import MTP, NUNIT, XUNIT
 from frameworks.test_table import Suite
 
-from ciguard.run.plugins.ciguard_dotnet import HostStream
+from ciguard.run.plugins.ciguard_dotnet import NO_RESULT, HostStream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,6 +214,24 @@ def test_stopped_process_has_no_culprit(tmp_path: Path, name: str) -> None:
         is_whole(verdict, loop)
 
 
+def test_job_that_lists_records_what_was_not_tried_and_why_it_refuses(tmp_path: Path) -> None:
+    loop = lay_out(tmp_path, "build xunit")
+    built = {"TargetPath": str(loop.folder / "bin/Shop.Tests.dll"), "SelfContained": "true"}
+    loop.environ = {**loop.environ, "PROJECTS": json.dumps({"Shop.Tests.csproj": built})}
+    (loop.folder / "matrix.yml").touch()
+    words = ("plan", "--shards", "1", "-o", "plan.json")
+    what = "self-contained (Shop.Tests.dll)"
+    done = call_in_process(*words, cwd=loop.folder, **loop.environ)
+    assert f"\n- not tried with ciguard: {what}\n" in done.stdout, done.stderr
+    lists = (*words, "--collect", "history", "--matrix", "matrix.yml")
+    call_in_process(*lists, cwd=loop.folder, **loop.environ)
+    assert f"\nuntried: {what}\n" in loop.run_shard("01", "01")
+    shutil.rmtree(loop.folder / "bin")
+    (finding,) = (one for one in loop.run()["findings"] if one["shard"] == "01")
+    why = "dotnet: no tests in dotnet test: build it before the tests: dotnet build"
+    assert (finding["kind"], finding["facts"]) == ("setup_failed", {"output": why})
+
+
 def test_key_parallel_is_refused_for_other_frameworks(tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text("[suite.s]\nparallel = false\n")
     done = call_in_process("plan", "--shards", "1", cwd=tmp_path)
@@ -221,25 +239,32 @@ def test_key_parallel_is_refused_for_other_frameworks(tmp_path: Path) -> None:
     assert "framework pytest has no key `parallel`" in done.stderr
 
 
-# Display names of the listed rows, those of the results, and whether the method is over.
-ROWS = {
-    "each row": (("A(1)", "A(2)"), ("A(2)", "A(1)"), True),
-    "rows that cannot be listed": (("A",), ("A(1)", "A(2)"), True),
-    "rows with changing names": (("A(1)", "A(2)"), ("A(1)", "A(3)"), True),
-    "a row without a result": (("A(1)", "A(2)", "A(3)"), ("A(1)", "A(4)"), False),
+# Display names of the listed rows, those of the results, and those that fail for lack of one.
+ROWS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
+    "each row": (("A(1)", "A(2)"), ("A(2)", "A(1)"), []),
+    "rows that cannot be listed": (("A",), ("A(1)", "A(2)"), []),
+    "rows with changing names": (("A(1)", "A(2)"), ("A(1)", "A(3)"), []),
+    "a row without a result": (("A(1)", "A(2)"), ("A(1)",), ["S.A(2)"]),
+    "fewer rows": (("A(1)", "A(2)", "A(3)"), ("A(1)", "A(4)"), ["S.A(3)"]),
 }
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_method_is_over_if_each_row_has_a_result(case: str) -> None:
-    listed, ran, is_over = ROWS[case]
+def test_row_without_a_result_in_a_complete_run_fails(case: str) -> None:
+    listed, ran, missed = ROWS[case]
     rows = [{"case": name, "file": None, "line": 0} for name in listed]
     stream = HostStream({"S.A": "S.A"}, {"S.A": rows}, ".", 1.0)
     for name in ran:
         line = {"unit": "S.A", "case": name, "outcome": "Passed", "at_s": 1.0, "wall_s": 0.0}
         stream.read({"type": "result", **line})
     stream.read({"type": "complete", "at_s": 2.0, "aborted": False, "canceled": False})
-    assert (stream.closed == {"S.A"}) == is_over
+    lines, blamed = stream.end(was_stopped=False)
+    assert (stream.closed, blamed) == ({"S.A"}, set())
+    failed = [line for line in lines if line["type"] == "result"]
+    assert [(line["outcome"], line["case"]) for line in failed] == [
+        ("failed", one) for one in missed
+    ]
+    assert {line["message"] for line in failed} <= {NO_RESULT}
 
 
 def test_recorded_test_that_ran_alone_has_a_metric_of_allocated_bytes() -> None:

@@ -13,6 +13,7 @@ from frameworks.loop import NODE_MODULES, TOOLS, Loop, bad, is_whole, lay_out, n
 
 import ciguard.run
 from ciguard.document import first_line
+from ciguard.init.remarks import LEAST_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -284,6 +285,7 @@ def test_no_file_begins_after_a_stop_or_without_one(folder: Path, is_there: bool
     (folder / "stop").touch()
     names = {"RECORD_FILE": "record", "UNITS_FILE": "units", "STOP_FILE": "stop"}
     plugin = Path(ciguard.run.__file__).parent / "plugins/ciguard_node_test.cjs"
+    assert f"\nconst OLDEST = {LEAST_NODE['node-test']};\n" in plugin.read_text()
     environ = {f"CIGUARD_{name}": str(folder / file) for name, file in names.items()}
     environ |= {"PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
     environ |= {"NODE_OPTIONS": f"--require {plugin}"}
@@ -298,16 +300,22 @@ def test_no_file_begins_after_a_stop_or_without_one(folder: Path, is_there: bool
 @pytest.mark.parametrize(
     ("folder", "option", "setting"),
     [
-        (20, "--test_only", "--test-only"),
-        (24, '--test_name_pattern "fir st"', "--test-name-pattern fir st"),
+        (20, "--test_only", "focus --test-only"),
+        (22, "--test_only", "focus --test-only"),
+        (24, '--test_name_pattern "fir st"', "filter --test-name-pattern fir st"),
     ],
     indirect=["folder"],
 )
 def test_filter_is_found_as_node_reads_it(folder: Path, option: str, setting: str) -> None:
-    loop = planned(folder, suite("main", "--test"), {"a.test.js": HEAD})
-    assert loop.run(NODE_OPTIONS=option)["verdict"] == "incomplete"
-    assert loop.execution() == {f"filter {setting}"}
-    assert loop.listed_filters(NODE_OPTIONS=option) == [setting]
+    """From 22 on, a test that is not selected never ends: it is no crash of its file."""
+    files = {"a.test.js": HEAD, "b.test.js": HEAD + 'test.only("fir st", () => {});'}
+    loop = planned(folder, suite("main", "--test"), files)
+    verdict = loop.run(NODE_OPTIONS=option)
+    assert (verdict["verdict"], bad(verdict)) == ("incomplete", {})
+    assert results(loop)["b.test.js", "fir st"] == "passed"
+    assert loop.execution() == {setting}
+    kind, _, listed = setting.partition(" ")
+    assert loop.listed_filters(NODE_OPTIONS=option) == [listed] * (kind == "filter")
 
 
 TYPED: Final = 'import { test } from "node:test"; const a: number = 1; test("typed", () => { a; });'

@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "ciguard-run.pyz"
 SHARD = "01"
 LIMIT_S = 1800.0  # of a command
+HANGS = -1000  # instead of the exit code of a command that takes longer
 Result = Tuple[str, str, str]  # unit, case, outcome
 Truth = Tuple[Tuple[str, str], str]  # the names that a case may have in a record, and outcome
 
@@ -53,6 +54,7 @@ SITUATIONS: dict[str, dict[str, str] | None] = {
     "hang": {"B_Accident": "timeout"},
     "asyncvoid": None,
 }
+HOST = re.compile(rb"(?:^|[\0/])testhost[^\0/]*\0|\0--dotnet-test-pipe\0")  # in its words
 LABEL = re.compile(r"\[[^\]]+\] ")  # of a unit: `[Shop.Tests net8.0] `
 NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd]")
 TRX_OUTCOMES = {"Passed": "passed", "Failed": "failed", "Timeout": "failed", "Error": "failed"}
@@ -134,7 +136,9 @@ def differences(
             found.append(f"{name}: {', '.join(several)}")
         if "skipped" in several and name != "Skipped":
             found.append(f"{name}: skipped")
-    if (exit_code == 0) != (bad == {}):
+    if exit_code == HANGS:
+        found.append("hangs")
+    elif (exit_code == 0) != (bad == {}):
         found.append(f"exit code {exit_code}")
     return found
 
@@ -167,24 +171,39 @@ def trx_name(name: str) -> str:
     )
 
 
-def compare_with_trx(
-    results: Sequence[Result], truth: Iterable[Truth]
-) -> tuple[list[str], list[str]]:
-    """Return the results that only a TRX file has, and those that only the record has."""
+def in_trx(result: Result) -> tuple[str, str]:
+    """Return name and outcome of a result as a TRX file has them."""
     # A case begins with the assembly only if its unit does: a test may be named "[GET] returns 1".
-    labels = ((LABEL.match(unit), case, outcome) for unit, case, outcome in results)
-    ours = Counter(
-        (trx_name(case[label.end() :] if label else case), outcome)
-        for label, case, outcome in labels
-    )
-    missing = []
+    unit, case, outcome = result
+    label = LABEL.match(unit)
+    return trx_name(case[label.end() :] if label else case), outcome
+
+
+def compare_with_trx(
+    results: Sequence[Result], truth: Sequence[Truth]
+) -> tuple[list[str], list[str]]:
+    """Return the results that only a TRX file has, and those that only the record has.
+
+    A row of random data has another name in each run: such rows of a method are counted.
+    """
+    ours = Counter(map(in_trx, results))
+    left, known = [], {name for names, _ in truth for name in names}
     for names, outcome in truth:
         key = next(((name, outcome) for name in names if ours[name, outcome]), None)
         if key:
             ours[key] -= 1
         else:
+            left.append((names, outcome))
+    missing, more = [], list((+ours).elements())
+    for names, outcome in left:
+        rows = [(name.partition("(")[0], outcome) for name in names if "(" in name]
+        others = (one for one in more if (one[0].partition("(")[0], one[1]) in rows)
+        renamed = next((one for one in others if one[0] not in known), None)
+        if renamed:
+            more.remove(renamed)
+        else:
             missing.append(f"{names[0]} {outcome}")
-    return missing, [f"{name} {outcome}" for name, outcome in (+ours).elements()]
+    return missing, [f"{name} {outcome}" for name, outcome in more]
 
 
 @dataclass
@@ -229,13 +248,22 @@ class Job:
 
     def run(self, record: str, *words: str, **environ: str) -> tuple[list[Result], int]:
         """Run the job to its end; return its results and exit code."""
-        process = self.start(record, *words, **environ)
-        try:
-            code = process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            kill_session(process)
-            code = -1
+        code = wait(self.start(record, *words, **environ))
         return results_of(read_lines(self.work / record)), code
+
+
+def call(words: Sequence[str], folder: Path) -> int:
+    """Run a command of the SDK to its end; return its exit code, or HANGS."""
+    return wait(subprocess.Popen(words, cwd=folder, start_new_session=True))
+
+
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process with a session of its own; return its exit code, or kill it: HANGS."""
+    try:
+        return process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        kill_session(process)
+        return HANGS
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
@@ -245,7 +273,7 @@ def kill_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def host_of(pid: int) -> int:
-    """Return the process that runs tests below a job: one without children; 0 for none yet."""
+    """Return VSTest's host or the test application below a job, not what it starts; 0: none yet."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -256,15 +284,14 @@ def host_of(pid: int) -> int:
     while len(below) > count:
         count = len(below)
         below |= {child for child, parent in parents.items() if parent in below}
-    names = {}
-    for one in below - {pid} - {*parents.values()}:
+    for one in sorted(below - {pid}):
         try:
-            names[one] = Path(f"/proc/{one}/cmdline").read_bytes()
+            words = Path(f"/proc/{one}/cmdline").read_bytes()
         except OSError:
             continue
-    return next(
-        (one for one, name in sorted(names.items()) if b"python" not in name.partition(b"\0")[0]), 0
-    )
+        if HOST.search(words):
+            return one
+    return 0
 
 
 def kill_at_random(job: Job, number: int, truth: Sequence[Truth]) -> list[str]:
@@ -280,7 +307,8 @@ def kill_at_random(job: Job, number: int, truth: Sequence[Truth]) -> list[str]:
         host = host_of(process.pid)
         if host:
             os.kill(host, signal.SIGKILL)
-        process.wait(LIMIT_S)
+        if wait(process) == HANGS:
+            return ["hangs"]
     elif process.poll() is None:
         kill_session(process)
         job.run(record + "-2", "--resume-from", str(job.work / record), GITHUB_RUN_ATTEMPT="2")
@@ -291,7 +319,7 @@ def kill_at_random(job: Job, number: int, truth: Sequence[Truth]) -> list[str]:
         for line in read_lines(path)
     ]
     results = results_of(lines)
-    lost = [f"{case} {outcome}" for _, case, outcome in {*published} - {*results}]
+    lost, _ = compare_with_trx(results, [((one, one), how) for one, how in map(in_trx, published)])
     died = {unit for unit, _, outcome in results if outcome == "died"}
     missing, more = compare_with_trx(results, truth)
     if len(died) <= (os.cpu_count() or 1):  # those that were running
@@ -316,8 +344,8 @@ def try_situations(variants: Sequence[str], work: Path) -> int:
         folder = work / f"the {variant}"  # a space, as in many a path
         write_project(variant, framework, folder)
         words = ["dotnet", "build", "Shop.csproj", "-c", "Release", "-v", "quiet"]
-        if subprocess.call(words, cwd=folder, timeout=LIMIT_S):
-            print(f"{variant:15} DIFFERS cannot be built")
+        if call(words, folder):
+            print(f"{variant:15} DIFFERS cannot be built, or its build hangs")
             wrong += 1
             continue
         command = ["dotnet", "test", "Shop.csproj", "-c", "Release"]
@@ -339,10 +367,11 @@ def try_project(project: str, options: Sequence[str], kills: int, work: Path) ->
     subprocess.check_call(["dotnet", "build", project, *options])
     trx = ["--no-build", "--logger", "trx", "--results-directory", str(work / "trx")]
     trx.append("-m:1")  # TRX files that end in one second have one name
-    subprocess.call(["dotnet", "test", project, *options, *trx], timeout=LIMIT_S)
+    hangs = call(["dotnet", "test", project, *options, *trx], folder) == HANGS
     truth = read_trx(work / "trx")
-    if not truth:
-        print("DIFFERS dotnet test has written no TRX file, so there is nothing to compare with")
+    if hangs or not truth:
+        what = "hangs" if hangs else "has written no TRX file, so there is nothing to compare with"
+        print(f"DIFFERS dotnet test {what}")
         return 1
     job = Job(folder, ["dotnet", "test", project, *options], work)
     results, code = job.run("all")

@@ -83,12 +83,14 @@ class Listing:
 
     `filters`: settings that select cases inside units, as in an `execution` event.
     `omitted`: number of tests left out, by reason and file; 0 for a file skipped as a whole.
+    `untried`: properties of the suite's programs with which ciguard was not tried.
     """
 
     units: tuple[ListedUnit, ...]
     errors: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    untried: tuple[str, ...] = ()
 
 
 def loaded_before(unit: str) -> str:

@@ -2,7 +2,8 @@
 
 An answer is JSON lines: `{"unit": id, "file": path, "group": name}` a unit, `{"error": place,
 "message": text}` for what could not be read, `{"filter": setting}` for what selects cases inside
-units, and at last `{"done": true, "rootdir": path, "omitted": {reason: {file: tests}}}`. Pure.
+units, and at last `{"done": true, "rootdir": path, "omitted": {reason: {file: tests}}}`, perhaps
+with `untried`, a list of what ciguard was not tried with. Pure.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         ),
         errors=tuple(errors),
         filters=tuple(sorted(set(filters))),
+        untried=tuple(ends[0].get("untried", ())) if ends else (),
         omitted={
             reason: {_file(suite, rootdir, file): tests for file, tests in files.items()}
             for reason, files in omitted.items()

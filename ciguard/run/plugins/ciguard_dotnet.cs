@@ -64,8 +64,10 @@ namespace Ciguard {
         }
     }
 
-    /** Memory of this process (Linux: proc(5)); null where it cannot be read. */
+    /** Memory of this process (Linux: proc(5)); null where it cannot be read. For one thread at a time. */
     internal static class Memory {
+        private static readonly byte[] Buffer = new byte[4096];
+        private static FileStream _status; // to open it for each test would cost three times as much
         private static readonly MethodInfo TotalAllocated =
             typeof(GC).GetMethod("GetTotalAllocatedBytes", new[] { typeof(bool) });
 
@@ -78,19 +80,18 @@ namespace Ciguard {
             } catch (Exception) { /* no peak is read, either */ }
         }
 
-        public static object Resident() =>
-            Read("/proc/self/statm", text => Environment.SystemPageSize * long.Parse(text.Split(' ')[1]));
-
-        public static object Peak() => Read("/proc/self/status", text => {
-            string line = text.Split('\n').First(each => each.StartsWith("VmHWM:", StringComparison.Ordinal));
-            return 1024 * long.Parse(line.Substring(6, line.Length - 8)); // VmHWM:  1234 kB
-        });
-
-        private static object Read(string path, Func<string, long> parse) {
+        /** Bytes of each field, as VmHWM. */
+        public static object[] Read(params string[] fields) {
             try {
-                return parse(File.ReadAllText(path));
+                _status = _status ?? new FileStream("/proc/self/status", FileMode.Open, FileAccess.Read, FileShare.Read, 1);
+                _status.Position = 0;
+                string text = Encoding.ASCII.GetString(Buffer, 0, _status.Read(Buffer, 0, Buffer.Length));
+                return fields.Select(field => {
+                    int at = text.IndexOf(field, StringComparison.Ordinal) + field.Length + 1; // VmHWM:  1234 kB
+                    return (object)(1024 * long.Parse(text.Substring(at, text.IndexOf('k', at) - at)));
+                }).ToArray();
             } catch (Exception) {
-                return null;
+                return new object[fields.Length];
             }
         }
     }
@@ -130,14 +131,14 @@ namespace Ciguard {
         private void Begin(string type, string name, params object[] more) {
             if (_open.Count == 0) Memory.ResetPeak();
             _open.Add(name);
-            Add(type, name, more, "rss_bytes", Memory.Resident(), "allocated_bytes", Memory.Allocated());
+            Add(type, name, more, "rss_bytes", Memory.Read("VmRSS")[0], "allocated_bytes", Memory.Allocated());
         }
 
         private void End(string type, string name, params object[] more) {
             bool wasOpen = _open.Remove(name);
-            object[] memory = { // first what reading the others adds to
-                "allocated_bytes", Memory.Allocated(), "rss_bytes", Memory.Resident(), "peak_bytes", Memory.Peak()
-            };
+            object allocated = Memory.Allocated(); // first, as reading the others adds to it
+            object[] read = Memory.Read("VmRSS", "VmHWM");
+            object[] memory = { "allocated_bytes", allocated, "rss_bytes", read[0], "peak_bytes", read[1] };
             Add(type, name, more, wasOpen ? memory : new object[0]);
         }
 

@@ -42,6 +42,7 @@ PASSED, FAILED = 0, 1
 KILLED = -9  # by SIGKILL
 HOST_DIED = 134  # while no test ran: as .NET ends after an unhandled exception
 POLL_S = 0.05
+NO_RESULT = "listed, but has no result: the test host ended its run without one"
 OUTCOMES = {"Passed": "passed", "Failed": "failed", "Skipped": "skipped", "None": "skipped"}
 PARALLEL = "--ciguard-parallel="  # the suite's key, as the adapter passes it
 # Units of a time of `--blame-hang-timeout`; without one, it is in milliseconds.
@@ -85,13 +86,14 @@ class HostStream:
         self._units, self._cases, self._here, self._hang_s = units, cases, here, hang_s
         self._missing: Dict[str, Counter[str]] = {}  # method -> display names without a result
         self._owners: Dict[str, Set[str]] = {}  # display name -> its methods
+        self._renamed: Set[str] = set()  # methods with display names of their own
         for method in units:
             self._missing[method] = Counter(case["case"] for case in cases[method])
             for display in self._missing[method]:
                 self._owners.setdefault(display, set()).add(method)
+                self._renamed |= set() if display.startswith(method) else {method}
         self._open: Dict[Case, Line] = {}  # with the line of the start
         self._memory: Dict[Case, Line] = {}  # of cases that are over
-        self._allocated: Dict[Case, int] = {}  # bytes, of those that ran alone
         self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
         self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
         self._begun: Set[str] = set()
@@ -137,9 +139,11 @@ class HostStream:
             for case in [case for case in self._open if case[1] == display][:1]:
                 self._mark_over(case, line)
         elif kind == "start":
-            # xunit v2 sends it late, but it names the method.
-            begun = self._unmatched.pop(display, None) if self._has_events else line
-            return self._begin((method, display), begun) if begun else []
+            # xunit v2 sends it late, but it names the method, and the theory of an unlisted row.
+            rows = (one for one in self._unmatched if one.startswith(f"{display}("))
+            row = display if display in self._unmatched else next(rows, display)
+            begun = self._unmatched.pop(row, None) if self._has_events else line
+            return self._begin((method, row), begun) if begun else []
         elif kind == "end":
             self._mark_over((method, display), line)
         elif kind == "result" and method in self._units and line["outcome"] != "NotFound":
@@ -153,16 +157,13 @@ class HostStream:
         elif kind == "complete":
             self._over_s = line["at_s"]
             self.is_complete = not (line["aborted"] or line["canceled"])
-        if self.is_complete:
-            rows = self._with_rows.items()
-            whole = [one for one, count in rows if count >= sum(self._missing[one].values())]
-            return [line for one in whole for line in self._close(one)]
         return []
 
     def _methods(self, display: str) -> Set[str]:
-        """Return the methods of a display name; a row that is not listed begins with its method."""
-        methods = self._owners.get(display) or {display.partition("(")[0]} & self._units.keys()
-        return methods - self.closed
+        """Return the methods of a display name; a row that is not listed begins with its theory."""
+        owners, theory = self._owners, display.partition("(")[0]
+        methods = owners.get(display) or owners.get(theory) or {theory} & self._units.keys()
+        return (methods or self._renamed) - self.closed
 
     def _begin(self, case: Case, line: Line) -> List[Line]:
         method, display = case
@@ -205,7 +206,7 @@ class HostStream:
             found.update(peak_bytes=peak, peak_delta_bytes=max(0, peak - before))
             found.update(retained_bytes=line["rss_bytes"] - before, measured_by="mark_untrimmed")
             if begun.get("allocated_bytes") and line.get("allocated_bytes"):
-                self._allocated[case] = line["allocated_bytes"] - begun["allocated_bytes"]
+                found["allocated_bytes"] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
     def _result(self, method: str, line: Line) -> List[Line]:
@@ -216,6 +217,7 @@ class HostStream:
         result: Line = {"type": "result", "unit": unit, "outcome": outcome}
         result.update(at_s=line["at_s"], wall_s=line["wall_s"])
         result.update(self._memory.pop((method, display), {}))
+        allocated = result.pop("allocated_bytes", None)
         group, _, name = method.rpartition(".")
         # The name of a case as TRX files have it, with its class.
         case = f"{group}.{display}" if display.startswith(name) else display
@@ -229,9 +231,9 @@ class HostStream:
             result.update(message=launcher.truncated(text))
             result.update({"file": file, "line": int(place[2])} if place and file else {})
         lines.append(result)
-        if (method, display) in self._allocated:
+        if allocated is not None:
             metric: Line = {"type": "metric", "name": "allocated_bytes", "unit": "bytes"}
-            metric.update(value=self._allocated.pop((method, display)), at_s=line["at_s"])
+            metric.update(value=allocated, at_s=line["at_s"])
             lines.append({**metric, "key": {"test": result.get("case", unit)}})
         missing = self._missing[method]
         if display in missing:
@@ -249,12 +251,14 @@ class HostStream:
         return [launcher.closed(self._units[method])]
 
     def end(self, *, was_stopped: bool) -> Tuple[List[Line], Set[str]]:
-        """End a host that died, or was stopped: return lines on it, and the methods to blame.
+        """End a host: return lines on it, and the methods to blame if it died.
 
         An exception from elsewhere (async void, a thread) is blamed on a method in its stack, or on
         a test that ran alone. A test that is over and has no result runs again. A host that was
         silent for as long as `--blame-hang` waits was ended by that.
         """
+        if self.is_complete and not was_stopped:
+            return self._end_complete(), set()
         blamed = set() if was_stopped else self.open_units
         stack = self._stack().replace("+", ".")
         if stack and len(self._units) > 1:
@@ -271,6 +275,27 @@ class HostStream:
             hang = {"ending": "timeout", "message": "--blame-hang ended the test host"}
             lines.append({**death, **(hang if is_hang else {}), "concurrent": len(blamed)})
         return lines, blamed
+
+    def _end_complete(self) -> List[Line]:
+        """Close the methods that have begun; a case fails if fewer results came than are listed."""
+        lines: List[Line] = []
+        for method in sorted(self._begun - self.closed):
+            line = {"unit": method, "outcome": "Failed", "wall_s": 0.0, "at_s": self.last_s}
+            for display in list(self._missing[method].elements())[self._with_rows[method] :]:
+                lines += self._result(method, {**line, "case": display, "message": NO_RESULT})
+            lines += self._close(method)
+        return lines
+
+    def how_ended(self, blamed: Set[str], *, was_stopped: bool) -> str:
+        """Return how the host ended: "elsewhere" if an exception of no test ended open ones."""
+        if self.is_complete or was_stopped:
+            return "stopped" if was_stopped else "complete"
+        if blamed:
+            return "in a test"
+        if self.unhandled and self.open_units:
+            return "elsewhere"
+        has_begun = self.last_s or self.unhandled or self.exit_code is not None
+        return "between tests" if has_begun else "in discovery"
 
     def _stack(self) -> str:
         return GENERATED.sub(r"\1", CLOSURE.sub("", self.unhandled))
@@ -417,50 +442,50 @@ class Run:
                 code, was_stopped = self._follow_application(stream, start, tests, assembly)
             else:
                 code, was_stopped = self._follow(stream, start)
-            if stream.is_complete or self._leg.is_interrupted:
+            if self._leg.is_interrupted:
+                yield code, False
+                return
+            lines, blamed = stream.end(was_stopped=was_stopped)
+            how = stream.how_ended(blamed, was_stopped=was_stopped)
+            self._leg.append(lines)
+            if how == "complete":
                 missed = stream.not_started if has_where and "names" in selection else []
                 awkward = [*awkward, *missed]
                 parts.append(missed)
                 yield PASSED if missed == part else code, True
                 continue
-            open_units = stream.open_units
-            lines, blamed = stream.end(was_stopped=was_stopped)
-            self._leg.append(lines)
             if stream.unhandled and not blamed:
                 sys.stderr.write(f"ciguard: a test host died of {stream.describe_exception()}\n")
-            if was_stopped or blamed or not (stream.unhandled and open_units):
-                if len(blamed) > 1:  # the rest runs one at a time until the culprit is known
-                    open(self._one_at_a_time, "w").close()
-                has_begun = stream.last_s or stream.unhandled or stream.exit_code is not None
-                if was_stopped:
-                    code = PASSED
-                elif blamed:
-                    code = code if stream.exit_code is None else stream.exit_code
-                elif has_begun:
-                    code = HOST_DIED
-                else:
-                    size = f"{sum(map(len, cases.values())):,} cases"
-                    size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
-                    sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
-                yield code, False
-                return
-            # Each of the open tests runs alone: if one dies again, it is the culprit.
-            rest = [method for method in part if method not in stream.closed | open_units]
-            parts = [*([method] for method in sorted(open_units)), rest, *parts]
-            yield FAILED, True
+            if how == "elsewhere":  # each open test runs alone: one that dies again is the culprit
+                alone = sorted(stream.open_units)
+                rest = [method for method in part if method not in stream.closed.union(alone)]
+                parts = [*([method] for method in alone), rest, *parts]
+                yield FAILED, True
+                continue
+            if len(blamed) > 1:  # the rest runs one at a time until the culprit is known
+                open(self._one_at_a_time, "w").close()
+            if how == "in discovery":
+                size = f"{sum(map(len, cases.values())):,} cases"
+                size += f", {stream.peak_bytes / 2**30:.1f} GiB" if stream.peak_bytes else ""
+                sys.stderr.write(f"ciguard: the test host died in discovery ({size})\n")
+            codes = {"stopped": PASSED, "in a test": stream.exit_code, "between tests": HOST_DIED}
+            of_host = codes.get(how)
+            yield code if of_host is None else of_host, False
+            return
 
     def _without_explicit(
         self, units: Mapping[str, str], cases: Dict[str, List[Line]]
     ) -> List[str]:
         """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
 
-        A selection by names runs them if it has no others, and else NUnit tells nothing of them.
+        A selection by names runs them if it has no others, and else NUnit tells nothing of them:
+        no result is expected of an explicit row beside other rows of its method.
         """
         stream = HostStream(units, cases, self._here, math.inf)
-        for method in units if "--filter" not in self._options else ():
+        for method in units:
             others = [case for case in cases[method] if not case.get("explicit")]
-            cases[method] = others or cases[method]  # NUnit runs the other rows of a method
-            for case in cases[method] if not others else ():
+            cases[method] = others or cases[method]
+            for case in cases[method] if not (others or "--filter" in self._options) else ():
                 line = {"type": "result", "outcome": "Skipped", "wall_s": 0.0, "at_s": time.time()}
                 self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
         return [method for method in units if method not in stream.closed]
@@ -568,15 +593,17 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     here = os.getcwd()
     units: Dict[str, Line] = {}
     errors: List[Line] = []
+    untried: List[str] = []
     try:
         run = Run(words, leg)
         for prefix, assembly in run.assemblies.items():
+            untried += assembly.untried
             for case in run.cases(assembly):
                 unit = prefix + case["method"]
                 units[unit] = {"unit": unit, "file": launcher.relative(case["file"], here)}
     except ValueError as error:
         errors.append({"error": "dotnet", "message": str(error)})
-    leg.answer(units.values(), errors, here)
+    leg.answer(units.values(), errors, here, untried=untried)
     return FAILED if errors else PASSED
 
 

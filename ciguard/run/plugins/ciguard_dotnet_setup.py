@@ -33,7 +33,8 @@ OPTIONS = {
 PROPERTY = re.compile(r"(?:--?|/)p(?:roperty)?[:=]")
 PROPERTIES = (
     "TargetPath,TargetFramework,TargetFrameworks,RunSettingsFilePath,IsTestProject,"
-    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory"
+    "IsTestingPlatformApplication,CollectCoverage,MSBuildProjectDirectory,PlatformTarget,"
+    "RuntimeIdentifier,SelfContained,PublishAot"
 )
 ANSWER = re.compile(r'^\{\s*"Properties".*\}', re.M | re.S)
 PROJECT_IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
@@ -51,7 +52,8 @@ REFUSED = re.compile(
 )
 COVERLET = 'coverlet.msbuild needs a build: use coverlet.collector, --collect "XPlat Code Coverage"'
 UNKNOWN_ADAPTER = (
-    "no package of xunit, NUnit or MSTest in its deps.json: run it as another framework "
+    "no package of xunit, NUnit or MSTest in its deps.json (.NET Framework has none, and was not "
+    "tried: choose another one with -f): run it as another framework "
     '(framework = "command"), see docs/how-to/other-frameworks.md'
 )
 SPECIAL = re.compile(r"([\\()&|=!~])")  # characters with a meaning in a filter
@@ -67,6 +69,7 @@ class Assembly(NamedTuple):
     host: str  # "vstest" or "mtp"
     adapter: str  # "xunit", "nunit", "mstest", or "" for another one
     project: str = ""  # its folder, or "" if it is not known
+    untried: Tuple[str, ...] = ()  # properties with which ciguard was not tried
 
 
 def output(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -268,6 +271,8 @@ def _projects(target: str) -> List[str]:
             there = ", ".join(sorted(names)) or "none"
             raise ValueError(f"{target}: name one project or solution to test: it has {there}")
         target = os.path.join(target, names[0])
+    if target.endswith(".slnf"):
+        raise ValueError(f"{target}: solution filters are not read: name its solution or projects")
     if not target.endswith((".sln", ".slnx")):
         return [target]
     with open(target, encoding="utf-8-sig") as file:
@@ -285,6 +290,16 @@ def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
     return [name for name in names if name.startswith(beginnings)]
 
 
+def _untried(path: str, answer: Mapping[str, str]) -> Tuple[str, ...]:
+    """Return the properties of an assembly with which ciguard was not tried."""
+    has = {
+        "x86": "x86" in (answer.get("PlatformTarget"), answer.get("RuntimeIdentifier", "")[-3:]),
+        "self-contained": answer.get("SelfContained") == "true",
+        "AOT": answer.get("PublishAot") == "true",
+    }
+    return tuple(f"{name} ({os.path.basename(path)})" for name in has if has[name])
+
+
 def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
     """Describe an assembly by its packages, and the answer of msbuild if there is one."""
     is_application = answer.get("IsTestingPlatformApplication")
@@ -299,4 +314,5 @@ def _assembly(path: str, answer: Mapping[str, str]) -> Assembly:
         "mtp" if is_mtp or _packages(path, MTP_ONLY) else "vstest",
         next((name for name in ADAPTERS if _packages(path, (name,))), ""),
         answer.get("MSBuildProjectDirectory", ""),
+        _untried(path, answer),
     )

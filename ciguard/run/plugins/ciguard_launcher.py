@@ -154,9 +154,9 @@ class Leg:
                 line["wall_s"] = round(now_s - self._begun_s[line["unit"]], 6)
         self.append(timed)
 
-    def answer(self, units: Iterable[Line], errors: Iterable[Line], rootdir: str) -> None:
+    def answer(self, units: Iterable[Line], errors: Iterable[Line], root: str, **more: Any) -> None:
         """Write a complete listing."""
-        self._write([*units, *errors, {"done": True, "rootdir": rootdir}])
+        self._write([*units, *errors, {"done": True, "rootdir": root, **more}])
 
     def _write(self, lines: Iterable[Line]) -> None:
         for line in lines:

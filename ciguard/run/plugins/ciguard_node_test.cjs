@@ -34,11 +34,13 @@ const REFUSED = [
   [/^--watch/, "a watching runner does not end: leave it out"],
 ];
 
-// Call `take` with each event of the first stream of tests in this process. A test may run others.
+// Call `take` with each event of the first stream of tests in this process that is read. A
+// test may run others; from 22 on, a test that is not selected has one that nothing reads.
 function follow(take) {
   const { push } = Readable.prototype;
   Readable.prototype.push = function (chunk, ...rest) {
-    if (this.constructor.name !== "TestsStream") return push.call(this, chunk, ...rest);
+    const isOurs = this.constructor.name === "TestsStream" && this.eventNames().length > 0;
+    if (!isOurs) return push.call(this, chunk, ...rest);
     Readable.prototype.push = push;
     this.push = function (event, ...more) {
       if (event && event.type) take(event);
@@ -77,7 +79,8 @@ class Runner {
       if (word) this.refuse(word, advice);
     }
     if (MAJOR < OLDEST) this.refuse(`Node.js ${process.version}`, `ciguard needs Node.js ${OLDEST} or newer`);
-    this.leg.execution(words.filter((one) => FILTER.test(one)).map((one) => ["filter", one]));
+    const settings = words.filter((one) => FILTER.test(one));
+    this.leg.execution(settings.map((one) => [one === "--test-only" ? "focus" : "filter", one]));
     if (this.leg.collects) this.list();
     else this.run();
   }

@@ -73,7 +73,7 @@ def test_host_and_adapter_are_known_by_the_packages(case: str, sdk: Path, tmp_pa
     path = build(tmp_path / "a b/net8.0", "Shop.Tests", *packages)
     properties = {"TargetPath": path, "IsTestingPlatformApplication": is_application}
     (found,) = found_in(sdk, "Shop.csproj", **{"Shop.csproj": properties})
-    assert found[:-1] == (path, "net10.0", "", host, adapter)
+    assert found[:-2] == (path, "net10.0", "", host, adapter)
     if not is_application:  # handed on by another job: msbuild is not asked
         Path("notes").unlink()
         command = [str(sdk), "test", path, "--no-build"]
@@ -133,6 +133,8 @@ ERRORS = {
     "empty": r"empty: name one project or solution to test: it has none",
     "None.csproj": r"test None\.csproj: build it before the tests: dotnet build None",
     "Odd.csproj": r"Odd\.dll: no package of xunit, NUnit or MSTest .*: run it as another framework",
+    "Old.csproj": r"B\.sln: .*\(\.NET Framework has none, and was not tried: choose another one",
+    "Shop.slnf": r"Shop\.slnf: solution filters are not read: name its solution or projects",
 }
 
 
@@ -144,8 +146,19 @@ def test_error_says_what_to_do(target: str, sdk: Path, tmp_path: Path) -> None:
     cover = {"TargetPath": build(tmp_path, "X", VSTEST), "CollectCoverage": "True"}
     odd = {"TargetPath": build(tmp_path, "Odd", "Expecto", VSTEST)}
     projects = {"Cover.csproj": cover, "None.csproj": {"TargetFramework": ""}, "Odd.csproj": odd}
+    projects["Old.csproj"] = {"TargetPath": str(tmp_path / "two/B.sln"), "IsTestProject": "true"}
     with pytest.raises(ValueError, match=ERRORS[target]):
         found_in(sdk, target, **projects)
+
+
+def test_what_ciguard_was_not_tried_with_is_named(sdk: Path, tmp_path: Path) -> None:
+    path = build(tmp_path, "Shop", "xunit", VSTEST)
+    properties = {"TargetPath": path, "SelfContained": "true", "PublishAot": "true"}
+    for x86 in ({"PlatformTarget": "x86"}, {"RuntimeIdentifier": "win-x86"}):
+        (found,) = found_in(sdk, "A.csproj", **{"A.csproj": {**properties, **x86}})
+        assert found.untried == tuple(
+            f"{one} (Shop.dll)" for one in ("x86", "self-contained", "AOT")
+        )
 
 
 def test_extensions_are_compiled_once_by_the_newest_sdk(sdk: Path, tmp_path: Path) -> None:

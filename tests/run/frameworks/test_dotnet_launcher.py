@@ -68,10 +68,9 @@ def play(lines: list[Line], listed: dict[str, list[str]]) -> Played:
     played = Played(HostStream({method: method for method in listed}, cases, "/here", math.inf))
     for line in lines:
         played.add(played.stream.read({"at_s": 1.0, "wall_s": 0.5, **line}))
-    if not played.stream.is_complete:
-        more, blamed = played.stream.end(was_stopped=False)
-        played.add(more)
-        played.blamed = {one.removeprefix("Shop.Tests.") for one in blamed}
+    more, blamed = played.stream.end(was_stopped=False)
+    played.add(more)
+    played.blamed = {one.removeprefix("Shop.Tests.") for one in blamed}
     return played
 
 
@@ -192,6 +191,25 @@ def test_theory_whose_rows_are_not_listed_is_over_with_its_end() -> None:
     played = play([*lines, xunit("complete x", aborted=False, canceled=False)], listed)
     assert played.of("closed") == ["A.rows", "A.two"]
     assert played.cases() == ["A.rows(1)", "A.rows(2)", "A.two"]
+
+
+UNLISTED = {  # of listed theories "adds" and "A.two": what runs -> who is blamed
+    "running adds(x: 1)": {"A.one"},
+    "running A.two(x: 1)": {"A.two"},
+    "running other": {"A.one", "A.three"},
+    "running other, ran other": set(),
+    "running other, running A.two(1), ran A.two(1), end A.two A.two, result A.two(1) A.two": {
+        "A.one",
+        "A.three",
+    },
+    "running both(x: 1), start both A.three": {"A.three"},
+}
+
+
+@pytest.mark.parametrize("text", UNLISTED)
+def test_row_with_a_name_that_is_not_listed_has_all_that_may_have_it_as_suspects(text: str) -> None:
+    listed = {"A.one": ["adds", "both"], "A.two": ["A.two"], "A.three": ["both"]}
+    assert play(lines_of(text), listed).blamed == UNLISTED[text]
 
 
 @pytest.mark.parametrize(
