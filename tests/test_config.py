@@ -139,6 +139,8 @@ def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
         ('[metrics.hits]\npattern = "a"', "metrics.hits.pattern: no plain text in 'a'"),
         ('[metrics.hits]\nunit = "s"', "metrics.hits.unit: of no pattern"),
         ('[metrics.hits]\nkey = ["size"]', "metrics.hits.key: of no pattern"),
+        ('[metrics.hits]\nwithin = "a (?P<b>c)"', "metrics.hits.within: no plain text"),
+        ('[metrics.hits]\nwithin = "kernel (?P<b>c)"', "metrics.hits.within: of no pattern"),
         ('[metrics]\nkeep = [""]', "metrics.keep: a name without a character"),
     ],
 )

@@ -29,7 +29,7 @@ from ciguard.config.sections import (
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.logs.user_patterns import find_mistakes, user_pattern
+from ciguard.logs.user_patterns import find_mistakes, user_patterns
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
@@ -137,11 +137,10 @@ def log_patterns(config: Config) -> tuple[LogPattern, ...]:
     return (
         *PATTERNS,
         *(
-            user_pattern(
-                name, row.pattern, unit=row.unit, key=row.key, better=row.better, exact=row.exact
-            )
+            pattern
             for name, row in config.metrics.patterns.items()
             if row.pattern
+            for pattern in user_patterns(name, **row.model_dump())
         ),
     )
 
@@ -265,12 +264,18 @@ def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
     for name, metric in config.metrics.patterns.items():
         where = f"{source}: metrics.{name}"
-        if not metric.pattern and (metric.unit or metric.key):
-            key = "unit" if metric.unit else "key"
+        if not metric.pattern and (metric.unit or metric.key or metric.within):
+            key = "unit" if metric.unit else "key" if metric.key else "within"
             fix = "give it a pattern; a metric of a record has its own unit and key"
             yield UsageError("of no pattern", where=f"{where}.{key}", fix=fix)
         for key, what, fix in (
-            find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()
+            *(find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()),
+            *(
+                ("within", what, fix)
+                for _, what, fix in (
+                    find_mistakes(metric.within, "", None) if metric.within else ()
+                )
+            ),
         ):
             yield UsageError(what, where=f"{where}.{key}", fix=fix)
     if "" in config.metrics.keep:

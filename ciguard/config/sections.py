@@ -377,6 +377,13 @@ class MetricConfig(Section):
     key: Texts = Field(
         (), description="groups that must be equal in two logs for the numbers to be compared"
     )
+    within: str = Field(
+        "",
+        description=(
+            "regular expression of a line that names what the values after it are of, such as a "
+            "kernel; its named groups belong to the key"
+        ),
+    )
     better: Literal["lower", "higher", ""] = Field("", description="direction that is better")
     exact: bool = Field(
         False, description="equal programs print equal numbers: any difference is a change"
