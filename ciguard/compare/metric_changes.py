@@ -3,7 +3,8 @@
 Only values of equal name, unit and key are compared; the median represents several values of a run.
 An exact metric differs from the base or does not: several values of a run, whose tests may run in
 any shard, are compared smallest with smallest. Any other metric is judged by the past runs with as
-many values under the same conditions (`[metrics] conditions`), if there are enough of them. A
+many values under the same conditions (`[metrics] conditions`), if there are enough of them. Of a
+text that is counted, the number is the value, and exact if no such runs show its noise. A
 difference below the last digit that a log printed is none.
 
 Printed metrics without an equal key are shown with the most similar one, without a verdict: people
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
     from ciguard.logs.process_logs import LogMetric
-
-    Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +184,25 @@ class Metrics:
 NO_METRICS: Final = Metrics()
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The metrics of the baseline's runs.
+
+    Attributes:
+        values: by metric, oldest first.
+        alike: ids of the runs under the candidate's conditions, whose noise judges the candidate.
+        other_conditions: number of the other runs; one may be the base.
+    """
+
+    values: Mapping[MetricKey, Sequence[RunValue]]
+    alike: frozenset[int]
+    other_conditions: int
+
+
 def past_metrics(
     history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
-) -> tuple[Past, int]:
-    """Return the metrics of the baseline's runs, and the number of runs under other conditions.
+) -> Past:
+    """Return the metrics of the baseline's runs.
 
     Args:
         used: positions of the used runs in the history.
@@ -196,23 +210,23 @@ def past_metrics(
         conditions: those of the candidate.
     """
     past: dict[MetricKey, list[RunValue]] = defaultdict(list)
-    left_out = 0
+    conditions_by_run: dict[int, Conditions] = {}
     if history is not None:
-        runs = [history.runs[position] for position in used]
-        alike = [
-            run
-            for run in runs
-            if conditions_of(leg.conditions or {} for leg in run.legs) == conditions
-        ]
-        run_ids = {run.run_id for run in alike}
-        left_out = len(runs) - len(alike)
+        for run in (history.runs[position] for position in used):
+            legs = (leg.conditions or {} for leg in run.legs)
+            conditions_by_run[run.run_id] = conditions_of(legs)
         for metric in history.metrics:
-            past[metric.identity] += [value for value in metric.values if value.run_id in run_ids]
-    for run in bases:
-        for key, values in run.metrics.items() if run.conditions == conditions else ():
-            past[key].append(RunValue(run.run_id or 0, median(values), len(values)))
-        left_out += run.conditions != conditions
-    return {key: values for key, values in past.items() if values}, left_out
+            past[metric.identity] += [
+                run for run in metric.values if run.run_id in conditions_by_run
+            ]
+    for position, base in enumerate(bases):
+        run_id = base.run_id or -position
+        conditions_by_run[run_id] = base.conditions
+        for key, values in base.metrics.items():
+            past[key].append(RunValue(run_id, median(values), len(values)))
+    alike = frozenset(run for run, own in conditions_by_run.items() if own == conditions)
+    known = {key: values for key, values in past.items() if values}
+    return Past(known, alike, len(conditions_by_run) - len(alike))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +237,7 @@ class _Pair:
         values: those of the candidate.
         before: those of the base, else of the newest past run; () if only the median is known.
         median_before, n_before: median and number of the values before.
-        past: medians of the past runs with as many values as the candidate.
+        past: medians of the past runs alike with as many values as the candidate.
         resolution: a smaller difference is none.
     """
 
@@ -291,14 +305,12 @@ def compare_metrics(
     candidate: Run,
     past: Past,
     directions: Mapping[str, Direction],
-    other_conditions: int = 0,
 ) -> Metrics:
     """Compare the metrics of both runs: worse ones first, then the largest change.
 
     Args:
         past: metrics of the baseline's runs; the base may lack some of them.
         directions: by name of a metric, the better direction.
-        other_conditions: number of past runs that `past` leaves out.
 
     Returns:
         nothing if no metric was known before; if the candidate has none, the number of them.
@@ -309,11 +321,11 @@ def compare_metrics(
     resolutions = _resolutions((*base.printed, *candidate.printed))
     pairs = [
         replace(
-            _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions)),
+            _pair(key, values, known.get(key), past, direction_of(key, directions)),
             resolution=resolutions.get(key, 0.0),
         )
         for key, values in sorted(candidate.metrics.items())
-        if key in known or key in past
+        if key in known or key in past.values
     ]
     if not pairs and not known:
         return NO_METRICS
@@ -334,7 +346,7 @@ def compare_metrics(
         counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
         missing_exact=sum(direction_of(key, directions).exact for key in gone)
         + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
-        other_conditions=other_conditions,
+        other_conditions=past.other_conditions,
     )
 
 
@@ -360,7 +372,7 @@ def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] 
         return dict(base.metrics)
     return {
         key: value
-        for key, values in past.items()
+        for key, values in past.values.items()
         for value in values
         if base.run_id is not None and value.run_id == base.run_id
     }
@@ -370,16 +382,22 @@ def _pair(
     key: MetricKey,
     values: tuple[float, ...],
     base: tuple[float, ...] | RunValue | None,
-    past: Sequence[RunValue],
+    past: Past,
     direction: Direction,
 ) -> _Pair:
-    before = past[-1] if base is None else base
+    runs = past.values.get(key, ())
+    before = runs[-1] if base is None else base
     if isinstance(before, RunValue):
         middle, number, before = before.value, before.n, ()
     else:
         middle, number = median(before), len(before)
-    alike = tuple(run.value for run in past if run.n == len(values))
-    return _Pair(key, values, before, middle, number, alike, direction)
+    if direction.is_occurrence:  # the number of lines is the value
+        values, before, middle, number = (float(len(values)),), (float(number),), float(number), 1
+        runs = [replace(run, value=float(run.n), n=1) for run in runs]
+    alike = [run.value for run in runs if run.run_id in past.alike and run.n == len(values)]
+    if direction.is_occurrence and len(alike) < MIN_RUNS_TO_CONFIRM:  # no noise is known
+        direction = replace(direction, exact=True)
+    return _Pair(key, values, before, middle, number, tuple(alike), direction)
 
 
 def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:

@@ -350,6 +350,45 @@ def test_exact_values_that_are_missing_are_no_gain() -> None:
         assert ("missing" in FORMATS["text"](found)) == bool(missing)
 
 
+@pytest.mark.parametrize(("after", "verdict"), [(4.0, "better"), (6.0, "worse"), (5.0, "same")])
+def test_exact_metric_is_judged_under_other_conditions(after: float, verdict: str) -> None:
+    line = [MetricLine("m", 5.0), MetricLine("step", 1.0, "s")]
+    history = history_of([measured(1, *line, conditions={"XLA": "a1"})], keep=("*",))
+    head = recorded(100, MetricLine("m", after), line[1], conditions={"XLA": "c3"})
+    for bases in ([], [recorded(1, *line, conditions={"XLA": "a1"})]):
+        found = compare_run(
+            head, history if not bases else None, bases, context=Context(directions=EXACT)
+        )
+        assert {one.name: one.verdict for one in found.metrics.changes} == {
+            "m": verdict, "step": "not judged"
+        }  # fmt: skip
+        text = " ".join(FORMATS["text"](found).split())
+        assert text.split(": ", 1)[1].startswith("conditions differ: XLA: a1 -> c3;")
+        assert found.metrics.other_conditions == 1
+
+
+LINES = Direction("lower", is_occurrence=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(3, 7, "worse (exact)"), (7, 3, "better (exact)"), (3, 3, "equal (exact)")],
+)
+def test_number_of_lines_is_judged(before: int, after: int, verdict: str) -> None:
+    runs = [recorded(n, *[MetricLine("m", 1.0)] * lines) for n, lines in ((1, before), (2, after))]
+    found = compare_run(runs[1], None, runs[:1], context=Context(directions={"m": LINES}))
+    assert metric_verdict(only(found)) == verdict
+    assert metric_text(only(found)) == f"{before} -> {after}"
+
+
+def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
+    runs = (measured(run, *[MetricLine("m", 1.0)] * (3 + run % 3)) for run in range(1, 13))
+    history = reduce(merge, (history_of([one], keep=("*",)) for one in runs))
+    for lines, verdict in ((5, "no significant difference (n=12"), (20, "worse (n=12")):
+        found = judge(history, *[MetricLine("m", 1.0)] * lines, m=LINES)
+        assert metric_verdict(only(found)).startswith(verdict)
+
+
 def test_past_runs_with_other_conditions_judge_nothing() -> None:
     def run(number: int, commit: str) -> History:
         line = MetricLine("step", NOISE[number % 5], "s")
