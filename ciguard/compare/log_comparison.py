@@ -1,8 +1,9 @@
 """The comparison of two text logs: changed values, changed failures, and the state. Pure.
 
-Values are compared if their identities are equal: job, step, name, unit, key, and the ordinal among
-those. Two compilation stages print the same words about different kernels: pairs by words alone
-would compare two programs, so other pairs have no verdict, and a value with a partner is in none.
+Values are compared if their identities are equal: job, step, name, unit and key; several of one
+identity smallest with smallest. Two compilation stages print the same words about different
+kernels: pairs by words alone would compare two programs, so other pairs have no verdict, and a
+value with a partner is in none.
 
 An exact value, such as a compiler's estimate, differs or does not. Any other number is of one run
 each, and has no verdict. A log that is empty or cut, or has nothing in common with the other, does
@@ -13,15 +14,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from ciguard.compare.series import compare_series, summarize_values
 from ciguard.logs.pattern_table import Direction, DirectionVerdict
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from ciguard.compare.series import SeriesChange
     from ciguard.logs.log_reader import End, LogReading
     from ciguard.model import Ending, FailCondition
 
@@ -47,7 +49,7 @@ class ValuePair:
     """Two values side by side.
 
     Attributes:
-        ordinal: among values of equal identity, from 1.
+        ordinal: among values of equal identity, from 1, the smallest.
         differing: why there is no verdict; () for equal identities.
     """
 
@@ -95,14 +97,15 @@ class Pairing:
 
 
 def pair_values(before: Sequence[LogValue], after: Sequence[LogValue]) -> Pairing:
-    """Pair the values of two logs, each in its order."""
+    """Pair the values of two logs."""
     base, head = _group(before), _group(after)
     pairs: list[ValuePair] = []
     counts: list[CountChange] = []
     for identity in dict.fromkeys([*base, *head]):
         old, new = base.get(identity, []), head.get(identity, [])
         if len(old) == len(new):
-            both = zip(old, new, strict=True)
+            # A log may print its parts in another order, as tests of a run may run in any shard.
+            both = zip(sorted(old, key=_amount), sorted(new, key=_amount), strict=True)
             pairs += [ValuePair(*values, ordinal) for ordinal, values in enumerate(both, 1)]
         else:
             counts.append(CountChange((old or new)[0], len(old), len(new)))
@@ -133,6 +136,10 @@ def _identity(value: LogValue) -> Identity:
     return (value.place.job, value.place.step, value.name, value.unit, value.key)
 
 
+def _amount(value: LogValue) -> float:
+    return value.value
+
+
 def _group(values: Sequence[LogValue]) -> dict[Identity, list[LogValue]]:
     groups: dict[Identity, list[LogValue]] = {}
     for value in values:
@@ -141,35 +148,31 @@ def _group(values: Sequence[LogValue]) -> dict[Identity, list[LogValue]]:
 
 
 def _nearest(base: Groups, head: Groups) -> tuple[list[ValuePair], set[Identity]]:
-    """Pair identities that only one log has, of equal name, unit and number of values."""
-    unpaired: dict[tuple[str, str], tuple[list[Identity], list[Identity]]] = {}
-    for side, (own, other) in enumerate(((base, head), (head, base))):
+    """Pair single values that only one log has, of equal name and unit, with the nearest one.
+
+    Of several values that are equally near, none is paired: only their order could choose.
+    """
+    unpaired: dict[tuple[str, str], tuple[list[LogValue], list[LogValue]]] = {}
+    for side, (own, others) in enumerate(((base, head), (head, base))):
         for identity in own:
-            if identity not in other:
-                unpaired.setdefault((identity[2], identity[3]), ([], []))[side].append(identity)
-    pairs: list[ValuePair] = []
-    matched: set[Identity] = set()
-    for old, new in unpaired.values():
-        if len(old) * len(new) > MAX_NEAREST:
-            continue
-        for _, first, second in sorted(_distances(old, new, base, head), key=lambda row: row[0]):
-            is_matched = first in matched or second in matched
-            if is_matched or len(base[first]) != len(head[second]):
-                continue
-            matched |= {first, second}
-            differing = key_differences(base[first][0], head[second][0])
-            both = zip(base[first], head[second], strict=True)
-            pairs += [ValuePair(*values, n, differing) for n, values in enumerate(both, 1)]
+            if identity not in others and len(own[identity]) == 1:
+                unpaired.setdefault(identity[2:4], ([], []))[side].extend(own[identity])
+    pairs = [
+        ValuePair(value, other, 1, key_differences(value, other))
+        for old, new in unpaired.values()
+        if len(old) * len(new) <= MAX_NEAREST
+        for value in old
+        if (other := _most_similar(value, new)) and _most_similar(other, old) is value
+    ]
+    matched = {_identity(value) for pair in pairs for value in (pair.before, pair.after)}
     return sorted(pairs, key=lambda pair: pair.before.place.line), matched
 
 
-def _distances(
-    old: Sequence[Identity], new: Sequence[Identity], base: Groups, head: Groups
-) -> Iterator[tuple[tuple[int, int, int], Identity, Identity]]:
-    """Yield the sort key of each pair: differing fields, distance of ordinals, order in the log."""
-    for (m, first), (n, second) in product(enumerate(old), enumerate(new)):
-        fields = len(key_differences(base[first][0], head[second][0]))
-        yield (fields, abs(m - n), m), first, second
+def _most_similar(value: LogValue, others: Sequence[LogValue]) -> LogValue | None:
+    """Return the value whose key differs in the fewest fields; None if several do."""
+    fields = [len(key_differences(value, other)) for other in others]
+    is_unique = fields.count(min(fields, default=0)) == 1
+    return others[fields.index(min(fields))] if is_unique else None
 
 
 def _refused(alone: Sequence[CountChange], base: Groups, head: Groups) -> Iterator[ValuePair]:
@@ -341,10 +344,10 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class WarningChange:
-    """A warning, a text with a better direction, that only one of the logs has.
+    """A warning, a text with a better direction, that one of the logs has more often.
 
     Attributes:
-        verdict: better, worse, or "not judged" if the candidate may have ended before.
+        verdict: better, worse, or "not judged" if the candidate may have ended before the last.
     """
 
     change: CountChange
@@ -379,8 +382,9 @@ class LogComparison:
         pairs: values of equal identity, in the order of the base's log.
         pairing: the values without a verdict.
         failures: those with a difference first.
-        warnings: those that appeared or disappeared.
+        warnings: those whose number differs.
         missing: jobs and steps of the base without a log of the candidate.
+        series: values of one identity over each log.
     """
 
     state: LogState
@@ -392,6 +396,7 @@ class LogComparison:
     failures: tuple[FailureCount, ...]
     warnings: tuple[WarningChange, ...] = ()
     missing: tuple[Place, ...] = ()
+    series: tuple[SeriesChange, ...] = ()
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
@@ -441,6 +446,8 @@ def compare_logs(
     progress = Progress((base.jobs, candidate.jobs), values)
     numbers = [[value for value in side if value.kind == "metric"] for side in values]
     pairing = pair_values(*numbers)
+    counted = {name for name, direction in directions.items() if direction.is_occurrence}
+    series = (summarize_values(one for one in side if one.name not in counted) for side in numbers)
     comparison = LogComparison(
         "unknown",
         (),
@@ -451,6 +458,7 @@ def compare_logs(
         _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
+        compare_series(*series),
     )
     caveats = (
         *_end_caveats(base, candidate),
@@ -495,10 +503,10 @@ def _judge_warnings(
 ) -> Iterator[WarningChange]:
     for count in pairing.counts:
         direction = directions.get(count.example.name, _UNJUDGED)
-        if not direction.is_occurrence or not direction.better or (count.before and count.after):
+        if not direction.is_occurrence or not direction.better:
             continue
         verdict: Verdict = direction.judge(count.after - count.before)
-        if count.before and not progress.is_past(count.example):
+        if count.after < count.before and not progress.is_past(count.example):
             verdict = "not judged"
         yield WarningChange(count, verdict)
 

@@ -183,6 +183,50 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     assert words.startswith("UNKNOWN: exact values of the base have no equal in the candidate")
 
 
+# Peaks beyond the memory in use: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307.
+KERNELS: Final = {"east_west": 1513882880, "north_south": 39126016, "all": 1515260160}
+WITHIN: Final = """
+[metrics.peak]
+pattern = 'peak: (?P<value>\\d+) bytes'
+within = 'launch kernel (?P<kernel>\\w+)'
+unit = "B"
+better = "lower"
+exact = true
+"""
+
+
+def allocations(*kernels: str, grown: int = 0) -> str:
+    """Return the log of some kernels, of which the first needs `grown` more bytes."""
+    return "".join(
+        f"launch kernel {kernel}\npeak: {KERNELS[kernel] + grown * (kernel == kernels[0])} bytes\n"
+        for kernel in kernels
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (allocations("north_south", "east_west", "all"), "NO DIFFERENCE: values: 3 equal"),
+        (
+            allocations("all", "north_south", "east_west", grown=10),
+            "WORSE: values: 1 worse, 2 equal",
+        ),
+        (
+            allocations("all", "east_west", grown=-10),
+            "UNKNOWN: exact values of the base have no equal in the candidate; values: 1 better",
+        ),
+    ],
+    ids=["swapped", "swapped and grown", "missing"],
+)
+def test_kernels_are_told_apart_by_the_line_before_their_numbers(
+    ciguard: Ciguard, tmp_path: Path, head: str, words: str
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(WITHIN, encoding="utf-8")
+    write(tmp_path, allocations(*KERNELS), head)
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    assert " ".join(done.stdout.split()).startswith(words)
+
+
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text(
         "[metrics.x]\npattern = '(?P<value>\\d+)'\nunit = 'ell'\n", encoding="utf-8"

@@ -17,10 +17,13 @@ from ciguard.compare.log_comparison import (
     log_of,
     pair_values,
 )
+from ciguard.compare.log_view import logs_document
+from ciguard.compare.series import summary_text
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import PATTERNS, directions, endings
 from ciguard.logs.values import KeyField, LogValue, Place
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,9 +76,16 @@ def test_the_nearest_value_differs_in_the_fewest_fields() -> None:
     assert [(one.before, one.after) for one in found.counts] == [(0, 1)]
 
 
-def test_of_equally_near_values_the_ordinal_decides() -> None:
+def test_of_equally_near_values_none_is_paired() -> None:
     found = pair_values([value(1, "a"), value(2, "b")], [value(3, "c"), value(4, "d")])
-    assert numbers(found.nearest) == [(1, 3), (2, 4)]
+    assert found.nearest == ()
+    assert [(one.before, one.after) for one in found.counts] == [(1, 0), (1, 0), (0, 1), (0, 1)]
+
+
+def test_several_values_of_one_identity_are_paired_smallest_with_smallest() -> None:
+    found = pair_values([value(1), value(2), value(3)], [value(3), value(1), value(4)])
+    assert numbers(found.pairs) == [(1, 1), (2, 3), (3, 4)]
+    assert [one.ordinal for one in found.pairs] == [1, 2, 3]
 
 
 def test_a_value_that_has_its_partner_is_refused_to_another() -> None:
@@ -186,7 +196,9 @@ def job(text: str) -> str:
         (SLOW + remat(1, 5), remat(1, 5), "better", ()),
         (remat(1, 5) + SLOW, remat(1, 5), "unknown", ("not reached",)),
         (remat(1, 5), remat(1, 5) + SLOW, "worse", ()),
-        (SLOW * 2 + remat(1, 5), SLOW + remat(1, 5), "inconclusive", ()),
+        (SLOW * 7 + remat(1, 5), SLOW * 3 + remat(1, 5), "better", ()),
+        (SLOW * 3 + remat(1, 5), SLOW * 7 + remat(1, 5), "worse", ()),
+        (remat(1, 5) + SLOW * 7, remat(1, 5) + SLOW * 3, "unknown", ("not reached",)),
         (GC.format(5), GC.format(5) + SLOW, "worse", ()),
     ],
 )  # fmt: skip
@@ -223,6 +235,22 @@ def test_the_direction_of_a_row_says_what_a_line_that_is_gone_means(
 def test_both_spellings_of_an_allocator_are_one_value() -> None:
     found = compared("│ bytes_in_use: 21894669533\n", "│   In Use: 20.391 GiB\n")
     assert [one.verdict for one in found.pairs] == ["same"]
+
+
+def test_many_values_of_a_log_get_the_words_of_a_series() -> None:
+    row = LogPattern("heap", r"heap (?P<value>\S+) MiB", fields={"value": "MiB"})
+    grows, flat = (
+        "".join(f"heap {100 + n * step:,} MiB\n" for n in range(20)) for step in (110, 0)
+    )
+    found = compared(flat + SLOW * 9, grows + SLOW * 9, row)
+    (series,) = found.series
+    assert series.before is not None
+    assert [summary_text(one) for one in (series.before, series.after)] == [
+        "flat over 20 values (+0.0 MiB)", "grows 110 MiB a value (n=20)"
+    ]  # fmt: skip
+    text = as_text(logs_document(found))
+    assert "grows 110 MiB a value" in text
+    assert "heap #2" not in text  # its 19 pairs of values have no verdict
 
 
 def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
