@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ciguard.compare.series import compare_series, summarize_values
-from ciguard.logs.pattern_table import Direction, DirectionVerdict
+from ciguard.logs.pattern_table import Direction, DirectionVerdict, find_violations
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.series import SeriesChange
     from ciguard.logs.log_reader import End, LogReading
+    from ciguard.logs.pattern_table import BoundViolation
     from ciguard.model import Ending, FailCondition
 
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
@@ -384,6 +385,7 @@ class LogComparison:
         failures: those with a difference first.
         warnings: those whose number differs.
         missing: jobs and steps of the base without a log of the candidate.
+        violations: metrics of the candidate beyond an absolute bound.
         series: values of one identity over each log.
     """
 
@@ -396,6 +398,7 @@ class LogComparison:
     failures: tuple[FailureCount, ...]
     warnings: tuple[WarningChange, ...] = ()
     missing: tuple[Place, ...] = ()
+    violations: tuple[BoundViolation, ...] = ()
     series: tuple[SeriesChange, ...] = ()
 
     @property
@@ -410,6 +413,7 @@ class LogComparison:
             "timeout": "timeout" in more,
             "oom": "out_of_memory" in more,
             "metric": self.count("worse") > 0
+            or bool(self.violations)
             or any(warning.verdict == "worse" for warning in self.warnings),
             "incomplete": any(side.end != "whole" for side in (self.base, self.candidate)),
         }
@@ -458,6 +462,7 @@ def compare_logs(
         _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
+        tuple(find_violations(((one.name, one.unit, one.value) for one in numbers[1]), directions)),
         compare_series(*series),
     )
     caveats = (
@@ -554,7 +559,8 @@ def _state(comparison: LogComparison, caveats: tuple[Caveat, ...]) -> LogState:
     verdicts = Counter(pair.verdict for pair in comparison.pairs)
     verdicts.update(warning.verdict for warning in comparison.warnings)
     failures = comparison.failures
-    worse = verdicts["worse"] > 0 or any(count.after > count.before for count in failures)
+    worse = bool(comparison.violations) or verdicts["worse"] > 0
+    worse |= any(count.after > count.before for count in failures)
     better = verdicts["better"] > 0 or any(count.after < count.before for count in failures)
     if caveats:  # a worse value is worse also in an incomplete log
         return "worse" if worse else "unknown"

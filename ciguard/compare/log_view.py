@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_changes import VERDICTS
+from ciguard.compare.metric_changes import VERDICTS, violation_text
 from ciguard.compare.series import MIN_SHOWN, series_section
 from ciguard.document import (
     Bullets,
@@ -89,6 +89,7 @@ def logs_headline(comparison: LogComparison) -> str:
     ]
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
     reasons = [_CAVEATS[caveat] for caveat in comparison.doubts]
+    others[:0] = map(violation_text, comparison.violations)
     if "jobs missing" in comparison.doubts:
         index = comparison.doubts.index("jobs missing")
         reasons[index] += f" {_missing(comparison.missing)}"
@@ -152,12 +153,11 @@ def _side(side: LogSide) -> doc.Content:
 
 def _pairs(comparison: LogComparison) -> Section:
     lengths = Counter(_name(pair.pair.before) for pair in comparison.pairs)
-    differing = [
+    differing = [pair for pair in comparison.pairs if pair.verdict not in ("same", "not judged")]
+    differing += [
         pair
         for pair in comparison.pairs
-        if pair.verdict not in ("same", "not judged")
-        # The values of a series are in its words.
-        or (pair.verdict == "not judged" and lengths[_name(pair.pair.before)] < MIN_SHOWN)
+        if pair.verdict == "not judged" and lengths[_name(pair.pair.before)] < MIN_SHOWN
     ]
     shown = sorted(differing, key=lambda pair: VERDICTS.index(pair.verdict))
     columns = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import Field, ValidationError
@@ -147,20 +148,23 @@ def log_patterns(config: Config) -> tuple[LogPattern, ...]:
 
 def metric_directions(config: Config) -> dict[str, Direction]:
     """Return by name how metrics are judged: of the table, and as configured."""
-    configured = {
-        name: Direction(row.better, row.exact)
-        for name, row in config.metrics.patterns.items()
-        if not row.pattern
-    }
-    return {**directions(log_patterns(config)), **configured}
+    found = directions(log_patterns(config))
+    facts = {"better", "exact", "at_least", "at_most"}
+    for name, row in config.metrics.patterns.items():
+        if not row.pattern:
+            stated = row.model_dump(include=facts, exclude_unset=True)
+            found[name] = replace(found.get(name, Direction(None)), **stated)
+    return found
 
 
 def process_log_reader(config: Config) -> ProcessLogs | None:
-    """Return a reader of process logs, if the history keeps metrics; else None.
+    """Return a reader of process logs, if the history keeps metrics or one has a bound; else None.
 
     A run with 128 shards prints gigabytes, which are read only for configured metrics.
     """
-    return ProcessLogs(log_patterns(config)) if config.metrics.keep else None
+    rows = config.metrics.patterns.values()
+    is_bounded = any((row.at_least, row.at_most) != (None, None) for row in rows)
+    return ProcessLogs(log_patterns(config)) if config.metrics.keep or is_bounded else None
 
 
 def configured_by(folder: Path) -> str:

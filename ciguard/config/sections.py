@@ -388,6 +388,17 @@ class MetricConfig(Section):
     exact: bool = Field(
         False, description="equal programs print equal numbers: any difference is a change"
     )
+    at_least: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description=(
+            "smallest number, in `unit` (else in bytes or seconds), or smallest number of lines; "
+            "a smaller one is worse, and so is a run or log without any"
+        ),
+    )
+    at_most: float | None = Field(
+        None, allow_inf_nan=False, description="largest number, as `at_least`"
+    )
 
 
 class MetricsConfig(Section):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import IO, TYPE_CHECKING, Final, Literal, NamedTuple
 
 import re2
 
@@ -193,8 +193,7 @@ class LogReader:
                     yield from row.values(groups, place, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(NamedTuple):
     """The newest line of a context: its keys hold up to `last_line`."""
 
     key: tuple[KeyField, ...]

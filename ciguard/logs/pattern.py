@@ -38,6 +38,7 @@ class LogPattern:
         key: groups that identify a value.
         better: the direction in which its numbers are better; "" if neither is.
         exact: equal programs print equal numbers, so that each difference is significant.
+        at_least, at_most: absolute bounds, in bytes, seconds or as a count.
         ending: ending of the process that prints the failure.
         inconclusive: programs also print this text without the failure: alone, it proves nothing.
         contexts: names of the contexts whose keys identify its values too: those of the nearest
@@ -54,6 +55,8 @@ class LogPattern:
     key: tuple[str, ...] = ()
     better: Better = ""
     exact: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
     ending: Ending | None = None
     inconclusive: bool = False
     contexts: tuple[str, ...] = ()

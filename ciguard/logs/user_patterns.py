@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.logs.pattern import VALUE, Better, LogPattern, literal_triggers
+from ciguard.logs.pattern import VALUE, LogPattern, literal_triggers
 from ciguard.logs.values import SCALES, SPANS
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ UNITS: Final = (*filter(None, SCALES), *SPANS)
 
 
 def user_patterns(
-    name: str,
-    pattern: str,
-    *,
-    unit: str,
-    key: tuple[str, ...],
-    within: str,
-    better: Better,
-    exact: bool,
-) -> Iterator[LogPattern]:
-    """Yield the row of values without mistakes, see `find_mistakes`; before it that of `within`."""
+    name: str, pattern: str, *, unit: str, within: str,
+    at_least: float | None, at_most: float | None, **facts: Any,
+) -> Iterator[LogPattern]:  # fmt: skip
+    """Yield the row of values without mistakes, see `find_mistakes`; before it that of `within`.
+
+    Args:
+        facts: key, better and exact.
+    """
     fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
-    row = LogPattern(name, pattern, fields=fields, key=key, better=better, exact=exact)
+    scale = SCALES.get(unit, (1, ""))[0]
+    low, high = (bound and bound * scale for bound in (at_least, at_most))
+    row = LogPattern(name, pattern, fields=fields, at_least=low, at_most=high, **facts)
     if within:  # the first row: one line may name the object and hold its value
         groups = tuple(re.compile(within).groupindex)
         yield (context := LogPattern(f"{name} within", within, kind="context", key=groups))
@@ -41,8 +41,7 @@ def find_mistakes(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield each mistake of a row: the key of the configuration, the mistake, and a fix.
 
-    Args:
-        key: None for the pattern of `within`, of which every group is a key.
+    A `key` of None is that of the pattern of `within`: every group identifies values.
     """
     # Imported here: a configuration without such patterns needs no RE2.
     from ciguard.logs.log_reader import compile_pattern  # noqa: PLC0415

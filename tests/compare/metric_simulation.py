@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from compare.compare_factories import case, run_of
 
-from ciguard.compare.metric_changes import Past, compare_metrics
+from ciguard.compare.metric_changes import compare_metrics
 from ciguard.history.metric_series import RunValue
 
 if TYPE_CHECKING:
@@ -79,11 +79,10 @@ def score_metrics(
         table = draw(random, noise, spread, (series, runs + 1))
         table[0, -1] *= 1 + growth
         rows = dict(zip(keys, table.tolist(), strict=True))
-        values = {
+        past = {
             key: [RunValue(run_id, value) for run_id, value in enumerate(row[:-1], 1)]
             for key, row in rows.items()
         }
-        past = Past(values, frozenset(range(1, runs + 1)), 0)
         run = _run({key: (row[-1],) for key, row in rows.items()})
         verdicts = {one.name: one.verdict for one in compare_metrics(BASE, run, past, {}).changes}
         hit = verdicts.pop("m000") if growth else "same"

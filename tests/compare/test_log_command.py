@@ -227,6 +227,42 @@ def test_kernels_are_told_apart_by_the_line_before_their_numbers(
     assert " ".join(done.stdout.split()).startswith(words)
 
 
+BOUNDS: Final = """
+[metrics.contracts]
+pattern = 'measured contract \\w+'
+at_least = 1
+[metrics.peak]
+pattern = 'peak: (?P<value>[\\d.]+) MiB'
+unit = "MiB"
+at_least = 10
+at_most = 2048
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "code"),
+    [
+        ("measured contract a\npeak: 10 MiB\npeak: 2048 MiB\n", "", 0),
+        ("peak: 10 MiB\n", "WORSE: contracts: 0, at least 1 expected; ", 11),
+        ("measured contract a\n", "WORSE: peak: no value found; ", 11),
+        (
+            "measured contract a\npeak: 9 MiB\npeak: 3072 MiB\n",
+            "WORSE: peak: 9.00 MiB, at least 10.0 MiB expected; "
+            "peak: 3.00 GiB, at most 2.00 GiB expected; ",
+            11,
+        ),
+    ],
+)
+def test_metric_beyond_its_bound_is_worse_in_any_base(
+    ciguard: Ciguard, tmp_path: Path, head: str, words: str, code: int
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(BOUNDS, encoding="utf-8")
+    write(tmp_path, head + USE, head + USE)
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    assert " ".join(done.stdout.split()).startswith(words or "NO DIFFERENCE")
+    ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
+
+
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text(
         "[metrics.x]\npattern = '(?P<value>\\d+)'\nunit = 'ell'\n", encoding="utf-8"

@@ -82,7 +82,7 @@ def texts_of(pattern: str) -> list[str]:
 
 
 def test_a_row_is_of_the_whole_table() -> None:
-    facts: Any = {"unit": "%", "key": (), "better": "higher", "exact": False}
+    facts: Any = {"unit": "%", "at_least": None, "at_most": None}
     context, row = user_patterns("hits", r"rate (?P<value>\S+)", within="pool (?P<p>x)", **facts)
     assert (row.fields, row.triggers) == ({"value": "%"}, ("rate ",))
     assert (context.kind, context.key, row.contexts) == ("context", ("p",), (context.name,))
