@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ciguard.compare.series import compare_series, summarize_values
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Log = tuple["LogSide", Sequence[LogValue]]
     Groups = Mapping[Identity, list[LogValue]]
 
+_VALUE: Final = attrgetter("value")
 MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are compared, 1 s
 
 
@@ -106,7 +108,7 @@ def pair_values(before: Sequence[LogValue], after: Sequence[LogValue]) -> Pairin
         old, new = base.get(identity, []), head.get(identity, [])
         if len(old) == len(new):
             # A log may print its parts in another order, as tests of a run may run in any shard.
-            both = zip(sorted(old, key=_amount), sorted(new, key=_amount), strict=True)
+            both = zip(sorted(old, key=_VALUE), sorted(new, key=_VALUE), strict=True)
             pairs += [ValuePair(*values, ordinal) for ordinal, values in enumerate(both, 1)]
         else:
             counts.append(CountChange((old or new)[0], len(old), len(new)))
@@ -135,10 +137,6 @@ def key_differences(before: LogValue, after: LogValue) -> tuple[KeyDifference, .
 
 def _identity(value: LogValue) -> Identity:
     return (value.place.job, value.place.step, value.name, value.unit, value.key)
-
-
-def _amount(value: LogValue) -> float:
-    return value.value
 
 
 def _group(values: Sequence[LogValue]) -> dict[Identity, list[LogValue]]:

@@ -280,6 +280,32 @@ def test_exit_codes(base: str, head: str, fail_on: str, strict: bool, code: int)
     assert exit_code(compared(base, head), fail_on.split(","), strict=strict) == code
 
 
+@pytest.mark.parametrize(
+    ("base", "head", "state", "percent"),
+    [
+        (remat(11429599132, 62817533356), remat(11429599132, 62817533356), "same", [0, 0]),
+        (remat(11429599125, 72679996812), remat(11429599125, 60775368484), "better", [-16.38, 0]),
+        (remat(11428802359, 13313787004), remat(11428802359, 17352329320), "worse", [30.33, 0]),
+        (PEAK.format(28943842560), PEAK.format(28534432768), "better", [-1.41]),
+        (
+            PEAK.format(28943842560) + remat(11428802359, 13313787004),
+            PEAK.format(28534432768) + remat(11428802359, 17352329320),
+            "mixed", [-1.41, 30.33, 0],
+        ),
+        (remat(11429599125, 72679996812), remat(11428802214, 76523901244), "unknown", []),
+    ],
+)  # fmt: skip
+def test_real_numbers_are_judged_as_people_did(
+    base: str, head: str, state: str, percent: list[float]
+) -> None:
+    """Of EnzymeAD/Enzyme-JAX#1307 and Reactant.jl#1619; the last pair's limits differ."""
+    found = compared(base, head)
+    ratios = [round(100 * (one.pair.ratio or 0), 2) for one in found.pairs]
+    assert (found.state, ratios) == (state, percent)
+    nearest = [round(100 * (one.ratio or 0), 2) for one in found.pairing.nearest]
+    assert nearest == ([5.29, 0] if not percent else [])
+
+
 def test_stages_whose_limits_print_alike_are_not_paired() -> None:
     """Numbers of a real run: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307."""
     first, second = remat(11429599132, 62817533356), remat(11429599125, 72679996812)
