@@ -186,12 +186,10 @@ def _refused(alone: Sequence[CountChange], base: Groups, head: Groups) -> Iterat
         remaining -= len(candidates)
         if not candidates or (count.before and count.after) or remaining < 0:
             continue
-        pairs = [
-            (count.example, head[other][0]) if count.before else (base[other][0], count.example)
-            for other in candidates
-        ]
-        best = min(pairs, key=lambda pair: len(key_differences(*pair)))
-        yield ValuePair(*best, 1, key_differences(*best))
+        others = [(head if count.before else base)[identity][0] for identity in candidates]
+        if (other := _most_similar(count.example, others)) is not None:
+            both = (count.example, other) if count.before else (other, count.example)
+            yield ValuePair(*both, 1, key_differences(*both))
 
 
 @dataclass(frozen=True, slots=True)
