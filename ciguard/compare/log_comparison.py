@@ -446,8 +446,6 @@ def compare_logs(
     progress = Progress((base.jobs, candidate.jobs), values)
     numbers = [[value for value in side if value.kind == "metric"] for side in values]
     pairing = pair_values(*numbers)
-    counted = {name for name, direction in directions.items() if direction.is_occurrence}
-    series = (summarize_values(one for one in side if one.name not in counted) for side in numbers)
     comparison = LogComparison(
         "unknown",
         (),
@@ -459,7 +457,7 @@ def compare_logs(
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
         tuple(find_violations(((one.name, one.unit, one.value) for one in numbers[1]), directions)),
-        compare_series(*series),
+        compare_series(*map(summarize_values, numbers)),
     )
     caveats = (
         *_end_caveats(base, candidate),

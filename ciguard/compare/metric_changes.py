@@ -443,13 +443,13 @@ def _estimated(metric: MetricChange) -> tuple[str, str]:
 
 
 def violation_text(violation: BoundViolation) -> str:
-    """Return "contracts: 0, at least 1 expected" or "contracts: no value found"."""
+    """Return "contracts: 0 (at least 1 expected)" or "contracts: no value found"."""
     name = one_line(violation.name, 60)
     if violation.value is None:
         return f"{name}: no value found"
     show = _AMOUNTS.get({"B": "bytes"}.get(violation.unit, violation.unit), "{:,.6g}".format)
     limit = violation.setting.replace("_", " ")
-    return f"{name}: {show(violation.value)}, {limit} {show(violation.bound)} expected"
+    return f"{name}: {show(violation.value)} ({limit} {show(violation.bound)} expected)"
 
 
 def metric_verdict(metric: MetricChange | MetricCount) -> str:

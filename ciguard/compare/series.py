@@ -129,7 +129,7 @@ def summarize_series(records: Iterable[Record]) -> tuple[SeriesSummary, ...]:
     by_metric: dict[Identity, list[Series]] = defaultdict(list)
     for record in records:
         for (process, identity), values in _values_of(record).items():
-            if len(values) >= MIN_SHOWN and len(by_metric) < MAX_SERIES:
+            if _is_series(identity[1], values) and len(by_metric) < MAX_SERIES:
                 shard = record.identity.shard
                 by_metric[identity].append(measure_series(values, identity[1], shard, process))
     ordered = sorted(by_metric.items(), key=lambda pair: (pair[0][0] != RESIDENT, pair))
@@ -147,8 +147,13 @@ def summarize_values(values: Iterable[LogValue]) -> tuple[SeriesSummary, ...]:
     return tuple(
         _summary(identity, [measure_series(numbers, identity[1])])
         for identity, numbers in by_metric.items()
-        if len(numbers) >= MIN_SHOWN
+        if _is_series(identity[1], numbers)
     )
+
+
+def _is_series(unit: str, values: Sequence[float]) -> bool:
+    """Return whether there are enough values; those of a counted line are all 1."""
+    return len(values) >= MIN_SHOWN and (bool(unit) or set(values) != {1.0})
 
 
 def compare_series(

@@ -243,12 +243,12 @@ at_most = 2048
     ("head", "words", "code"),
     [
         ("measured contract a\npeak: 10 MiB\npeak: 2048 MiB\n", "", 0),
-        ("peak: 10 MiB\n", "WORSE: contracts: 0, at least 1 expected; ", 11),
+        ("peak: 10 MiB\n", "WORSE: contracts: 0 (at least 1 expected); ", 11),
         ("measured contract a\n", "WORSE: peak: no value found; ", 11),
         (
             "measured contract a\npeak: 9 MiB\npeak: 3072 MiB\n",
-            "WORSE: peak: 9.00 MiB, at least 10.0 MiB expected; "
-            "peak: 3.00 GiB, at most 2.00 GiB expected; ",
+            "WORSE: peak: 9.00 MiB (at least 10.0 MiB expected); "
+            "peak: 3.00 GiB (at most 2.00 GiB expected); ",
             11,
         ),
     ],

@@ -400,9 +400,9 @@ def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
         ([MetricLine("step", 0.5, "s"), MetricLine("n", 1.0)], ""),
         (
             [MetricLine("step", 2.5, "s"), MetricLine("n", 1.0)],
-            "step: 2.50 s, at most 1.00 s expected",
+            "step: 2.50 s (at most 1.00 s expected)",
         ),
-        ([MetricLine("step", 0.5, "s")], "n: 0, at least 1 expected"),
+        ([MetricLine("step", 0.5, "s")], "n: 0 (at least 1 expected)"),
         ([MetricLine("n", 1.0)], "step: no value found"),
     ],
 )
