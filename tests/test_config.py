@@ -124,15 +124,10 @@ def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
 
 
 def test_bounds_are_in_the_unit_and_keep_the_direction() -> None:
-    text = """
-    [metrics.heap]
-    pattern = 'heap (?P<value>\\d+)'
-    unit = "MiB"
-    at_least = 0
-    at_most = 2
-    [metrics."allocator.bytes_in_use"]
-    at_most = 5
-    """
+    heap = (
+        "[metrics.heap]\npattern = 'heap (?P<value>.)'\nunit = 'MiB'\nat_least = 0\nat_most = 2\n"
+    )
+    text = f"{heap}[metrics.'allocator.bytes_in_use']\nat_most = 5"
     config = parse({FILE: text.encode()}, {})
     found = metric_directions(config)
     assert found["heap"] == Direction("", at_least=0, at_most=2 << 20)

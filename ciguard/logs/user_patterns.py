@@ -18,13 +18,9 @@ UNITS: Final = (*filter(None, SCALES), *SPANS)
 
 def user_patterns(
     name: str, pattern: str, *, unit: str, within: str,
-    at_least: float | None, at_most: float | None, **facts: Any,
+    at_least: float | None, at_most: float | None, **facts: Any,  # key, better, exact
 ) -> Iterator[LogPattern]:  # fmt: skip
-    """Yield the row of values without mistakes, see `find_mistakes`; before it that of `within`.
-
-    Args:
-        facts: key, better and exact.
-    """
+    """Yield the row of values without mistakes, see `find_mistakes`; before it that of `within`."""
     fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
     scale = SCALES.get(unit, (1, ""))[0]
     low, high = (bound and bound * scale for bound in (at_least, at_most))

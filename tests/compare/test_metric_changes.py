@@ -22,7 +22,6 @@ from ciguard.compare.metric_changes import (
     metric_text,
     metric_verdict,
     metrics_text,
-    violation_text,
 )
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.compare.series import series_title
@@ -397,33 +396,23 @@ def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([MetricLine("step", 0.5, "s"), MetricLine("n", 1.0)], ""),
-        (
-            [MetricLine("step", 2.5, "s"), MetricLine("n", 1.0)],
-            "step: 2.50 s (at most 1.00 s expected)",
-        ),
-        ([MetricLine("step", 0.5, "s")], "n: 0 (at least 1 expected)"),
-        ([MetricLine("n", 1.0)], "step: no value found"),
+        ([("step", 0.5, "s"), ("n", 1.0)], ""),
+        ([("step", 2.5, "s"), ("n", 1.0)], "step: 2.50 s (at most 1.00 s expected)"),
+        ([("step", 0.5, "s")], "n: 0 (at least 1 expected)"),
+        ([("n", 1.0)], "step: no value found"),
     ],
 )
-def test_metric_beyond_its_bound_is_worse_without_a_base(
-    lines: list[MetricLine], words: str
-) -> None:
-    bounds = {
-        "step": Direction(None, at_least=0.0, at_most=1.0),
-        "n": Direction(is_occurrence=True, at_least=1.0),
-    }
-    context = Context(directions=bounds)
-    for bases in ([], [recorded(1, *lines)], [recorded(1)]):
-        found = compare_run(recorded(2, *lines), None, bases, context=context)
-        assert [violation_text(one) for one in found.metrics.violations] == [words] * bool(words)
+def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words: str) -> None:
+    step = Direction(None, at_least=0.0, at_most=1.0)
+    context = Context(directions={"step": step, "n": Direction(is_occurrence=True, at_least=1.0)})
+    metrics = [MetricLine(*line) for line in lines]
+    for bases in ([], [recorded(1, *metrics)], [recorded(1)]):
+        found = compare_run(recorded(2, *metrics), None, bases, context=context)
         assert (found.state == "worse") == bool(words)
         assert exit_code(found, {"metric"}) == (11 if words else 0)
-        for name in ("text", "markdown", "html"):
-            text = " ".join(unescape(FORMATS[name](found)).split())
-            assert (f"metrics: {words}" in text) == bool(words), name
+        assert (f"metrics: {words}" in " ".join(FORMATS["text"](found).split())) == bool(words)
         assert read_comparison(json_text(found).encode(), "x") == found
-    history = history_of([measured(1, *lines)], keep=("*",))
+    history = history_of([measured(1, *metrics)], keep=("*",))
     known = compare_run(from_history(history, 0), history, context=context)
     assert known.metrics.violations == ()  # a history has no values of its runs' logs
 

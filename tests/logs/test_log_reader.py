@@ -119,16 +119,12 @@ def block(rank: int, peak: int, used: int) -> bytes:
 
 
 def test_values_belong_to_the_newest_line_that_names_a_stage() -> None:
-    log = "".join(
-        f"┌ Info: [0] {stage}\n└   now(UTC) = 2025-08-23T14:04:03\n" + "x\n" * 30 + block_text
-        for stage, block_text in (
-            ("Compiling first_time_step!...", block(0, 3000, 1000).decode()),
-            ("running loop", block(0, 5000, 4000).decode()),
-        )
-    )
+    stage = "┌ Info: [0] {}\n└   now(UTC) = 2025-08-23T14:04:03\n" + "x\n" * 30
+    log = stage.format("Compiling first_time_step!...").encode() + block(0, 3000, 1000)
+    log += stage.format("running loop").encode() + block(0, 5000, 4000)
     found = [
         ([field.value for field in one.key], one.value)
-        for one in read(log.encode()).values
+        for one in read(log).values
         if one.name == TRANSIENT
     ]
     assert found == [(["Compiling first_time_step!", "0"], 2000), (["running loop", "0"], 1000)]
