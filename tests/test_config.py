@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.config.file import FILE, load, log_patterns, metric_directions, parse
+from ciguard.config.file import (
+    FILE,
+    load,
+    log_patterns,
+    metric_directions,
+    parse,
+    process_log_reader,
+)
 from ciguard.errors import CiguardError
 from ciguard.logs.pattern_table import Direction
 
@@ -112,8 +119,21 @@ def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
     assert len(log_patterns(config)) == len(log_patterns(parse({}, {})))
     found = metric_directions(config)
     assert found["hits"] == Direction("higher")
-    assert found["heap"] == Direction(exact=True)
+    assert found["heap"] == Direction(None, exact=True)
     assert found["allocator.bytes_in_use"] == Direction("lower", exact=True)
+
+
+def test_bounds_are_in_the_unit_and_keep_the_direction() -> None:
+    heap = (
+        "[metrics.heap]\npattern = 'heap (?P<value>.)'\nunit = 'MiB'\nat_least = 0\nat_most = 2\n"
+    )
+    text = f"{heap}[metrics.'allocator.bytes_in_use']\nat_most = 5"
+    config = parse({FILE: text.encode()}, {})
+    found = metric_directions(config)
+    assert found["heap"] == Direction("", at_least=0, at_most=2 << 20)
+    assert found["allocator.bytes_in_use"] == Direction("lower", exact=True, at_most=5)
+    assert process_log_reader(config) is not None
+    assert process_log_reader(parse({}, {})) is None
 
 
 @pytest.mark.parametrize(
@@ -139,6 +159,9 @@ def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
         ('[metrics.hits]\npattern = "a"', "metrics.hits.pattern: no plain text in 'a'"),
         ('[metrics.hits]\nunit = "s"', "metrics.hits.unit: of no pattern"),
         ('[metrics.hits]\nkey = ["size"]', "metrics.hits.key: of no pattern"),
+        ('[metrics.hits]\nwithin = "a (?P<b>c)"', "metrics.hits.within: no plain text"),
+        ('[metrics.hits]\nwithin = "kernel (?P<b>c)"', "metrics.hits.within: of no pattern"),
+        ("[metrics.hits]\nat_most = inf", "metrics.hits.at_most: expected a finite number"),
         ('[metrics]\nkeep = [""]', "metrics.keep: a name without a character"),
     ],
 )

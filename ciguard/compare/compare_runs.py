@@ -136,7 +136,7 @@ def compare_run(
     complete = not reasons and not _is_cut(changes, candidate, base)
     if not complete:  # missing tests take their numbers with them: that is no gain
         verdicts = _replace_state(verdicts, "improved", "incomplete")
-    past, other_conditions = past_metrics(history, choice.used, given, candidate.conditions)
+    past, unlike = past_metrics(history, choice.used, given, candidate.conditions)
     known = base, candidate, history, choice.used, given
     known_runs = baseline_info(history, choice, given, table)
     unjudged: UnjudgedReason | None = (
@@ -168,7 +168,7 @@ def compare_run(
             leaks=verdicts.leaks,
             suite_speed=verdicts.suite_speed,
             series=compare_series(base.series if base is not None else (), candidate.series),
-            metrics=compare_metrics(base, candidate, past, context.directions, other_conditions),
+            metrics=compare_metrics(base, candidate, past, context.directions, unlike),
             conditions=condition_changes(base.conditions, candidate.conditions) if base else (),
             neighbours=find_neighbours(base.printed if base else (), candidate.printed),
         )

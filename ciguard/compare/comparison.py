@@ -170,7 +170,7 @@ class Comparison:
             "swap": ("swap_growth_bytes", "confirmed") in self.growths,
             "duration": bool(self.durations.of_tier("confirmed"))
             or self.suite_speed.verdict == "slower",
-            "metric": "worse" in self.metrics.verdicts,
+            "metric": "worse" in self.metrics.verdicts or bool(self.metrics.violations),
             "incomplete": bool(self.incomplete_reasons),
         }
         for word, kinds in _KINDS.items():
@@ -213,6 +213,7 @@ def state_of(comparison: Comparison) -> State:
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
     worse |= speed == "slower" or "confirmed" in tiers or bool({"worse", "mixed"} & metrics.keys())
+    worse |= bool(comparison.metrics.violations)
     # Removed tests take their failures, time and memory with them: that is no gain. Nor is a value
     # that a compiler or allocator no longer prints.
     is_partial = has_missing_tests(transitions) or bool(comparison.metrics.missing_exact)

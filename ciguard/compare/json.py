@@ -39,7 +39,7 @@ from ciguard.compare.comparison import Comparison
 from ciguard.compare.log_view import logs_headline
 from ciguard.compare.wording import headline, jobs_headline
 from ciguard.errors import InputError
-from ciguard.logs import values
+from ciguard.logs import pattern_table, values
 from ciguard.model import CaseKey, UnitKey, machine_use
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ SCHEMA: Final = 2
 PARTS: Final = (
     *(baseline_matrix, baseline_selection, billed_minutes, comparison, jobs, leaks, legs),
     *(log_comparison, machine_use, measure_changes, metric_changes, run_columns, series),
-    *(statistics, steps_and_artifacts, suite_speed, transitions, values, whose),
+    *(pattern_table, statistics, steps_and_artifacts, suite_speed, transitions, values, whose),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -1,8 +1,9 @@
 """The comparison of two text logs: changed values, changed failures, and the state. Pure.
 
-Values are compared if their identities are equal: job, step, name, unit, key, and the ordinal among
-those. Two compilation stages print the same words about different kernels: pairs by words alone
-would compare two programs, so other pairs have no verdict, and a value with a partner is in none.
+Values are compared if their identities are equal: job, step, name, unit and key; several of one
+identity smallest with smallest. Two compilation stages print the same words about different
+kernels: pairs by words alone would compare two programs, so other pairs have no verdict, and a
+value with a partner is in none.
 
 An exact value, such as a compiler's estimate, differs or does not. Any other number is of one run
 each, and has no verdict. A log that is empty or cut, or has nothing in common with the other, does
@@ -13,22 +14,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from ciguard.logs.pattern_table import Direction, DirectionVerdict
+from ciguard.compare.series import compare_series, summarize_values
+from ciguard.logs.pattern_table import Direction, DirectionVerdict, find_violations
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from ciguard.compare.series import SeriesChange
     from ciguard.logs.log_reader import End, LogReading
+    from ciguard.logs.pattern_table import BoundViolation
     from ciguard.model import Ending, FailCondition
 
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
     Log = tuple["LogSide", Sequence[LogValue]]
     Groups = Mapping[Identity, list[LogValue]]
 
+_VALUE: Final = attrgetter("value")
 MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are compared, 1 s
 
 
@@ -47,7 +52,7 @@ class ValuePair:
     """Two values side by side.
 
     Attributes:
-        ordinal: among values of equal identity, from 1.
+        ordinal: among values of equal identity, from 1, the smallest.
         differing: why there is no verdict; () for equal identities.
     """
 
@@ -95,14 +100,15 @@ class Pairing:
 
 
 def pair_values(before: Sequence[LogValue], after: Sequence[LogValue]) -> Pairing:
-    """Pair the values of two logs, each in its order."""
+    """Pair the values of two logs."""
     base, head = _group(before), _group(after)
     pairs: list[ValuePair] = []
     counts: list[CountChange] = []
     for identity in dict.fromkeys([*base, *head]):
         old, new = base.get(identity, []), head.get(identity, [])
         if len(old) == len(new):
-            both = zip(old, new, strict=True)
+            # A log may print its parts in another order, as tests of a run may run in any shard.
+            both = zip(sorted(old, key=_VALUE), sorted(new, key=_VALUE), strict=True)
             pairs += [ValuePair(*values, ordinal) for ordinal, values in enumerate(both, 1)]
         else:
             counts.append(CountChange((old or new)[0], len(old), len(new)))
@@ -141,35 +147,31 @@ def _group(values: Sequence[LogValue]) -> dict[Identity, list[LogValue]]:
 
 
 def _nearest(base: Groups, head: Groups) -> tuple[list[ValuePair], set[Identity]]:
-    """Pair identities that only one log has, of equal name, unit and number of values."""
-    unpaired: dict[tuple[str, str], tuple[list[Identity], list[Identity]]] = {}
-    for side, (own, other) in enumerate(((base, head), (head, base))):
+    """Pair single values that only one log has, of equal name and unit, with the nearest one.
+
+    Of several values that are equally near, none is paired: only their order could choose.
+    """
+    unpaired: dict[tuple[str, str], tuple[list[LogValue], list[LogValue]]] = {}
+    for side, (own, others) in enumerate(((base, head), (head, base))):
         for identity in own:
-            if identity not in other:
-                unpaired.setdefault((identity[2], identity[3]), ([], []))[side].append(identity)
-    pairs: list[ValuePair] = []
-    matched: set[Identity] = set()
-    for old, new in unpaired.values():
-        if len(old) * len(new) > MAX_NEAREST:
-            continue
-        for _, first, second in sorted(_distances(old, new, base, head), key=lambda row: row[0]):
-            is_matched = first in matched or second in matched
-            if is_matched or len(base[first]) != len(head[second]):
-                continue
-            matched |= {first, second}
-            differing = key_differences(base[first][0], head[second][0])
-            both = zip(base[first], head[second], strict=True)
-            pairs += [ValuePair(*values, n, differing) for n, values in enumerate(both, 1)]
+            if identity not in others and len(own[identity]) == 1:
+                unpaired.setdefault(identity[2:4], ([], []))[side].extend(own[identity])
+    pairs = [
+        ValuePair(value, other, 1, key_differences(value, other))
+        for old, new in unpaired.values()
+        if len(old) * len(new) <= MAX_NEAREST
+        for value in old
+        if (other := _most_similar(value, new)) and _most_similar(other, old) is value
+    ]
+    matched = {_identity(value) for pair in pairs for value in (pair.before, pair.after)}
     return sorted(pairs, key=lambda pair: pair.before.place.line), matched
 
 
-def _distances(
-    old: Sequence[Identity], new: Sequence[Identity], base: Groups, head: Groups
-) -> Iterator[tuple[tuple[int, int, int], Identity, Identity]]:
-    """Yield the sort key of each pair: differing fields, distance of ordinals, order in the log."""
-    for (m, first), (n, second) in product(enumerate(old), enumerate(new)):
-        fields = len(key_differences(base[first][0], head[second][0]))
-        yield (fields, abs(m - n), m), first, second
+def _most_similar(value: LogValue, others: Sequence[LogValue]) -> LogValue | None:
+    """Return the value whose key differs in the fewest fields; None if several do."""
+    fields = [len(key_differences(value, other)) for other in others]
+    is_unique = fields.count(min(fields, default=0)) == 1
+    return others[fields.index(min(fields))] if is_unique else None
 
 
 def _refused(alone: Sequence[CountChange], base: Groups, head: Groups) -> Iterator[ValuePair]:
@@ -184,12 +186,10 @@ def _refused(alone: Sequence[CountChange], base: Groups, head: Groups) -> Iterat
         remaining -= len(candidates)
         if not candidates or (count.before and count.after) or remaining < 0:
             continue
-        pairs = [
-            (count.example, head[other][0]) if count.before else (base[other][0], count.example)
-            for other in candidates
-        ]
-        best = min(pairs, key=lambda pair: len(key_differences(*pair)))
-        yield ValuePair(*best, 1, key_differences(*best))
+        others = [(head if count.before else base)[identity][0] for identity in candidates]
+        if (other := _most_similar(count.example, others)) is not None:
+            both = (count.example, other) if count.before else (other, count.example)
+            yield ValuePair(*both, 1, key_differences(*both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,10 +341,10 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class WarningChange:
-    """A warning, a text with a better direction, that only one of the logs has.
+    """A warning, a text with a better direction, that one of the logs has more often.
 
     Attributes:
-        verdict: better, worse, or "not judged" if the candidate may have ended before.
+        verdict: better, worse, or "not judged" if the candidate may have ended before the last.
     """
 
     change: CountChange
@@ -379,8 +379,10 @@ class LogComparison:
         pairs: values of equal identity, in the order of the base's log.
         pairing: the values without a verdict.
         failures: those with a difference first.
-        warnings: those that appeared or disappeared.
+        warnings: those whose number differs.
         missing: jobs and steps of the base without a log of the candidate.
+        violations: metrics of the candidate beyond an absolute bound.
+        series: values of one identity over each log.
     """
 
     state: LogState
@@ -392,6 +394,8 @@ class LogComparison:
     failures: tuple[FailureCount, ...]
     warnings: tuple[WarningChange, ...] = ()
     missing: tuple[Place, ...] = ()
+    violations: tuple[BoundViolation, ...] = ()
+    series: tuple[SeriesChange, ...] = ()
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
@@ -405,6 +409,7 @@ class LogComparison:
             "timeout": "timeout" in more,
             "oom": "out_of_memory" in more,
             "metric": self.count("worse") > 0
+            or bool(self.violations)
             or any(warning.verdict == "worse" for warning in self.warnings),
             "incomplete": any(side.end != "whole" for side in (self.base, self.candidate)),
         }
@@ -451,6 +456,8 @@ def compare_logs(
         _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
+        tuple(find_violations(((one.name, one.unit, one.value) for one in numbers[1]), directions)),
+        compare_series(*map(summarize_values, numbers)),
     )
     caveats = (
         *_end_caveats(base, candidate),
@@ -495,10 +502,10 @@ def _judge_warnings(
 ) -> Iterator[WarningChange]:
     for count in pairing.counts:
         direction = directions.get(count.example.name, _UNJUDGED)
-        if not direction.is_occurrence or not direction.better or (count.before and count.after):
+        if not direction.is_occurrence or not direction.better:
             continue
         verdict: Verdict = direction.judge(count.after - count.before)
-        if count.before and not progress.is_past(count.example):
+        if count.after < count.before and not progress.is_past(count.example):
             verdict = "not judged"
         yield WarningChange(count, verdict)
 
@@ -546,7 +553,8 @@ def _state(comparison: LogComparison, caveats: tuple[Caveat, ...]) -> LogState:
     verdicts = Counter(pair.verdict for pair in comparison.pairs)
     verdicts.update(warning.verdict for warning in comparison.warnings)
     failures = comparison.failures
-    worse = verdicts["worse"] > 0 or any(count.after > count.before for count in failures)
+    worse = bool(comparison.violations) or verdicts["worse"] > 0
+    worse |= any(count.after > count.before for count in failures)
     better = verdicts["better"] > 0 or any(count.after < count.before for count in failures)
     if caveats:  # a worse value is worse also in an incomplete log
         return "worse" if worse else "unknown"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_changes import VERDICTS
+from ciguard.compare.metric_changes import VERDICTS, violation_text
+from ciguard.compare.series import MIN_SHOWN, series_section
 from ciguard.document import (
     Bullets,
     Cell,
@@ -87,6 +89,7 @@ def logs_headline(comparison: LogComparison) -> str:
     ]
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
     reasons = [_CAVEATS[caveat] for caveat in comparison.doubts]
+    others[:0] = map(violation_text, comparison.violations)
     if "jobs missing" in comparison.doubts:
         index = comparison.doubts.index("jobs missing")
         reasons[index] += f" {_missing(comparison.missing)}"
@@ -99,8 +102,9 @@ def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     yield sum(count.after > count.before for count in failures), "failure", "more often"
     yield sum(count.after < count.before for count in failures), "failure", "less often"
     yield sum(count.earlier is not None for count in failures), "failure", "of another amount"
-    yield sum(warning.change.before == 0 for warning in warnings), "warning", "appeared"
-    yield sum(warning.change.after == 0 for warning in warnings), "warning", "disappeared"
+    changes = [warning.change for warning in warnings]
+    yield sum(change.after > change.before for change in changes), "counted line", "more often"
+    yield sum(change.after < change.before for change in changes), "counted line", "less often"
 
 
 def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -135,6 +139,7 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
         _pairs(comparison),
         Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
         _counts(comparison),
+        series_section(comparison.series),
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
     )
@@ -147,7 +152,13 @@ def _side(side: LogSide) -> doc.Content:
 
 
 def _pairs(comparison: LogComparison) -> Section:
-    differing = (pair for pair in comparison.pairs if pair.verdict != "same")
+    lengths = Counter(_name(pair.pair.before) for pair in comparison.pairs)
+    differing = [pair for pair in comparison.pairs if pair.verdict not in ("same", "not judged")]
+    differing += [
+        pair
+        for pair in comparison.pairs
+        if pair.verdict == "not judged" and lengths[_name(pair.pair.before)] < MIN_SHOWN
+    ]
     shown = sorted(differing, key=lambda pair: VERDICTS.index(pair.verdict))
     columns = (
         Column("value"), Column("before", "right"), Column("after", "right"),

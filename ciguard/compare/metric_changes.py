@@ -3,7 +3,8 @@
 Only values of equal name, unit and key are compared; the median represents several values of a run.
 An exact metric differs from the base or does not: several values of a run, whose tests may run in
 any shard, are compared smallest with smallest. Any other metric is judged by the past runs with as
-many values under the same conditions (`[metrics] conditions`), if there are enough of them. A
+many values under the same conditions (`[metrics] conditions`), if there are enough of them. Of a
+text that is counted, the number is the value, and exact if no such runs show its noise. A
 difference below the last digit that a log printed is none.
 
 Printed metrics without an equal key are shown with the most similar one, without a verdict: people
@@ -27,18 +28,20 @@ from ciguard.compare.statistics import (
     metric_effect,
 )
 from ciguard.history.metric_series import RunValue, metric_key
-from ciguard.logs.pattern_table import Direction
+from ciguard.logs.pattern_table import Direction, find_violations
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
 from ciguard.render.changes import estimated_change, exact_change
 from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
+    from ciguard.logs.pattern import Better
+    from ciguard.logs.pattern_table import BoundViolation
     from ciguard.logs.process_logs import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
@@ -151,6 +154,7 @@ class Metrics:
         only_before, only_after: numbers of metrics that only one run has.
         missing_exact: number of exact metrics with no or fewer values in the candidate: no gain.
         other_conditions: number of past runs left out, as they had other conditions.
+        violations: metrics of the candidate beyond an absolute bound.
     """
 
     changes: tuple[MetricChange, ...] = ()
@@ -159,6 +163,7 @@ class Metrics:
     counts: tuple[MetricCount, ...] = ()
     missing_exact: int = 0
     other_conditions: int = 0
+    violations: tuple[BoundViolation, ...] = ()
 
     @property
     def unjudged(self) -> tuple[MetricChange, ...]:
@@ -187,8 +192,8 @@ NO_METRICS: Final = Metrics()
 
 def past_metrics(
     history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
-) -> tuple[Past, int]:
-    """Return the metrics of the baseline's runs, and the number of runs under other conditions.
+) -> tuple[Past, frozenset[int]]:
+    """Return the metrics of the baseline's runs, and the ids of the runs under other conditions.
 
     Args:
         used: positions of the used runs in the history.
@@ -196,23 +201,19 @@ def past_metrics(
         conditions: those of the candidate.
     """
     past: dict[MetricKey, list[RunValue]] = defaultdict(list)
-    left_out = 0
+    known: dict[int, Conditions] = {}
     if history is not None:
-        runs = [history.runs[position] for position in used]
-        alike = [
-            run
-            for run in runs
-            if conditions_of(leg.conditions or {} for leg in run.legs) == conditions
-        ]
-        run_ids = {run.run_id for run in alike}
-        left_out = len(runs) - len(alike)
+        for run in (history.runs[position] for position in used):
+            known[run.run_id] = conditions_of(leg.conditions or {} for leg in run.legs)
         for metric in history.metrics:
-            past[metric.identity] += [value for value in metric.values if value.run_id in run_ids]
-    for run in bases:
-        for key, values in run.metrics.items() if run.conditions == conditions else ():
-            past[key].append(RunValue(run.run_id or 0, median(values), len(values)))
-        left_out += run.conditions != conditions
-    return {key: values for key, values in past.items() if values}, left_out
+            past[metric.identity] += [value for value in metric.values if value.run_id in known]
+    for position, base in enumerate(bases):
+        run_id = base.run_id or -position
+        known[run_id] = base.conditions
+        for key, values in base.metrics.items():
+            past[key].append(RunValue(run_id, median(values), len(values)))
+    unlike = frozenset(run_id for run_id, own in known.items() if own != conditions)
+    return {key: values for key, values in past.items() if values}, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ class _Pair:
         values: those of the candidate.
         before: those of the base, else of the newest past run; () if only the median is known.
         median_before, n_before: median and number of the values before.
-        past: medians of the past runs with as many values as the candidate.
+        past: medians of the past runs alike with as many values as the candidate.
         resolution: a smaller difference is none.
     """
 
@@ -291,32 +292,37 @@ def compare_metrics(
     candidate: Run,
     past: Past,
     directions: Mapping[str, Direction],
-    other_conditions: int = 0,
+    unlike: Collection[int] = (),
 ) -> Metrics:
     """Compare the metrics of both runs: worse ones first, then the largest change.
 
     Args:
         past: metrics of the baseline's runs; the base may lack some of them.
         directions: by name of a metric, the better direction.
-        other_conditions: number of past runs that `past` leaves out.
+        unlike: ids of the past runs under other conditions: their noise judges nothing.
 
     Returns:
-        nothing if no metric was known before; if the candidate has none, the number of them.
+        no change if no metric was known before; if the candidate has none, the number of them.
     """
+    numbers = [(*key[:2], value) for key, values in candidate.metrics.items() for value in values]
+    is_read = numbers or not candidate.in_history  # a history has no metrics of a candidate
+    violations = tuple(find_violations(numbers, directions if is_read else {}))
     if base is None:
-        return NO_METRICS
+        return Metrics(violations=violations)
     known = _values_of_base(base, past)
     resolutions = _resolutions((*base.printed, *candidate.printed))
     pairs = [
-        replace(
-            _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions)),
+        _pair(
+            *(key, values, known.get(key), past.get(key, ())),
+            unlike=unlike,
+            direction=direction_of(key, directions),
             resolution=resolutions.get(key, 0.0),
         )
         for key, values in sorted(candidate.metrics.items())
         if key in known or key in past
     ]
     if not pairs and not known:
-        return NO_METRICS
+        return Metrics(violations=violations)
     changes = [
         *_compare_with_history(pairs),
         *(
@@ -334,7 +340,8 @@ def compare_metrics(
         counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
         missing_exact=sum(direction_of(key, directions).exact for key in gone)
         + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
-        other_conditions=other_conditions,
+        other_conditions=len(unlike),
+        violations=violations,
     )
 
 
@@ -350,8 +357,9 @@ def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
 def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:
     """Return the better direction of a metric; by default less time and memory is better."""
     name, unit, _ = key
-    is_less_better = unit in TIME_UNITS or unit == "bytes"
-    return directions.get(name, Direction("lower" if is_less_better else ""))
+    default: Better = "lower" if unit in TIME_UNITS or unit == "bytes" else ""
+    known = directions.get(name, Direction(None))
+    return replace(known, better=default) if known.better is None else known
 
 
 def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] | RunValue]:
@@ -370,16 +378,24 @@ def _pair(
     key: MetricKey,
     values: tuple[float, ...],
     base: tuple[float, ...] | RunValue | None,
-    past: Sequence[RunValue],
+    runs: Sequence[RunValue],
+    *,
+    unlike: Collection[int],
     direction: Direction,
+    resolution: float,
 ) -> _Pair:
-    before = past[-1] if base is None else base
+    before = runs[-1] if base is None else base
     if isinstance(before, RunValue):
         middle, number, before = before.value, before.n, ()
     else:
         middle, number = median(before), len(before)
-    alike = tuple(run.value for run in past if run.n == len(values))
-    return _Pair(key, values, before, middle, number, alike, direction)
+    if direction.is_occurrence:  # the number of lines is the value
+        values, before, middle, number = (float(len(values)),), (float(number),), float(number), 1
+        runs = [replace(run, value=float(run.n), n=1) for run in runs]
+    alike = [run.value for run in runs if run.run_id not in unlike and run.n == len(values)]
+    if direction.is_occurrence and len(alike) < MIN_RUNS_TO_CONFIRM:  # no noise is known
+        direction = replace(direction, exact=True)
+    return _Pair(key, values, before, middle, number, tuple(alike), direction, resolution)
 
 
 def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
@@ -426,6 +442,16 @@ def _estimated(metric: MetricChange) -> tuple[str, str]:
     return estimated_change(metric.before, metric.after, ratio, metric.unit, show)
 
 
+def violation_text(violation: BoundViolation) -> str:
+    """Return "contracts: 0 (at least 1 expected)" or "contracts: no value found"."""
+    name = one_line(violation.name, 60)
+    if violation.value is None:
+        return f"{name}: no value found"
+    show = _AMOUNTS.get({"B": "bytes"}.get(violation.unit, violation.unit), "{:,.6g}".format)
+    limit = violation.setting.replace("_", " ")
+    return f"{name}: {show(violation.value)} ({limit} {show(violation.bound)} expected)"
+
+
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
     """Return "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: ..."."""
     if isinstance(metric, MetricCount):
@@ -454,20 +480,21 @@ def verdicts_text(metrics: Metrics) -> str:
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
     missing = f"values of {count_of(metrics.missing_exact, 'exact metric')} missing"
-    return ", ".join(filter(None, (judged, missing if metrics.missing_exact else "")))
+    bounds = map(violation_text, metrics.violations)
+    return ", ".join(filter(None, (*bounds, judged, missing if metrics.missing_exact else "")))
 
 
 def metrics_text(metrics: Metrics) -> str:
     """Return "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..." or ""."""
     if not (metrics.changes or metrics.only_before or metrics.counts):
-        return ""
+        return verdicts_text(metrics)
     moved, judged = metrics.moved, sum(metrics.verdicts.values())
     larger = sum(change.after > change.before for change in moved)
     both = f"{count_of(len(metrics.changes), 'metric')} in both runs"
     none = "no metric has as many values in both runs"
     sizes = f"{larger} larger and {len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} %"
     parts = [f"{both}, {sizes} or more" if metrics.changes else none]
-    if judged:
+    if judged or metrics.violations:
         parts = [both, verdicts_text(metrics) or f"{judged} judged, no significant difference"]
         if metrics.unjudged:
             parts.append(f"{len(metrics.unjudged)} not judged, {sizes} or more")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.history.metric_series import MetricKey as Identity
+    from ciguard.logs.values import LogValue
     from ciguard.model import Record
 
 
@@ -128,11 +129,31 @@ def summarize_series(records: Iterable[Record]) -> tuple[SeriesSummary, ...]:
     by_metric: dict[Identity, list[Series]] = defaultdict(list)
     for record in records:
         for (process, identity), values in _values_of(record).items():
-            if len(values) >= MIN_SHOWN and len(by_metric) < MAX_SERIES:
+            if _is_series(identity[1], values) and len(by_metric) < MAX_SERIES:
                 shard = record.identity.shard
                 by_metric[identity].append(measure_series(values, identity[1], shard, process))
     ordered = sorted(by_metric.items(), key=lambda pair: (pair[0][0] != RESIDENT, pair))
     return tuple(_summary(identity, series) for identity, series in ordered)
+
+
+def summarize_values(values: Iterable[LogValue]) -> tuple[SeriesSummary, ...]:
+    """Return the series of a log, by place and metric."""
+    by_metric: dict[Identity, list[float]] = defaultdict(list)
+    for value in values:
+        place = {name: text for name in ("job", "step") if (text := getattr(value.place, name))}
+        key = {**place, **{field.name: field.value for field in value.key}}
+        unit = "bytes" if value.unit == "B" else value.unit
+        by_metric[value.name, unit, tuple(key.items())].append(value.value)
+    return tuple(
+        _summary(identity, [measure_series(numbers, identity[1])])
+        for identity, numbers in by_metric.items()
+        if _is_series(identity[1], numbers)
+    )
+
+
+def _is_series(unit: str, values: Sequence[float]) -> bool:
+    """Return whether there are enough values; those of a counted line are all 1."""
+    return len(values) >= MIN_SHOWN and (bool(unit) or set(values) != {1.0})
 
 
 def compare_series(

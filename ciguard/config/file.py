@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import Field, ValidationError
@@ -29,7 +30,7 @@ from ciguard.config.sections import (
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.logs.user_patterns import find_mistakes, user_pattern
+from ciguard.logs.user_patterns import find_mistakes, user_patterns
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
@@ -137,31 +138,33 @@ def log_patterns(config: Config) -> tuple[LogPattern, ...]:
     return (
         *PATTERNS,
         *(
-            user_pattern(
-                name, row.pattern, unit=row.unit, key=row.key, better=row.better, exact=row.exact
-            )
+            pattern
             for name, row in config.metrics.patterns.items()
             if row.pattern
+            for pattern in user_patterns(name, **row.model_dump())
         ),
     )
 
 
 def metric_directions(config: Config) -> dict[str, Direction]:
     """Return by name how metrics are judged: of the table, and as configured."""
-    configured = {
-        name: Direction(row.better, row.exact)
-        for name, row in config.metrics.patterns.items()
-        if not row.pattern
-    }
-    return {**directions(log_patterns(config)), **configured}
+    found = directions(log_patterns(config))
+    facts = {"better", "exact", "at_least", "at_most"}
+    for name, row in config.metrics.patterns.items():
+        if not row.pattern:
+            stated = row.model_dump(include=facts, exclude_unset=True)
+            found[name] = replace(found.get(name, Direction(None)), **stated)
+    return found
 
 
 def process_log_reader(config: Config) -> ProcessLogs | None:
-    """Return a reader of process logs, if the history keeps metrics; else None.
+    """Return a reader of process logs, if the history keeps metrics or one has a bound; else None.
 
     A run with 128 shards prints gigabytes, which are read only for configured metrics.
     """
-    return ProcessLogs(log_patterns(config)) if config.metrics.keep else None
+    rows = config.metrics.patterns.values()
+    is_bounded = any((row.at_least, row.at_most) != (None, None) for row in rows)
+    return ProcessLogs(log_patterns(config)) if config.metrics.keep or is_bounded else None
 
 
 def configured_by(folder: Path) -> str:
@@ -265,12 +268,18 @@ def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
     for name, metric in config.metrics.patterns.items():
         where = f"{source}: metrics.{name}"
-        if not metric.pattern and (metric.unit or metric.key):
-            key = "unit" if metric.unit else "key"
+        if not metric.pattern and (metric.unit or metric.key or metric.within):
+            key = "unit" if metric.unit else "key" if metric.key else "within"
             fix = "give it a pattern; a metric of a record has its own unit and key"
             yield UsageError("of no pattern", where=f"{where}.{key}", fix=fix)
         for key, what, fix in (
-            find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()
+            *(find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()),
+            *(
+                ("within", what, fix)
+                for _, what, fix in (
+                    find_mistakes(metric.within, "", None) if metric.within else ()
+                )
+            ),
         ):
             yield UsageError(what, where=f"{where}.{key}", fix=fix)
     if "" in config.metrics.keep:

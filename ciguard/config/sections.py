@@ -377,9 +377,27 @@ class MetricConfig(Section):
     key: Texts = Field(
         (), description="groups that must be equal in two logs for the numbers to be compared"
     )
+    within: str = Field(
+        "",
+        description=(
+            "regular expression of a line that names what the values after it are of, such as a "
+            "kernel; its named groups belong to the key"
+        ),
+    )
     better: Literal["lower", "higher", ""] = Field("", description="direction that is better")
     exact: bool = Field(
         False, description="equal programs print equal numbers: any difference is a change"
+    )
+    at_least: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description=(
+            "smallest number, in `unit` (else in bytes or seconds), or smallest number of lines; "
+            "a smaller one is worse, and so is a run or log without any"
+        ),
+    )
+    at_most: float | None = Field(
+        None, allow_inf_nan=False, description="largest number, as `at_least`"
     )
 
 

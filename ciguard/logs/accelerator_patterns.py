@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ALLOCATOR: Final = "allocator"
 _BLOCK: Final = f"{ALLOCATOR}.block"
+_STAGE: Final = "julia.stage"
 # Fields of `AllocatorStats`: name in C++, label in Reactant's output, and better direction.
 _ALLOCATOR_FIELDS: Final[tuple[tuple[str, str, Better], ...]] = (
     ("bytes_in_use", "In Use", "lower"),
@@ -51,7 +52,7 @@ def _allocator_rows() -> tuple[LogPattern, ...]:
         rows += [
             LogPattern(
                 f"{ALLOCATOR}.{field}", pattern, fields={"value": "B"},
-                better=better, exact=True, context=_BLOCK,
+                better=better, exact=True, contexts=(_STAGE, _BLOCK),
             )
             for pattern in spellings
         ]  # fmt: skip
@@ -59,6 +60,13 @@ def _allocator_rows() -> tuple[LogPattern, ...]:
 
 
 PATTERNS: Final = (
+    LogPattern(  # as programs name it: `[ Info: [0] Compiling first_time_step!...`
+        _STAGE,
+        r"^\s*[\[┌] Info: (?:\[\d+\] )?(?P<stage>(?:Compiling|Generating|[Rr]unning) [\w !]{1,60})",
+        ("Info: ",),
+        kind="context",
+        key=("stage",),
+    ),
     LogPattern(
         "xla.rematerialization",
         r"hlo_rematerialization\.cc:(?P<source_line>\d+)\]\s+Can't reduce memory use below "
@@ -69,6 +77,7 @@ PATTERNS: Final = (
         key=("limit_bytes",),  # of a kernel; the source line differs between commits of XLA
         better="lower",
         exact=True,
+        contexts=(_STAGE,),
     ),
     LogPattern(
         "xla.slow_compile",
@@ -93,6 +102,7 @@ PATTERNS: Final = (
         r"┌ Info: \[(?P<rank>\d+)\] allocations\s*$",
         kind="context",
         key=("rank",),
+        lines=20,  # a block has 13
     ),
     LogPattern(
         f"{ALLOCATOR}.allocations",
@@ -100,7 +110,7 @@ PATTERNS: Final = (
         ("num_allocs:", "Num Allocs:"),
         fields={"value": ""},
         exact=True,
-        context=_BLOCK,
+        contexts=(_STAGE, _BLOCK),
     ),
     *_allocator_rows(),
     out_of_memory(

@@ -137,13 +137,13 @@ PATTERNS: Final = (
         rf"^\s*panic: test timed out after (?P<limit>{_HMS})",
         fields={"limit": "hms"},
     ),
-    LogPattern(_RUNNING, r"^\s*running tests:\s*$", kind="context"),
+    LogPattern(_RUNNING, r"^\s*running tests:\s*$", kind="context", lines=20),
     timeout(  # without the context, also the line of a test that has ended
         "go.running_test",
         rf"^\s+(?P<test>Test\w[\w/.-]*) \((?P<elapsed>{_HMS})\)\s*$",
         fields={"elapsed": "hms"},
         key=("test",),
-        context=_RUNNING,
+        contexts=(_RUNNING,),
         needs_context=True,
     ),
     timeout(

@@ -8,8 +8,9 @@ start of a line and carriage returns are removed before, and bytes that are no U
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import IO, TYPE_CHECKING, Final, Literal, NamedTuple
 
 import re2
 
@@ -19,13 +20,12 @@ from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.logs.pattern import LogPattern
 
 BLOCK_BYTES: Final = 1 << 16
 LINE_BYTES: Final = 1 << 21  # a longer line is read in parts; matches across parts are missed
-CONTEXT_LINES: Final = 20  # an allocator's block has 13
 MAX_VALUES: Final = 50_000  # of one log; about 20 MB
 
 _ESCAPES: Final = re.compile(
@@ -101,8 +101,8 @@ class LogReader:
         self._dependents: dict[str, list[int]] = {}
         self._by_trigger: dict[bytes, list[int]] = {}
         for number, row in enumerate(patterns):
-            if row.needs_context:
-                self._dependents.setdefault(row.context, []).append(number)
+            for name in row.contexts if row.needs_context else ():
+                self._dependents.setdefault(name, []).append(number)
             for trigger in row.triggers:
                 self._by_trigger.setdefault(trigger.encode(), []).append(number)
         self._triggers = list(self._by_trigger)
@@ -138,19 +138,19 @@ class LogReader:
         return LogReading(tuple(values), tuple(unreadable), *counts)
 
     def _values(self, log: _Blocks, source: Place) -> Iterator[LogValue | NotANumber]:
-        context = _Context()
+        contexts: dict[str, _Context] = {}
         for first, block in log:
             number, counted = first, 0
-            for start, rows in self._candidates(block, context, first):
+            for start, rows in self._candidates(block, contexts, first):
                 number += block.count(b"\n", counted, start)
                 counted = start
                 end = block.find(b"\n", start)
                 text = block[start : end if end >= 0 else None].decode("utf-8", "replace")
                 place = Place(source.job, source.step, number, source.step_number)
-                yield from self._match(text, rows, context, place)
+                yield from self._match(text, rows, contexts, place)
 
     def _candidates(
-        self, block: bytes, context: _Context, first: int
+        self, block: bytes, contexts: Mapping[str, _Context], first: int
     ) -> list[tuple[int, list[int]]]:
         """Return the starts of lines that may match, in order, each with the rows to try."""
         candidates: dict[int, set[int]] = {}
@@ -161,43 +161,43 @@ class LogReader:
                 candidates.setdefault(start, set()).update(rows)
         for start in sorted(candidates):
             for number in sorted(candidates[start]):
-                if dependents := self._dependents.get(self._rows[number][0].name):
-                    _add_lines_after(block, start, CONTEXT_LINES, dependents, candidates)
+                row = self._rows[number][0]
+                if dependents := self._dependents.get(row.name):
+                    _add_lines_after(block, start, row.lines, dependents, candidates)
         # A context that began in an earlier block continues in this block.
-        if (lines := context.last_line - first + 1) > 0 and context.name in self._dependents:
-            _add_lines_after(block, -1, lines, self._dependents[context.name], candidates)
+        for name, dependents in self._dependents.items():
+            if name in contexts and (lines := contexts[name].last_line - first + 1) > 0:
+                _add_lines_after(block, -1, lines, dependents, candidates)
         return [(start, sorted(rows)) for start, rows in sorted(candidates.items())]
 
     def _match(
-        self, text: str, rows: list[int], context: _Context, place: Place
+        self, text: str, rows: list[int], contexts: dict[str, _Context], place: Place
     ) -> Iterator[LogValue | NotANumber]:
         start = _TIME.match(text)
         # A progress bar overwrites its line: each version counts as a line.
         for part in text[start.end() if start else 0 :].split("\r"):
             for number in rows if part else ():
                 row, compiled = self._rows[number]
-                is_inside = row.context == context.name and place.line <= context.last_line
-                if row.needs_context and not is_inside:
+                opened = [contexts[name] for name in row.contexts if name in contexts]
+                around = [context for context in opened if place.line <= context.last_line]
+                if row.needs_context and not around:
                     continue
                 if (match := compiled.search(part)) is None:
                     continue
+                groups = match.groupdict()
                 if row.kind == "context":
-                    context.open(row.name, row.key_fields(match.groupdict()), place.line)
+                    last_line = place.line + row.lines if row.lines else sys.maxsize
+                    contexts[row.name] = _Context(row.key_fields(groups), last_line)
                 else:
-                    keys = context.key if is_inside else ()
-                    yield from row.values(match.groupdict(), place, keys)
+                    keys = tuple(field for context in around for field in context.key)
+                    yield from row.values(groups, place, keys)
 
 
-@dataclass(slots=True)
-class _Context:
-    """The newest context: a line whose keys hold for the CONTEXT_LINES lines after it."""
+class _Context(NamedTuple):
+    """The newest line of a context: its keys hold up to `last_line`."""
 
-    name: str = ""
-    key: tuple[KeyField, ...] = ()
-    last_line: int = 0
-
-    def open(self, name: str, key: tuple[KeyField, ...], line: int) -> None:
-        self.name, self.key, self.last_line = name, key, line + CONTEXT_LINES
+    key: tuple[KeyField, ...]
+    last_line: int
 
 
 class _Blocks:

@@ -38,10 +38,13 @@ class LogPattern:
         key: groups that identify a value.
         better: the direction in which its numbers are better; "" if neither is.
         exact: equal programs print equal numbers, so that each difference is significant.
+        at_least, at_most: absolute bounds, in bytes, seconds or as a count.
         ending: ending of the process that prints the failure.
         inconclusive: programs also print this text without the failure: alone, it proves nothing.
-        context: name of the pattern whose keys hold for this one too, for some lines after it.
-        needs_context: the pattern matches only within its context.
+        contexts: names of the contexts whose keys identify its values too: those of the nearest
+            line of each before the value.
+        needs_context: the pattern matches only within one of its contexts.
+        lines: of a context, for how many lines after it its keys hold; 0 for all, up to the next.
     """
 
     name: str
@@ -52,10 +55,13 @@ class LogPattern:
     key: tuple[str, ...] = ()
     better: Better = ""
     exact: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
     ending: Ending | None = None
     inconclusive: bool = False
-    context: str = ""
+    contexts: tuple[str, ...] = ()
     needs_context: bool = False
+    lines: int = 0
 
     @property
     def triggers(self) -> tuple[str, ...]:
@@ -78,7 +84,7 @@ class LogPattern:
 
         Args:
             groups: groups of the match, by name.
-            context: keys of the context.
+            context: keys of the contexts.
         """
         key = (*context, *self.key_fields(groups))
         kind: Kind = "failure" if self.kind == "failure" else "metric"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -9,7 +10,7 @@ from ciguard.logs import accelerator_patterns, actions_patterns, framework_patte
 from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.logs.pattern import Better, LogPattern
     from ciguard.model import Ending
@@ -26,15 +27,18 @@ PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The better direction of a value, to judge a difference; see `LogPattern`.
+    """The better direction of a value, to judge a difference, and its bounds; see `LogPattern`.
 
     Attributes:
+        better: None for the default of its unit.
         is_occurrence: the value counts a text, such as a warning.
     """
 
-    better: Better = ""
+    better: Better | None = ""
     exact: bool = False
     is_occurrence: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
 
     def judge(self, difference: float) -> DirectionVerdict:
         """Judge a difference that is significant, or 0."""
@@ -45,10 +49,38 @@ class Direction:
         return "better" if (difference < 0) == (self.better == "lower") else "worse"
 
 
+@dataclass(frozen=True, slots=True)
+class BoundViolation:
+    """A metric beyond a bound, with its smallest or largest value; None if it has no value."""
+
+    name: str
+    unit: str
+    value: float | None
+    bound: float
+    setting: Literal["at_least", "at_most"]
+
+
+def find_violations(
+    values: Iterable[tuple[str, str, float]], directions: Mapping[str, Direction]
+) -> Iterator[BoundViolation]:
+    """Yield the metrics beyond their bounds; `values` have name, unit and number."""
+    numbers: dict[str, list[float]] = defaultdict(list)
+    units: dict[str, str] = {}
+    for name, units[name], value in values:
+        numbers[name].append(value)
+    for name, row in directions.items():
+        found = [float(len(numbers[name]))] if row.is_occurrence else numbers[name]
+        low, high, unit = min(found, default=None), max(found, default=None), units.get(name, "")
+        if row.at_least is not None and (low is None or low < row.at_least):
+            yield BoundViolation(name, unit, low, row.at_least, "at_least")
+        if row.at_most is not None and high is not None and high > row.at_most:
+            yield BoundViolation(name, unit, high, row.at_most, "at_most")
+
+
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
     """Map the name of each value to its direction, also of values computed from others."""
     by_name = {
-        name: Direction(row.better, row.exact, not row.fields)
+        name: Direction(row.better, row.exact, not row.fields, row.at_least, row.at_most)
         for row in patterns
         for name in ({*row.value_names().values(), row.name})
     }

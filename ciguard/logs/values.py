@@ -35,7 +35,10 @@ ROUNDING: Final = 1e-9  # of a resolution: binary fractions of the same decimal 
 SPANS: Final = ("hms", "clock")
 _HMS: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(\d+(?:\.\d+)?)s")
 _CLOCK: Final = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
-_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?")
+# With a comma between thousands: `7,192,664` and `1,234.5`, but not `7,19`, `0,123` or `1.234,5`.
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def parse_quantity(text: str, unit: str) -> tuple[float, float, str] | None:
     if match is None or unit not in SCALES:
         return None
     scale, scaled = SCALES[unit]
-    value = float(text) * scale
+    value = float(text.replace(",", "")) * scale
     digits = len(match[1] or "") - int(match[2] or 0)
     resolution = scale * float(f"1e{-digits}")
     return (value, resolution, scaled) if math.isfinite(value) else None

@@ -183,6 +183,86 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     assert words.startswith("UNKNOWN: exact values of the base have no equal in the candidate")
 
 
+# Peaks beyond the memory in use: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307.
+KERNELS: Final = {"east_west": 1513882880, "north_south": 39126016, "all": 1515260160}
+WITHIN: Final = """
+[metrics.peak]
+pattern = 'peak: (?P<value>\\d+) bytes'
+within = 'launch kernel (?P<kernel>\\w+)'
+unit = "B"
+better = "lower"
+exact = true
+"""
+
+
+def allocations(*kernels: str, grown: int = 0) -> str:
+    """Return the log of some kernels, of which the first needs `grown` more bytes."""
+    return "".join(
+        f"launch kernel {kernel}\npeak: {KERNELS[kernel] + grown * (kernel == kernels[0])} bytes\n"
+        for kernel in kernels
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (allocations("north_south", "east_west", "all"), "NO DIFFERENCE: values: 3 equal"),
+        (
+            allocations("all", "north_south", "east_west", grown=10),
+            "WORSE: values: 1 worse, 2 equal",
+        ),
+        (
+            allocations("all", "east_west", grown=-10),
+            "UNKNOWN: exact values of the base have no equal in the candidate; values: 1 better",
+        ),
+    ],
+    ids=["swapped", "swapped and grown", "missing"],
+)
+def test_kernels_are_told_apart_by_the_line_before_their_numbers(
+    ciguard: Ciguard, tmp_path: Path, head: str, words: str
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(WITHIN, encoding="utf-8")
+    write(tmp_path, allocations(*KERNELS), head)
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    assert " ".join(done.stdout.split()).startswith(words)
+
+
+BOUNDS: Final = """
+[metrics.contracts]
+pattern = 'measured contract \\w+'
+at_least = 1
+[metrics.peak]
+pattern = 'peak: (?P<value>[\\d.]+) MiB'
+unit = "MiB"
+at_least = 10
+at_most = 2048
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "code"),
+    [
+        ("measured contract a\npeak: 10 MiB\npeak: 2048 MiB\n", "", 0),
+        ("peak: 10 MiB\n", "WORSE: contracts: 0 (at least 1 expected); ", 11),
+        ("measured contract a\n", "WORSE: peak: no value found; ", 11),
+        (
+            "measured contract a\npeak: 9 MiB\npeak: 3072 MiB\n",
+            "WORSE: peak: 9.00 MiB (at least 10.0 MiB expected); "
+            "peak: 3.00 GiB (at most 2.00 GiB expected); ",
+            11,
+        ),
+    ],
+)
+def test_metric_beyond_its_bound_is_worse_in_any_base(
+    ciguard: Ciguard, tmp_path: Path, head: str, words: str, code: int
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(BOUNDS, encoding="utf-8")
+    write(tmp_path, head + USE, head + USE)
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    assert " ".join(done.stdout.split()).startswith(words or "NO DIFFERENCE")
+    ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
+
+
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text(
         "[metrics.x]\npattern = '(?P<value>\\d+)'\nunit = 'ell'\n", encoding="utf-8"

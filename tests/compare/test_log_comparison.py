@@ -17,10 +17,13 @@ from ciguard.compare.log_comparison import (
     log_of,
     pair_values,
 )
+from ciguard.compare.log_view import logs_document
+from ciguard.compare.series import summary_text
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import PATTERNS, directions, endings
 from ciguard.logs.values import KeyField, LogValue, Place
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,9 +76,16 @@ def test_the_nearest_value_differs_in_the_fewest_fields() -> None:
     assert [(one.before, one.after) for one in found.counts] == [(0, 1)]
 
 
-def test_of_equally_near_values_the_ordinal_decides() -> None:
+def test_of_equally_near_values_none_is_paired() -> None:
     found = pair_values([value(1, "a"), value(2, "b")], [value(3, "c"), value(4, "d")])
-    assert numbers(found.nearest) == [(1, 3), (2, 4)]
+    assert found.nearest == ()
+    assert [(one.before, one.after) for one in found.counts] == [(1, 0), (1, 0), (0, 1), (0, 1)]
+
+
+def test_several_values_of_one_identity_are_paired_smallest_with_smallest() -> None:
+    found = pair_values([value(1), value(2), value(3)], [value(3), value(1), value(4)])
+    assert numbers(found.pairs) == [(1, 1), (2, 3), (3, 4)]
+    assert [one.ordinal for one in found.pairs] == [1, 2, 3]
 
 
 def test_a_value_that_has_its_partner_is_refused_to_another() -> None:
@@ -186,7 +196,9 @@ def job(text: str) -> str:
         (SLOW + remat(1, 5), remat(1, 5), "better", ()),
         (remat(1, 5) + SLOW, remat(1, 5), "unknown", ("not reached",)),
         (remat(1, 5), remat(1, 5) + SLOW, "worse", ()),
-        (SLOW * 2 + remat(1, 5), SLOW + remat(1, 5), "inconclusive", ()),
+        (SLOW * 7 + remat(1, 5), SLOW * 3 + remat(1, 5), "better", ()),
+        (SLOW * 3 + remat(1, 5), SLOW * 7 + remat(1, 5), "worse", ()),
+        (remat(1, 5) + SLOW * 7, remat(1, 5) + SLOW * 3, "unknown", ("not reached",)),
         (GC.format(5), GC.format(5) + SLOW, "worse", ()),
     ],
 )  # fmt: skip
@@ -225,6 +237,22 @@ def test_both_spellings_of_an_allocator_are_one_value() -> None:
     assert [one.verdict for one in found.pairs] == ["same"]
 
 
+def test_many_values_of_a_log_get_the_words_of_a_series() -> None:
+    row = LogPattern("heap", r"heap (?P<value>\S+) MiB", fields={"value": "MiB"})
+    grows, flat = (
+        "".join(f"heap {100 + n * step:,} MiB\n" for n in range(20)) for step in (110, 0)
+    )
+    found = compared(flat + SLOW * 9, grows + SLOW * 9, row)
+    (series,) = found.series
+    assert series.before is not None
+    assert [summary_text(one) for one in (series.before, series.after)] == [
+        "flat over 20 values (+0.0 MiB)", "grows 110 MiB a value (n=20)"
+    ]  # fmt: skip
+    text = as_text(logs_document(found))
+    assert "grows 110 MiB a value" in text
+    assert "heap #2" not in text  # its 19 pairs of values have no verdict
+
+
 def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
     found = compared("bytes_limit: 5\n" + remat(1, 5), "bytes_limit: 6\n" + remat(1, 5))
     assert [one.verdict for one in found.pairs] == ["changed", "same", "same"]
@@ -250,6 +278,32 @@ def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
 )
 def test_exit_codes(base: str, head: str, fail_on: str, strict: bool, code: int) -> None:
     assert exit_code(compared(base, head), fail_on.split(","), strict=strict) == code
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "state", "percent"),
+    [
+        (remat(11429599132, 62817533356), remat(11429599132, 62817533356), "same", [0, 0]),
+        (remat(11429599125, 72679996812), remat(11429599125, 60775368484), "better", [-16.38, 0]),
+        (remat(11428802359, 13313787004), remat(11428802359, 17352329320), "worse", [30.33, 0]),
+        (PEAK.format(28943842560), PEAK.format(28534432768), "better", [-1.41]),
+        (
+            PEAK.format(28943842560) + remat(11428802359, 13313787004),
+            PEAK.format(28534432768) + remat(11428802359, 17352329320),
+            "mixed", [-1.41, 30.33, 0],
+        ),
+        (remat(11429599125, 72679996812), remat(11428802214, 76523901244), "unknown", []),
+    ],
+)  # fmt: skip
+def test_real_numbers_are_judged_as_people_did(
+    base: str, head: str, state: str, percent: list[float]
+) -> None:
+    """Of EnzymeAD/Enzyme-JAX#1307 and Reactant.jl#1619; the last pair's limits differ."""
+    found = compared(base, head)
+    ratios = [round(100 * (one.pair.ratio or 0), 2) for one in found.pairs]
+    assert (found.state, ratios) == (state, percent)
+    nearest = [round(100 * (one.ratio or 0), 2) for one in found.pairing.nearest]
+    assert nearest == ([5.29, 0] if not percent else [])
 
 
 def test_stages_whose_limits_print_alike_are_not_paired() -> None:

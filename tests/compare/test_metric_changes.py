@@ -18,7 +18,11 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_changes import metric_text, metric_verdict, metrics_text
+from ciguard.compare.metric_changes import (
+    metric_text,
+    metric_verdict,
+    metrics_text,
+)
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.compare.series import series_title
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, metric_effect
@@ -348,6 +352,69 @@ def test_exact_values_that_are_missing_are_no_gain() -> None:
         assert found.metrics.missing_exact == missing
         assert (found.state == "better") == (not missing)
         assert ("missing" in FORMATS["text"](found)) == bool(missing)
+
+
+@pytest.mark.parametrize(("after", "verdict"), [(4.0, "better"), (6.0, "worse"), (5.0, "same")])
+def test_exact_metric_is_judged_under_other_conditions(after: float, verdict: str) -> None:
+    line = [MetricLine("m", 5.0), MetricLine("step", 1.0, "s")]
+    history = history_of([measured(1, *line, conditions={"XLA": "a1"})], keep=("*",))
+    head = recorded(100, MetricLine("m", after), line[1], conditions={"XLA": "c3"})
+    for bases in ([], [recorded(1, *line, conditions={"XLA": "a1"})]):
+        found = compare_run(
+            head, history if not bases else None, bases, context=Context(directions=EXACT)
+        )
+        assert {one.name: one.verdict for one in found.metrics.changes} == {
+            "m": verdict, "step": "not judged"
+        }  # fmt: skip
+        text = " ".join(FORMATS["text"](found).split())
+        assert text.split(": ", 1)[1].startswith("conditions differ: XLA: a1 -> c3;")
+        assert found.metrics.other_conditions == 1
+
+
+LINES = Direction("lower", is_occurrence=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(3, 7, "worse (exact)"), (7, 3, "better (exact)"), (3, 3, "equal (exact)")],
+)
+def test_number_of_lines_is_judged(before: int, after: int, verdict: str) -> None:
+    runs = [recorded(n, *[MetricLine("m", 1.0)] * lines) for n, lines in ((1, before), (2, after))]
+    found = compare_run(runs[1], None, runs[:1], context=Context(directions={"m": LINES}))
+    assert metric_verdict(only(found)) == verdict
+    assert metric_text(only(found)) == f"{before} -> {after}"
+
+
+def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
+    runs = (measured(run, *[MetricLine("m", 1.0)] * (3 + run % 3)) for run in range(1, 13))
+    history = reduce(merge, (history_of([one], keep=("*",)) for one in runs))
+    for lines, verdict in ((5, "no significant difference (n=12"), (20, "worse (n=12")):
+        found = judge(history, *[MetricLine("m", 1.0)] * lines, m=LINES)
+        assert metric_verdict(only(found)).startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([("step", 0.5, "s"), ("n", 1.0)], ""),
+        ([("step", 2.5, "s"), ("n", 1.0)], "step: 2.50 s (at most 1.00 s expected)"),
+        ([("step", 0.5, "s")], "n: 0 (at least 1 expected)"),
+        ([("n", 1.0)], "step: no value found"),
+    ],
+)
+def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words: str) -> None:
+    step = Direction(None, at_least=0.0, at_most=1.0)
+    context = Context(directions={"step": step, "n": Direction(is_occurrence=True, at_least=1.0)})
+    metrics = [MetricLine(*line) for line in lines]
+    for bases in ([], [recorded(1, *metrics)], [recorded(1)]):
+        found = compare_run(recorded(2, *metrics), None, bases, context=context)
+        assert (found.state == "worse") == bool(words)
+        assert exit_code(found, {"metric"}) == (11 if words else 0)
+        assert (f"metrics: {words}" in " ".join(FORMATS["text"](found).split())) == bool(words)
+        assert read_comparison(json_text(found).encode(), "x") == found
+    history = history_of([measured(1, *metrics)], keep=("*",))
+    known = compare_run(from_history(history, 0), history, context=context)
+    assert known.metrics.violations == ()  # a history has no values of its runs' logs
 
 
 def test_past_runs_with_other_conditions_judge_nothing() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from ciguard.errors import UsageError
 from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
-from ciguard.logs.log_reader import BLOCK_BYTES, CONTEXT_LINES, LINE_BYTES, LogReader, LogReading
+from ciguard.logs.log_reader import BLOCK_BYTES, LINE_BYTES, LogReader, LogReading
 from ciguard.logs.pattern import LogPattern
+from ciguard.logs.values import parse_quantity
 
 READER: Final = LogReader()
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
@@ -101,7 +102,7 @@ def test_a_log_that_does_not_end_is_cut(log: bytes, end: str, lines: int) -> Non
 
 def test_running_tests_are_those_below_their_title() -> None:
     line = b"\tTestSlow (9m52s)\n"
-    far = b"x\n" * CONTEXT_LINES
+    far = b"x\n" * 20
     assert read(line).values == ()
     assert [one.value for one in read(b"running tests:\n" + line).values] == [592]
     assert read(b"running tests:\n" + far + line).values == ()
@@ -115,6 +116,18 @@ def block(rank: int, peak: int, used: int) -> bytes:
         f"┌ Info: [{rank}] allocations\n│ AllocatorStats\n│ bytes_in_use: {used}\n"
         f"│ peak_bytes_in_use: {peak}\n│ bytes_limit: 31804391424\n└\n"
     ).encode()
+
+
+def test_values_belong_to_the_newest_line_that_names_a_stage() -> None:
+    stage = "┌ Info: [0] {}\n└   now(UTC) = 2025-08-23T14:04:03\n" + "x\n" * 30
+    log = stage.format("Compiling first_time_step!...").encode() + block(0, 3000, 1000)
+    log += stage.format("running loop").encode() + block(0, 5000, 4000)
+    found = [
+        ([field.value for field in one.key], one.value)
+        for one in read(log).values
+        if one.name == TRANSIENT
+    ]
+    assert found == [(["Compiling first_time_step!", "0"], 2000), (["running loop", "0"], 1000)]
 
 
 def test_memory_beyond_what_stays_is_of_each_block() -> None:
@@ -141,6 +154,19 @@ def test_no_number_is_no_value() -> None:
     found = LogReader([row]).read(io.BytesIO(b"hit rate: nan\nhit rate: 7\nhit rate: inf\n"))
     assert [(one.value, one.place.line) for one in found.values] == [(7, 2)]
     assert [(one.text, one.place.line) for one in found.unreadable] == [("nan", 1), ("inf", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7,192,664", 7192664), ("1,234.5", 1234.5), ("-12,000", -12000), ("1,000e3", 1e6),
+        ("7,19", None), ("7,1924", None), ("0,123", None), ("1.234,5", None), ("1,,234", None),
+        (",123", None), ("1234,567", None), ("1 234", None),
+    ],
+)  # fmt: skip
+def test_thousands_may_have_commas_and_decimals_may_not(text: str, value: float | None) -> None:
+    found = parse_quantity(text, "")
+    assert (found[0] if found else None) == value
 
 
 class Repeated(io.RawIOBase):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.logs.pattern import literal_triggers
-from ciguard.logs.user_patterns import find_mistakes, user_pattern
+from ciguard.logs.user_patterns import find_mistakes, user_patterns
 
 
 @pytest.mark.parametrize(
@@ -81,11 +82,11 @@ def texts_of(pattern: str) -> list[str]:
 
 
 def test_a_row_is_of_the_whole_table() -> None:
-    row = user_pattern(
-        "hits", r"rate (?P<value>\S+)", unit="%", key=(), better="higher", exact=False
-    )
+    facts: Any = {"unit": "%", "at_least": None, "at_most": None}
+    context, row = user_patterns("hits", r"rate (?P<value>\S+)", within="pool (?P<p>x)", **facts)
     assert (row.fields, row.triggers) == ({"value": "%"}, ("rate ",))
-    counted = user_pattern("x", "retrying", unit="", key=(), better="lower", exact=False)
+    assert (context.kind, context.key, row.contexts) == ("context", ("p",), (context.name,))
+    (counted,) = user_patterns("x", "retrying", within="", **facts)
     assert counted.fields == {}
 
 
@@ -94,6 +95,12 @@ def test_every_mistake_is_named() -> None:
     found = list(find_mistakes(r"(?P<value>\d+)", "parsec", ("pool",)))
     assert [key for key, _, _ in found] == ["pattern", "key", "unit"]
     assert not list(find_mistakes(r"took (?P<value>\d+) in (?P<pool>\w)", "ms", ("pool",)))
+
+
+def test_a_line_that_names_what_values_are_of_has_a_group() -> None:
+    (mistake,) = find_mistakes(r"kernel \w+", "", None)
+    assert mistake[:2] == ("pattern", r"no named group in 'kernel \\w+'")
+    assert not list(find_mistakes(r"kernel (?P<kernel>\w+)", "", None))
 
 
 @pytest.mark.parametrize(
