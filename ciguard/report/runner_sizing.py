@@ -8,11 +8,11 @@ from datetime import timedelta
 from math import inf
 from operator import attrgetter
 from statistics import mean
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.document import Bullets, Column, Item, Link, Paragraph, Section, Table
+from ciguard.document import Bullets, Column, Details, Item, Link, Paragraph, Section, Table
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.query import base_runs
 from ciguard.model.jobs import whole_minutes
@@ -45,15 +45,16 @@ SMALLER: Final = (
     "{count} runs: a {runner_cpus}-core runner ({runner}) would do, -{saved_usd} USD a run"
 )
 CALCULATION: Final = (
-    "{pool}: the largest use of memory and a margin (10 %, or the range over the runs) are "
-    "{needed_bytes}; {runner} has {runner_bytes}. With {runner_cpus} cores a job takes at most "
-    "{longer_ratio} longer, as if it kept all cores busy at once, or none; a run then costs "
-    "{least_saved_usd} USD less. A minute costs {runner_usd} instead of {usd} USD; a job has the "
-    "minutes from the start of its tests, rounded up"
+    "{pool}: the largest memory, of all programs or of tests and reserve, and a margin (10 %, or "
+    "the range over the runs) are {needed_bytes}; {runner} has {runner_bytes}. With {runner_cpus} "
+    "cores a job takes at most {longer_ratio} longer, as if it kept all cores busy at once, or "
+    "none; a run then costs {least_saved_usd} USD less. A minute costs {runner_usd} instead of "
+    "{usd} USD, from the start of a job's tests on, rounded up."
 )
 
 
-class RunUse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunUse:
     """Largest use of a machine by a job of a run, and the billed minutes of all its jobs."""
 
     run_id: int
@@ -62,7 +63,8 @@ class RunUse(NamedTuple):
     minutes: int
 
 
-class SmallerRunner(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SmallerRunner:
     """A runner of GitHub that suffices; prices are of a minute, savings of a run, in the mean."""
 
     runner: str
@@ -164,7 +166,7 @@ def use_text(use: RunnerUse, template: str = SMALLER) -> str:
     """Word a use in one sentence, or the calculation of a smaller runner."""
     count = len(use.runs)
     if use.smaller is not None:
-        return fill(template, {**asdict(use), **use.smaller._asdict(), "count": count})
+        return fill(template, {**asdict(use), **asdict(use.smaller), "count": count})
     near = [
         f"shard {shard} came within {100 * left:.1f} % of its memory in {runs} of {count} runs"
         for shard, runs, left in use.near
@@ -184,6 +186,6 @@ def runners_section(uses: Sequence[RunnerUse], links: Links) -> Section:
             rows.append((link, memory, cpu, f"{run.minutes:,}"))
         blocks += [Paragraph(use_text(use, CALCULATION)), Table(columns, tuple(rows), "run")]
     lines = Bullets(tuple(Item(use_text(use)) for use in uses), "pool")
-    title = "Memory, CPU and minutes of the last runs"
-    fold = Section("runner_runs", tuple(blocks), title, formats=("markdown", "html"), folded=True)
-    return Section("runners", (lines, fold), size=(len(uses), "pool"), drop=15)
+    fold = Details("Memory, CPU and minutes of the last runs", tuple(blocks))
+    runs = Section("runner_runs", (fold,), formats=("markdown", "html"))
+    return Section("runners", (lines, runs), size=(len(uses), "pool"), drop=15)

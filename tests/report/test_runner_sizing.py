@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from codec.test_base_runs import ME, run
+from guard.fixtures import World
 
 from ciguard.config.suites import HOSTED
 from ciguard.history.file import empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import Pool, Runner
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner, runner_uses, use_text
+from ciguard.report.view import Report, ReportData
+from ciguard.serve.stored_answers import answer_of
 
 TODAY = date(2026, 11, 21)
 GIB = 1 << 30
@@ -59,6 +62,9 @@ def test_smaller_runner_has_its_calculation() -> None:
         "p: memory 3.90 GiB of 15.5 GiB, CPU 31.0 % of 4 cores at most in 20 runs: a 2-core runner "
         "(ubuntu-latest) would do, -0.12 USD a run"
     )
+    world = World()
+    report = Report(ReportData(world.plan, world.prove(), runners=(use,)), 0)
+    assert answer_of(report).runners == (asdict(use),), "the service's page shows the same"
 
 
 WINDOWS = Runner("p", 8, 32 * GIB)
