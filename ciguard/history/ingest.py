@@ -5,6 +5,7 @@ A record is what one leg (one execution of a shard) wrote about its tests. Pure.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -459,6 +460,11 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
     planned: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
     predicted = shard.predicted if shard is not None else None
     machine = machine_use(record.samples)
+    cpu_s = [line.cpu_s for line in record.process_ends if line.cpu_s is not None]
+    is_cpu_known = cpu_s and len(cpu_s) == len(record.processes)
+    extremes = (machine.least_headroom, machine.least_available)
+    left_bytes = [moment.size_bytes for moment in extremes if moment is not None]
+    memory_bytes = header.runner.memory_bytes
     return HistoryLeg(
         shard=header.shard,
         job=header.job,
@@ -469,9 +475,11 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
         wall_s=record.wall_s,
         start_s=leg_start_s(record),
         end_s=leg_end_s(record),
+        cpu_s=round(math.fsum(cpu_s), 6) if is_cpu_known else None,
         peak_bytes=record.peak_bytes,
         process_peak_bytes=max((line.peak_bytes or 0 for line in record.process_ends), default=0)
         or None,
+        used_bytes=max(0, memory_bytes - min(left_bytes)) if memory_bytes and left_bytes else None,
         gpu_bytes=machine.gpu_bytes or None,
         swap_growth_bytes=machine.swap_growth.size_bytes if machine.swap_growth else None,
         stalled_s=round(machine.stalls.stalled_s, 6) if machine.stalls else None,

@@ -58,8 +58,8 @@ MAX_RUNS: Final = 500
 
 # Of two parts of one attempt of a leg.
 _LARGEST_OF_PARTS: Final = (
-    *("wall_s", "peak_bytes", "process_peak_bytes", "swap_growth_bytes", "stalled_s"),
-    *("simulated_peak_bytes", "planned"),
+    *("wall_s", "cpu_s", "peak_bytes", "process_peak_bytes", "used_bytes", "swap_growth_bytes"),
+    *("stalled_s", "simulated_peak_bytes", "planned"),
 )
 
 

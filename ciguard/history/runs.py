@@ -43,6 +43,7 @@ class HistoryLeg:
     """One leg of a run, in the newest attempt that executed it.
 
     `gpu_bytes` by device, `swap_growth_bytes` and `stalled_s`: as in `machine_use.py`.
+    `cpu_s`: of all its processes. `used_bytes`: largest memory of the machine in use.
     `simulated_peak_bytes`: of the plan, for `peak_bytes`.
     `complete`: the leg ended by itself. `lost_units`: units without a result that an incomplete leg
     started or, if its plan is known, was to run. `planned` is None if the plan is not known.
@@ -60,9 +61,11 @@ class HistoryLeg:
     wall_s: float | None = None  # a lower bound where not complete
     start_s: float | None = None  # until its first process
     end_s: float | None = None  # after the end of its last process
+    cpu_s: float | None = None
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
     gpu_bytes: Mapping[str, int] | None = None
+    used_bytes: int | None = None
     swap_growth_bytes: int | None = None
     stalled_s: float | None = None
     simulated_peak_bytes: int | None = None

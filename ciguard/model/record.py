@@ -297,7 +297,10 @@ class EventLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessEndLine:
-    """The end of a tested process; `peak_bytes` is its largest measured memory."""
+    """The end of a tested process; `peak_bytes` is its largest measured memory.
+
+    `cpu_s`: of the process and of the descendants whose end a parent in the tree collected.
+    """
 
     process: int
     ending: Ending
@@ -305,6 +308,7 @@ class ProcessEndLine:
     at_s: float | None = None
     peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -6,7 +6,7 @@ The module reads no environment, checkout or folder: `RunContext` has these.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
@@ -14,6 +14,7 @@ from ciguard.compare.comparison import Comparison, Note, exit_code
 from ciguard.compare.confirmation import Confirmation, apply_confirmation, read_confirmation
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
+from ciguard.config.suites import HOSTED
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
 from ciguard.guard.policy import base_query
@@ -22,6 +23,7 @@ from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.report.quarantine_proposals import proposals_section
+from ciguard.report.runner_sizing import runner_uses
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 
@@ -29,12 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ciguard.document import Section
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.policy import RunContext
-    from ciguard.guard.verdict import Policy
     from ciguard.history.age import AgeOfGreen
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
@@ -90,19 +90,22 @@ def judge(
         from_fork=context.is_from_fork,
         records=evaluation.records,
         platform=evaluation.platform,
-        proposals=_proposals(context, past_runs, evaluation.policy),
+        **_base_facts(context, past_runs, evaluation),
         age=_age(context.run, past_runs, evaluation),
     )
     return Report(contents, code)
 
 
-def _proposals(context: RunContext, past_runs: PastRuns, policy: Policy) -> Section | None:
-    """Propose changes of the quarantine in the report of a run of the base branch."""
+def _base_facts(context: RunContext, past_runs: PastRuns, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the proposals of quarantine and runners in the report of a run of the base branch."""
     history = past_runs.loaded.history if context.is_of_base else None
     if history is None:
-        return None
-    base = base_query(context.run)
-    return proposals_section(history, base, policy.quarantine, context.today)
+        return {}
+    base, today = base_query(context.run), context.today
+    return {
+        "proposals": proposals_section(history, base, evaluation.policy.quarantine, today),
+        "runners": runner_uses(history, base, evaluation.plan.pools, HOSTED, today),
+    }
 
 
 def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

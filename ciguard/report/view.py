@@ -34,6 +34,7 @@ from ciguard.report.answer import (
     whose_text,
 )
 from ciguard.report.quarantine_proposals import entries_section
+from ciguard.report.runner_sizing import RunnerUse, runners_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ class ReportData:
         from_fork: plan and records are the claim of a fork's own run.
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
-        proposals: changes of the quarantine, for a run of the base branch.
+        proposals, runners: for a run of the base branch.
         age: of a run of the base branch or of a proposal.
     """
 
@@ -83,6 +84,7 @@ class ReportData:
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
     proposals: Section | None = None
+    runners: tuple[RunnerUse, ...] = ()
     age: AgeOfGreen | None = None
 
     @property
@@ -183,6 +185,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         quarantine_line(verdict),
         status_line(verdict, comparison, links, data.records, data.why),
+        runners_section(data.runners, links),
         *folds,
         *((data.proposals,) if data.proposals is not None else ()),
     )

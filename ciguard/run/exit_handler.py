@@ -127,7 +127,8 @@ class ProcessExitHandler:
         self._record_missing(end)
         crashing_file = self._record_crashing_file(end)
         unexplained, note = self._record_exit_code(end)
-        self.observed(ProcessEndLine(end.number, end.ending, info.exit_code, now_s, *peak))
+        facts = (info.exit_code, now_s, *peak, info.cpu_s)
+        self.observed(ProcessEndLine(end.number, end.ending, *facts))
         self.record.sync(now_s, immediately=True)
         how = "stopped at a checkpoint" if end.running.at_checkpoint else f"{end.ending}{note}"
         self._print_end(end, f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}")

@@ -39,11 +39,13 @@ class StoredAnswer:
         verdict: JSON of `ciguard guard`; None where the run could not be judged.
         comparison: JSON of `ciguard compare`; None without a comparison.
         explanation: values of `ciguard explain`; None also of a run that was judged before it.
+        runners: values of `RunnerUse`.
     """
 
     verdict: dict[str, Any] | None
     comparison: dict[str, Any] | None
     explanation: dict[str, Any] | None = None
+    runners: tuple[dict[str, Any], ...] = ()
 
 
 def answer_of(report: Report) -> StoredAnswer:
@@ -55,6 +57,7 @@ def answer_of(report: Report) -> StoredAnswer:
         verdict_json(contents.verdict, answers) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
         asdict(explain_report(contents)) if contents is not None else None,
+        tuple(map(asdict, contents.runners)) if contents is not None else (),
     )
 
 
@@ -78,7 +81,8 @@ def decode(content: bytes, name: str) -> StoredAnswer:
     if value.get("schema") != SCHEMA:
         what = f"expected schema {SCHEMA}, found {value.get('schema')}"
         raise InputError(what, where=name, fix="run a newer ciguard")
-    return StoredAnswer(value["verdict"], value["comparison"], value.get("explanation"))
+    later = (value.get("explanation"), value.get("runners", ()))
+    return StoredAnswer(value["verdict"], value["comparison"], *later)
 
 
 def object_name(key: RunKey, content: bytes) -> str:

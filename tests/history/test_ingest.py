@@ -145,8 +145,8 @@ def test_history_leg_has_overheads_runner_and_lost_units() -> None:
         samples=(SampleLine(1.0, tree_bytes=500), SampleLine(2.0, tree_bytes=900)),
         events=(EventLine("recycled", at_s=30.0),),
         process_ends=(
-            ProcessEndLine(1, "completed", at_s=2.0, peak_bytes=300),
-            ProcessEndLine(2, "crash", at_s=5.0, peak_bytes=400),
+            ProcessEndLine(1, "completed", at_s=2.0, peak_bytes=300, cpu_s=1.5),
+            ProcessEndLine(2, "crash", at_s=5.0, peak_bytes=400, cpu_s=2.25),
         ),
     )
     (leg,) = history_of([record]).runs[0].legs
@@ -156,6 +156,10 @@ def test_history_leg_has_overheads_runner_and_lost_units() -> None:
     assert (leg.start_s, leg.end_s) == (0.5, None)
     assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
     assert leg.lost_units == ()
+    assert leg.cpu_s is None, "process 3 has no known end"
+    ended = (*record.process_ends, ProcessEndLine(3, "completed", at_s=6.0, cpu_s=0.25))
+    (leg,) = history_of([replace(record, process_ends=ended)]).runs[0].legs
+    assert leg.cpu_s == 4.0
 
 
 def test_history_leg_has_what_its_machine_used() -> None:
@@ -165,6 +169,17 @@ def test_history_leg_has_what_its_machine_used() -> None:
     assert (leg.swap_growth_bytes, leg.stalled_s) == (25, 0.5)
     (bare,) = history_of([replace(record, samples=())]).runs[0].legs
     assert (bare.gpu_bytes, bare.swap_growth_bytes, bare.stalled_s) == (None, None, None)
+    assert (leg.used_bytes, bare.used_bytes) == (None, None)
+    for samples, used_bytes in (
+        ((SampleLine(1.0, headroom_bytes=700, available_bytes=600),), 400),
+        # In a container the machine has more than the limit: 1,000 bytes.
+        ((SampleLine(1.0, headroom_bytes=300, available_bytes=9000),), 700),
+        ((SampleLine(1.0, available_bytes=800), SampleLine(2.0, available_bytes=900)), 200),
+        ((SampleLine(1.0, available_bytes=9000),), 0),
+    ):
+        header = replace(HEADER, runner=replace(HEADER.runner, memory_bytes=1000))
+        (leg,) = history_of([replace(record, header=header, samples=samples)]).runs[0].legs
+        assert leg.used_bytes == used_bytes
 
 
 def test_two_parts_of_a_leg_have_the_larger_use_of_the_machine() -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from codec.test_base_runs import ME, history, run
-from guard.fixtures import World, make_leg
+from guard.fixtures import World, make_leg, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.quarantine import Entry, decode
+from ciguard.config.suites import HOSTED
 from ciguard.document import Listing
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, ProcessEndLine, Runner, SampleLine
 from ciguard.render.formats import as_format
 from ciguard.report.quarantine_proposals import proposals_section, quoted
 
@@ -115,12 +116,17 @@ def test_any_id_is_one_string_of_toml_within_the_fence(unit: str) -> None:
 
 def test_report_of_the_base_alone_proposes(ciguard: Ciguard, tmp_path: Path) -> None:
     past = ("--history", tmp_path / "past")
-    world = World()
+    world = World(make_plan(pools={"default": HOSTED["ubuntu-latest-4-cores"]}))
     for number in range(1, 7):
         world.legs = {key: make_leg(world.plan, key, run=number) for key in world.legs}
+        for leg in world.legs.values():
+            leg.header = replace(leg.header, runner=Runner("default", 4, 16 << 30))
+            sample = SampleLine(0.5, tree_bytes=1 << 30, available_bytes=14 << 30)
+            leg.own[1:3] = [sample, ProcessEndLine(1, "completed", 0, 2.0, cpu_s=2.0)]
         world.result("01", "a.t::two", outcome="failed" if number in (2, 4) else "passed")
         _, records = world.write(tmp_path / f"{number}")
-        facts = ("--run-id", f"{number}", "--branch", "main", "--at", f"2026-11-0{number}")
+        at = f"{datetime.now(UTC) - timedelta(days=7 - number)}"
+        facts = ("--run-id", f"{number}", "--branch", "main", "--at", at)
         if number < 6:
             ciguard("history", "add", records, *past, *facts, cwd=tmp_path)
     (tmp_path / "event.json").write_text('{"repository": {"default_branch": "main"}}')
@@ -135,3 +141,5 @@ def test_report_of_the_base_alone_proposes(ciguard: Ciguard, tmp_path: Path) -> 
     ]
     assert 'unit = "a.t::two"\nreason = "failed in 2 of 5 runs of main"' in reports[0]
     assert ["1 test to add, 0 to remove" in report for report in reports] == [True, False]
+    smaller = "default: memory 2.00 GiB of 16.0 GiB, CPU 23.8 % of 4 cores at most in 5 runs: a 2-c"
+    assert [smaller in report for report in reports] == [True, False]

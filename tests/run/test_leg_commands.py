@@ -232,6 +232,7 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert 80 << 20 < (result.peak_bytes or 0) < 160 << 20
     assert result.measured_by in {"mark", "window"}
     assert result.cpu_s is not None
+    assert [line.cpu_s for line in leg.record().process_ends] == [result.cpu_s]
     assert [line.unit for line in leg.record().starts] == [result.unit]
     no_survivor(leg)
 

@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from pydantic import TypeAdapter
+
 from ciguard.compare import view as compare_view
 from ciguard.compare.json import read_comparison
 from ciguard.document import Block, visible
@@ -17,6 +19,7 @@ from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
+from ciguard.report.runner_sizing import RunnerUse, runners_section
 from ciguard.serve.pages.shard_table import ShardRow, shard_rows
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
@@ -66,6 +69,7 @@ class RunPage:
     problem: str
     legs: tuple[ShardRow, ...]
     findings: tuple[RunFinding, ...]
+    runners: tuple[RunnerUse, ...]
     has_comparison: bool
     sort: str
     page: int
@@ -77,6 +81,10 @@ class RunPage:
     def outcomes(self) -> tuple[str, ...]:
         """Return the outcomes by which results can be filtered."""
         return OUTCOMES
+
+    def runner_blocks(self, address: str) -> tuple[Block, ...]:
+        """Return the proposed runners; `address` is the repository's."""
+        return visible((runners_section(self.runners, Links(address)),), "html")
 
 
 def run_page(visit: Visit) -> RunPage:
@@ -106,6 +114,7 @@ def run_page(visit: Visit) -> RunPage:
         problem,
         shard_rows(verdict["legs"], _causes(verdict)) if verdict else (),
         _run_findings(verdict) if verdict else (),
+        TypeAdapter(tuple[RunnerUse, ...]).validate_python(answer.runners if answer else ()),
         answer is not None and answer.comparison is not None,
         f"{'-' if filters.is_descending else ''}{filters.sort}",
         filters.page,

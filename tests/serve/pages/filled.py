@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from stored_results import Results, row
 
+from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows, schema, work_list
@@ -133,7 +134,17 @@ def make_answer(run: RunRow) -> StoredAnswer:
             "culprits": [{"suite": "", "variant": "", "unit": f"c.t::{HOSTILE}"}],
         }
     )
-    return StoredAnswer(verdict, comparison)
+    if not run.is_base_branch:
+        return StoredAnswer(verdict, comparison)
+    runs = tuple(
+        RunUse(NEWEST - number, (3 << 30) + number * MIB, 0.29, 36) for number in range(20)
+    )
+    smaller = SmallerRunner("ubuntu-latest", 2, 8 << 30, 0.31, 0.012, 0.006, 0.216, 0.151)
+    uses = (
+        RunnerUse("linux", 4, 16 << 30, runs, (), 3 << 30, 3.4 * (1 << 30), 0.31, smaller),
+        RunnerUse(HOSTILE, 2, 8 << 30, runs, ((HOSTILE, 3, 0.08),), 7 << 30, 8 << 30, 0.31),
+    )
+    return StoredAnswer(verdict, comparison, runners=tuple(map(asdict, uses)))
 
 
 def make_rows(number: int) -> Iterator[ResultRow]:

@@ -44,6 +44,16 @@ def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:
     assert [leg["predicted_wall_s"] for leg in legs] == [2.0, 3.0, 3.0]
 
 
+def test_run_of_the_base_names_a_smaller_runner(local: AsgiClient) -> None:
+    smaller, full = local.get(f"{INCOMPLETE}.json").json()["runners"]
+    assert (smaller["smaller"]["runner"], len(smaller["runs"])) == ("ubuntu-latest", 20)
+    assert full["near"] == [[HOSTILE, 3, 0.08]]
+    text = local.get(INCOMPLETE).text
+    assert "a 2-core runner (ubuntu-latest) would do, -0.216 USD a run" in text
+    assert f'/actions/runs/{NEWEST}">{NEWEST}</a>' in text
+    assert "would do" not in local.get(f"/{SHOP.full_name}/runs/{NEWEST - 1}/1").text
+
+
 def test_findings_are_in_words_with_their_cause(local: AsgiClient) -> None:
     findings = local.get(f"{INCOMPLETE}.json").json()["findings"]
     assert [one["level"] for one in findings] == ["incomplete"] * 3 + ["warning"] * 2

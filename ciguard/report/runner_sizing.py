@@ -1,0 +1,191 @@
+"""The right runner of a pool by the last runs of the base: a smaller one, or short memory. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from math import inf
+from operator import attrgetter
+from statistics import mean
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.document import Bullets, Column, Details, Item, Link, Paragraph, Section, Table
+from ciguard.history.file import VALUES_PER_KEY
+from ciguard.history.query import base_runs
+from ciguard.model.jobs import whole_minutes
+from ciguard.render.notes import fill
+from ciguard.text import name_some, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from ciguard.document import Block, Row
+    from ciguard.history.file import History
+    from ciguard.history.query import BaseQuery
+    from ciguard.history.runs import HistoryRun
+    from ciguard.model import Pool
+    from ciguard.render.links import Links
+
+MIN_RUNS, MAX_AGE = 5, timedelta(days=14)
+NEAR_RATIO: Final = 0.1  # of the machine's memory
+# Of the largest use; the range over the runs if that is more. In 9.9 % of 1,559 cases (155 tests of
+# coiled/benchmarks) a run exceeded the 5 before it, and in 0.7 % by more than this margin.
+MARGIN_RATIO: Final = 0.1
+SLIM: Final = "ubuntu-slim"  # a container without Docker, for jobs of at most 15 minutes
+# 0 is not measured, either.
+MEASURES: Final = attrgetter(
+    *("runner.cpus", "runner.memory_bytes", "used_bytes", "peak_bytes", "cpu_s", "wall_s")
+)
+SMALLER: Final = (
+    "{pool}: memory {used_bytes} of {memory_bytes}, CPU {busy_ratio} of {cpus} cores at most in "
+    "{count} runs: a {runner_cpus}-core runner ({runner}) would do, -{saved_usd} USD a run"
+)
+CALCULATION: Final = (
+    "{pool}: the largest memory, of all programs or of tests and reserve, and a margin (10 %, or "
+    "the range over the runs) are {needed_bytes}; {runner} has {runner_bytes}. With {runner_cpus} "
+    "cores a job takes at most {longer_ratio} longer, as if it kept all cores busy at once, or "
+    "none; a run then costs {least_saved_usd} USD less. A minute costs {runner_usd} instead of "
+    "{usd} USD, from the start of a job's tests on, rounded up."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunUse:
+    """Largest use of a machine by a job of a run, and the billed minutes of all its jobs."""
+
+    run_id: int
+    used_bytes: int  # by all programs, or by the tests and the pool's reserve if that is more
+    busy_ratio: float  # of its cores, in the mean
+    minutes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmallerRunner:
+    """A runner of GitHub that suffices; prices are of a minute, savings of a run, in the mean."""
+
+    runner: str
+    runner_cpus: int
+    runner_bytes: int
+    longer_ratio: float
+    usd: float  # on the pool's machines
+    runner_usd: float
+    saved_usd: float
+    least_saved_usd: float  # if all jobs take longer
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUse:
+    """Largest use of a pool's machines in its last runs; `needed_bytes` includes a margin.
+
+    `near`: shards that came near their memory, in how many runs, and the least share left.
+    """
+
+    pool: str
+    cpus: int
+    memory_bytes: int
+    runs: tuple[RunUse, ...]
+    near: tuple[tuple[str, int, float], ...]
+    used_bytes: int
+    needed_bytes: float
+    busy_ratio: float
+    smaller: SmallerRunner | None = None
+
+
+def runner_uses(
+    history: History,
+    query: BaseQuery,
+    pools: Mapping[str, Pool],
+    hosted: Mapping[str, Pool],
+    today: date,
+) -> tuple[RunnerUse, ...]:
+    """Return the pools with a smaller runner among `hosted`, or with shards near their memory."""
+    runs = map(history.runs.__getitem__, base_runs(history, query))
+    recent = [run for run in runs if run.complete and run.at.date() >= today - MAX_AGE]
+    uses = [use for name in sorted(pools) if (use := _runner_use(name, pools[name], recent))]
+    sized = [replace(use, smaller=_smaller_runner(use, pools[use.pool], hosted)) for use in uses]
+    return tuple(use for use in sized if use.near or use.smaller)
+
+
+def _runner_use(name: str, pool: Pool, recent: Sequence[HistoryRun]) -> RunnerUse | None:
+    """Return the use in the runs whose jobs were all measured, on machines of the newest size."""
+    runs: list[RunUse] = []
+    near: list[tuple[str, float]] = []
+    cpus = memory_bytes = 0
+    for run in recent:
+        legs = [leg for leg in run.legs if leg.runner.pool == name]
+        rows = list(map(MEASURES, legs))
+        if not rows or not all(map(all, rows)) or len(runs) == VALUES_PER_KEY:
+            continue
+        cores, total, used, peak, cpu_s, wall_s = np.array(rows, np.float64).T
+        cpus, memory_bytes = cpus or int(cores[0]), memory_bytes or int(total[0])
+        # Kernels leave different parts of the same memory.
+        if (cores != cpus).any() or (np.abs(total / memory_bytes - 1) > 1 / 16).any():
+            continue
+        used_bytes = int(np.maximum(used, peak + pool.reserve_bytes).max())
+        minutes = sum(map(whole_minutes, wall_s.tolist()))
+        runs.append(RunUse(run.run_id, used_bytes, float((cpu_s / wall_s / cores).max()), minutes))
+        left = zip(legs, (1 - used / total).tolist(), strict=True)
+        near += [(leg.shard, ratio) for leg, ratio in left if ratio < NEAR_RATIO]
+    if len(runs) < MIN_RUNS:
+        return None
+    counts = Counter(shard for shard, _ in near).most_common()
+    least = dict(sorted(near, key=lambda pair: -pair[1]))
+    shards = tuple((shard, count, least[shard]) for shard, count in counts)
+    sizes = [run.used_bytes for run in runs]
+    needed_bytes = max(sizes) + max(MARGIN_RATIO * max(sizes), max(sizes) - min(sizes))
+    largest = (max(sizes), needed_bytes, max(run.busy_ratio for run in runs))
+    return RunnerUse(name, cpus, memory_bytes, tuple(runs), shards, *largest)
+
+
+def _smaller_runner(use: RunnerUse, pool: Pool, hosted: Mapping[str, Pool]) -> SmallerRunner | None:
+    """Return the cheapest runner of the same system with enough memory and cores, if it saves."""
+    own, own_usd = hosted.get(str(pool.runs_on)), pool.usd_per_minute
+    # In a public repository a standard runner has more cores, and is free.
+    if own is None or own.cpus != use.cpus or own_usd is None:
+        return None
+    minutes, system = mean(run.minutes for run in use.runs), str(pool.runs_on).partition("-")[0]
+    usable_ratio = use.memory_bytes / (own.memory_bytes or inf)
+    for label, runner in sorted(hosted.items(), key=lambda item: item[1].usd_per_minute or inf):
+        cpus, memory_bytes = runner.cpus or 0, int((runner.memory_bytes or 0) * usable_ratio)
+        has_cores = use.busy_ratio * use.cpus <= cpus < use.cpus
+        if label.partition("-")[0] != system or label == SLIM or not has_cores:
+            continue
+        longer, usd = use.busy_ratio * (use.cpus / cpus - 1), runner.usd_per_minute or inf
+        saved, least = (round(minutes * (own_usd - usd * n), 3) for n in (1, 1 + longer))
+        if use.needed_bytes <= memory_bytes and least > 0:
+            prices = (own_usd, usd, saved, least)
+            return SmallerRunner(label, cpus, memory_bytes, longer, *prices)
+    return None
+
+
+def use_text(use: RunnerUse, template: str = SMALLER) -> str:
+    """Word a use in one sentence, or the calculation of a smaller runner."""
+    count = len(use.runs)
+    if use.smaller is not None:
+        return fill(template, {**asdict(use), **asdict(use.smaller), "count": count})
+    near = [
+        f"shard {shard} came within {100 * left:.1f} % of its memory in {runs} of {count} runs"
+        for shard, runs, left in use.near
+    ]
+    return f"{use.pool}: {name_some(near, str)}"
+
+
+def runners_section(uses: Sequence[RunnerUse], links: Links) -> Section:
+    """Return a line for each pool, and its runs in a fold."""
+    columns = (Column("run"), *(Column(title, "right") for title in ("memory", "CPU", "minutes")))
+    blocks: list[Block] = []
+    for use in uses:
+        rows: list[Row] = []
+        for run in use.runs:
+            link = Link(f"{run.run_id}", links.run_page(run.run_id))
+            memory, cpu = size(run.used_bytes), f"{100 * run.busy_ratio:.1f} %"
+            rows.append((link, memory, cpu, f"{run.minutes:,}"))
+        blocks += [Paragraph(use_text(use, CALCULATION)), Table(columns, tuple(rows), "run")]
+    lines = Bullets(tuple(Item(use_text(use)) for use in uses), "pool")
+    fold = Details("Memory, CPU and minutes of the last runs", tuple(blocks))
+    runs = Section("runner_runs", (fold,), formats=("markdown", "html"))
+    return Section("runners", (lines, runs), size=(len(uses), "pool"), drop=15)

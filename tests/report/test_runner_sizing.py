@@ -1,0 +1,138 @@
+"""Smaller runners and shards near their memory: which past runs count, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from codec.test_base_runs import ME, run
+from guard.fixtures import World
+
+from ciguard.config.suites import HOSTED
+from ciguard.history.file import empty
+from ciguard.history.runs import HistoryLeg, HistoryRun
+from ciguard.model import Pool, Runner
+from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner, runner_uses, use_text
+from ciguard.report.view import Report, ReportData
+from ciguard.serve.stored_answers import answer_of
+
+TODAY = date(2026, 11, 21)
+GIB = 1 << 30
+LARGE = "ubuntu-latest-4-cores"
+BIG = Runner("p", 4, int(15.5 * GIB))
+
+
+def leg(shard: str = "1", runner: Runner = BIG, **more: Any) -> HistoryLeg:
+    """A job of 10 minutes in which 1.24 cores were busy and the tests held 1.9 GiB."""
+    known = {"wall_s": 600.0, "cpu_s": 744.0, "peak_bytes": 19 * GIB // 10, "used_bytes": GIB}
+    return HistoryLeg(shard, complete=True, runner=runner, **{**known, **more})
+
+
+def past(count: int, *legs: HistoryLeg, days: int = 1) -> list[HistoryRun]:
+    """Runs of one day, the first one the newest."""
+    at = datetime(2026, 11, 21, 12, tzinfo=UTC) - timedelta(days=days)
+    runs = [run(70 - number, *(legs or (leg(), leg("2")))) for number in range(count)]
+    return [replace(each, at=at - timedelta(minutes=n)) for n, each in enumerate(runs)]
+
+
+def sized(runs: list[HistoryRun], runs_on: Any = LARGE, **more: Any) -> RunnerUse | None:
+    known = HOSTED.get(str(runs_on), Pool(runs_on))
+    history = replace(empty(), runs=tuple(sorted(runs, key=lambda each: each.order)))
+    pools = {"p": replace(known, reserve_bytes=GIB, **more), "unused": Pool("x")}
+    uses = runner_uses(history, ME, pools, HOSTED, TODAY)
+    assert len(uses) <= 1
+    return uses[0] if uses else None
+
+
+def test_smaller_runner_has_its_calculation() -> None:
+    slower = past(1, leg("1", wall_s=601.0), leg("2", peak_bytes=29 * GIB // 10, cpu_s=600.0))
+    use = sized([*slower, *past(24)[1:]])
+    assert use is not None
+    assert use.runs[0] == RunUse(70, 39 * GIB // 10, 744 / 601 / 4, 21)
+    assert use.runs[1] == RunUse(69, 29 * GIB // 10, 744 / 600 / 4, 20)
+    assert (len(use.runs), use.near, use.busy_ratio) == (20, (), 0.31)
+    assert use.needed_bytes == pytest.approx(4.9 * GIB, abs=2), "runs differ by more than 10 %"
+    # 20.05 minutes at 0.006 instead of 0.012 USD; at most 31 % longer on half of the cores.
+    usable = int(8 * GIB * 15.5 / 16)
+    costs = (0.012, 0.006, 0.12, 0.083)
+    assert use.smaller == SmallerRunner("ubuntu-latest", 2, usable, use.busy_ratio, *costs)
+    assert use_text(use) == (
+        "p: memory 3.90 GiB of 15.5 GiB, CPU 31.0 % of 4 cores at most in 20 runs: a 2-core runner "
+        "(ubuntu-latest) would do, -0.12 USD a run"
+    )
+    world = World()
+    report = Report(ReportData(world.plan, world.prove(), runners=(use,)), 0)
+    assert answer_of(report).runners == (asdict(use),), "the service's page shows the same"
+
+
+WINDOWS = Runner("p", 8, 32 * GIB)
+PUBLIC = Runner("p", 4, 16 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("legs", "runs_on", "price", "runner"),
+    [
+        ([leg()], LARGE, 0.012, "ubuntu-latest"),
+        ([leg(peak_bytes=6 * GIB)], LARGE, 0.012, "ubuntu-latest"),  # 7.7 of 7.75 GiB
+        ([leg(peak_bytes=61 * GIB // 10)], LARGE, 0.012, None),
+        ([leg(used_bytes=71 * GIB // 10)], LARGE, 0.012, None),  # a service beside the tests
+        ([leg(), leg("2", cpu_s=1201.0)], LARGE, 0.012, None),  # 2.002 busy cores
+        ([leg(cpu_s=60.0)], LARGE, 0.012, "ubuntu-latest"),  # never ubuntu-slim
+        ([leg()], LARGE, 0.0078, None),  # 31 % longer, a run costs more there
+        ([leg()], LARGE, None, None),
+        ([leg()], ["self-hosted", "big"], 0.012, None),
+        ([leg(runner=PUBLIC)], "ubuntu-latest", 0.006, None),  # in a public repository
+        ([leg(runner=WINDOWS)], "windows-latest-8-cores", 0.042, "windows-latest"),
+        ([leg(runner=WINDOWS, cpu_s=1800.0)], "windows-latest-8-cores", 0.042, "4-cores"),
+    ],
+)
+def test_smaller_runner_is_of_the_same_system_and_cheaper_at_its_slowest(
+    legs: list[HistoryLeg], runs_on: Any, price: float | None, runner: str | None
+) -> None:
+    use = sized(past(5, *legs), runs_on, usd_per_minute=price)
+    chosen = use.smaller.runner if use is not None and use.smaller is not None else None
+    assert chosen == runner or (chosen and runner and chosen.endswith(runner))
+
+
+OTHER = leg(runner=replace(BIG, memory_bytes=31 * GIB))
+
+
+@pytest.mark.parametrize(
+    ("runs", "counted"),
+    [
+        (past(4), 0),
+        (past(5), 5),
+        (past(5, days=14), 5),
+        (past(5, days=15), 0),
+        ([*past(4), *past(9, leg(cpu_s=None))[4:]], 0),
+        ([*past(5), *past(9, leg(), leg("2", used_bytes=None))[5:]], 5),
+        ([*past(5), *past(9, leg(), leg("2", peak_bytes=None))[5:]], 5),
+        ([*past(5), *past(9, leg(), leg("2", wall_s=None))[5:]], 5),
+        ([*past(5), *past(9, leg(), replace(leg("2"), complete=False))[5:]], 5),
+        ([*past(5), *past(9, leg(), OTHER)[5:]], 5),
+        ([*past(5), *past(9, leg(runner=replace(BIG, cpus=8)))[5:]], 5),
+        ([*past(5), *past(9, leg(runner=replace(BIG, memory_bytes=16 * GIB)))[5:]], 9),
+        ([*past(3, OTHER), *past(9)[3:]], 0),  # the newest machine counts
+        ([replace(each, event="pull_request") for each in past(9)], 0),
+    ],
+)
+def test_only_recent_complete_measured_runs_on_one_machine_count(
+    runs: list[HistoryRun], counted: int
+) -> None:
+    use = sized(runs)
+    assert (len(use.runs) if use is not None else 0) == counted
+
+
+def test_shards_near_their_memory_are_counted_also_without_a_price() -> None:
+    full = leg("4", used_bytes=int(0.92 * 15.5 * GIB))
+    runs = [*past(3, leg(), full), *past(20)[3:], *past(9, full, days=20)]
+    runs[7] = replace(runs[7], legs=(replace(full, used_bytes=int(0.95 * 15.5 * GIB)), leg("7")))
+    use = sized(runs, "self-hosted")
+    assert use is not None
+    assert use.smaller is None
+    assert use_text(use) == "p: shard 4 came within 5.0 % of its memory in 4 of 20 runs"
+    assert (
+        sized(past(20, leg(), leg("4", used_bytes=int(0.89 * 15.5 * GIB))), "self-hosted") is None
+    )
