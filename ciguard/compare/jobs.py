@@ -15,6 +15,8 @@ from ciguard.compare.steps_and_artifacts import (
     NO_STEPS,
     compare_artifacts,
     compare_steps,
+    pair_by_name,
+    replace_commits,
 )
 from ciguard.model.shard_names import ends_with
 
@@ -117,17 +119,36 @@ def job_changes(
     if base is None or not before or not after:
         return ()
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
+    commits = {run.sha for run in (base, candidate) if run.sha}
     return tuple(
         job
-        for job in compare_jobs(before, after)
+        for job in compare_jobs(before, after, commits)
         if job.is_listed and not (job.transition in _BY_TESTS and job.name in of_tests)
     )
 
 
-def compare_jobs(before: Sequence[Job], after: Sequence[Job]) -> tuple[JobChange, ...]:
-    """Compare all jobs of both runs, each in the last attempt in which it ran, by name."""
-    old, new = _last_attempts(before), _last_attempts(after)
-    return tuple(_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
+def compare_jobs(
+    before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
+) -> tuple[JobChange, ...]:
+    """Compare all jobs of both runs, by name; the arguments are those of `pair_jobs`."""
+    changes = (_job_change(*pair) for pair in pair_jobs(before, after, own))
+    return tuple(sorted(changes, key=lambda change: change.name))
+
+
+def pair_jobs(
+    before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
+) -> list[tuple[Job | None, Job | None]]:
+    """Pair the jobs of two runs, each in the last attempt in which it ran, by name.
+
+    Names that differ only in commits of the runs, or in full commits, belong together: the job of
+    the base then has the name of the candidate's. `own` are commits besides those of the jobs.
+    """
+    commits = {*own, *(job.head_sha for job in (*before, *after) if job.head_sha)}
+    olds, news = ([*_last_attempts(jobs).items()] for jobs in (before, after))
+    return [
+        (replace(old, name=new.name) if old and new else old, new)
+        for old, new in pair_by_name(olds, news, commits, replace_commits)
+    ]
 
 
 def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
@@ -135,7 +156,7 @@ def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
     return {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
 
 
-def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
+def _job_change(old: Job | None, new: Job | None) -> JobChange:
     before, after = (
         (job.conclusion or job.status) if job is not None else None for job in (old, new)
     )
@@ -143,7 +164,7 @@ def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
     if old is None or new is None:
         transition = "added" if old is None else "removed"
     return JobChange(
-        name=name,
+        name=next(job.name for job in (new, old) if job is not None),
         before=before,
         after=after,
         transition=transition,
@@ -214,8 +235,8 @@ def compare_jobs_only(
         runs: the runs of these jobs, in the same order.
         artifacts: those of both runs; None if they are unknown.
     """
-    jobs = compare_jobs(before, after)
     commits = {run.sha for run in runs if run.sha}
+    jobs = compare_jobs(before, after, commits)
     changes = [job for job in jobs if job.is_listed]
     unchanged = [job for job in jobs if not job.is_listed]
     return JobsComparison(

@@ -24,6 +24,7 @@ from ciguard.compare.comparison import triggered as triggered_by
 from ciguard.compare.jobs import (
     JobChange,
     JobTransition,
+    compare_jobs,
     compare_jobs_only,
     job_changes,
     run_of_jobs,
@@ -231,6 +232,27 @@ def test_refused_annotations_are_a_warning(
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert "warning: run 7: not known: why jobs were cancelled: " in done.stderr
     assert "1 job newly\ncancelled" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "own", "is_paired"),
+    [
+        ("test (a1b2c3d)", "test (e4f5a6b)", ("a1b2c3d", "e4f5a6b"), True),
+        ("test (1234567)", "test (abcdefa)", ("1234567", "abcdefa"), True),
+        (f"test ({'0a' * 20})", f"test ({'1b' * 20})", ("2", "3"), True),  # the merge of each
+        ("test (a1b2c3d)", "test (e4f5a6b)", ("2", "3"), False),
+        ("test (3.12)", "test (3.13)", ("2", "3"), False),
+    ],
+)
+def test_jobs_with_a_commit_in_their_name_are_paired(
+    before: str, after: str, own: tuple[str, str], is_paired: bool
+) -> None:
+    sides = [
+        [replace(job(name, "success"), head_sha=sha.ljust(40, "0"))]
+        for name, sha in zip((before, after), own, strict=True)
+    ]
+    names = [change.name for change in compare_jobs(sides[0], sides[1])]
+    assert names == ([after] if is_paired else sorted([before, after]))
 
 
 @pytest.fixture
