@@ -17,12 +17,13 @@ from ciguard.compare.history_match import find_in_history, join_by_name, newest_
 from ciguard.compare.jobs import (
     JobsComparison,
     compare_jobs_only,
+    pair_jobs,
     run_of_jobs,
     with_job_endings,
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LogComparison
-from ciguard.compare.log_inputs import are_logs, compare_log_inputs
+from ciguard.compare.log_inputs import are_logs, compare_log_inputs, compare_run_logs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
@@ -143,9 +144,9 @@ def command(
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest finished run of a
     commit on a branch, `this` for the current workflow run, or `base` (as BASE) for the newest
-    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs are
-    compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of jobs), the
-    numbers and failures are compared that a table of patterns finds in them.
+    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs and
+    their logs are compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of
+    jobs), the numbers and failures are compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12
@@ -293,7 +294,7 @@ def _compare(
             prefix = "" if argument in problem else f"{argument}: "
             console.err(f"warning: {prefix}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
-        return _compare_jobs(base.recorded, head.recorded, arguments)
+        return _compare_jobs(invocation, lookup, base.recorded, head.recorded, arguments)
     bases, heads = _join_names(base, head, history, arguments)
     old, new = base.recorded, head.recorded
     context = _context(invocation, lookup, heads[-1], history, (old, new))
@@ -309,7 +310,11 @@ def _compare(
 
 
 def _compare_jobs(
-    base: FoundRecords, head: FoundRecords, arguments: tuple[str, str]
+    invocation: Invocation,
+    lookup: RecordFinder,
+    base: FoundRecords,
+    head: FoundRecords,
+    arguments: tuple[str, str],
 ) -> JobsComparison:
     """Compare runs without records.
 
@@ -326,7 +331,9 @@ def _compare_jobs(
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
-    return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts))
+    pairs = pair_jobs(base.jobs, head.jobs)
+    logs = compare_run_logs((base, head), arguments, pairs, _log_patterns(invocation), lookup)
+    return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts), logs)
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:

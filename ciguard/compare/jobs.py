@@ -23,6 +23,7 @@ from ciguard.model.shard_names import ends_with
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from ciguard.compare.log_comparison import LogComparison
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending, FailCondition
     from ciguard.model.jobs import Job, RunArtifact
@@ -183,6 +184,7 @@ class JobsComparison:
         state: `inconclusive` if jobs were cancelled, skipped or removed: they prove nothing.
         changes: jobs whose conclusion differs or that are still cancelled, the worst first.
         unchanged: jobs with the same conclusion, the longest first.
+        logs: None if they were not read.
     """
 
     state: JobsState
@@ -192,19 +194,23 @@ class JobsComparison:
     unchanged: tuple[JobChange, ...]
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
+    logs: LogComparison | None = None
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """By condition of `--fail-on` that conclusions of jobs can meet, whether a job meets it.
+        """By condition of `--fail-on` that jobs and logs can meet, whether a job or log meets it.
 
         A removed job meets none: renaming a job removes one and adds one.
         """
         new = [job for job in self.changes if job.transition != "still cancelled"]
-        return {
+        of_logs = self.logs.conditions_met if self.logs is not None else {}
+        of_jobs: Mapping[FailCondition, bool] = {
             "new-failure": any(_is_worse(job) and job.after != "timed_out" for job in self.changes),
             "timeout": any(job.after == "timed_out" or job.ending == "timeout" for job in new),
             "incomplete": any(job.transition == "newly cancelled" for job in self.changes),
         }
+        timeout = of_jobs["timeout"] or of_logs.get("timeout", False)
+        return {**of_logs, **of_jobs, "timeout": timeout}
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
         """Return True: no number of jobs is judged."""
@@ -227,6 +233,7 @@ def compare_jobs_only(
     after: Sequence[Job],
     runs: tuple[RunInfo, RunInfo],
     artifacts: tuple[Sequence[RunArtifact] | None, Sequence[RunArtifact] | None] = (None, None),
+    logs: LogComparison | None = None,
 ) -> JobsComparison:
     """Compare each job in the last attempt in which it ran, by name.
 
@@ -234,13 +241,14 @@ def compare_jobs_only(
         before, after: jobs of all attempts of each run, at least one.
         runs: the runs of these jobs, in the same order.
         artifacts: those of both runs; None if they are unknown.
+        logs: None if they were not read.
     """
     commits = {run.sha for run in runs if run.sha}
     jobs = compare_jobs(before, after, commits)
     changes = [job for job in jobs if job.is_listed]
     unchanged = [job for job in jobs if not job.is_listed]
     return JobsComparison(
-        _state(changes),
+        _with_logs(_state(changes), logs),
         *runs,
         tuple(sorted(changes, key=lambda job: (not _is_worse(job), _ORDER.index(job.transition)))),
         tuple(
@@ -248,7 +256,17 @@ def compare_jobs_only(
         ),
         compare_steps(before, after, commits),
         compare_artifacts(artifacts[0], artifacts[1], commits),
+        logs,
     )
+
+
+def _with_logs(state: JobsState, logs: LogComparison | None) -> JobsState:
+    """Return the state of jobs and logs; a cancelled job proves nothing, whatever logs have."""
+    of_logs = "same" if logs is None else "inconclusive" if logs.state == "unknown" else logs.state
+    both = {state, of_logs}
+    if both & {"worse", "mixed"}:
+        return "mixed" if both & {"better", "mixed"} else "worse"
+    return of_logs if state == "same" else state
 
 
 def _is_worse(change: JobChange) -> bool:

@@ -55,8 +55,8 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "candidate empty": "the candidate log is empty",
     "base cut": "the base log is cut",
     "candidate cut": "the candidate log is cut",
-    "base missing": "GitHub has no log of the base's job",
-    "candidate missing": "GitHub has no log of the candidate's job",
+    "base missing": "a log of the base is missing on GitHub",
+    "candidate missing": "a log of the candidate is missing on GitHub",
     "jobs missing": "the candidate has no log of",
     "not reached": "nothing shows that the candidate came so far",
     "nothing in common": "the logs have no value in common",
@@ -72,6 +72,12 @@ ONE_RUN_EACH: Final = (
 
 def logs_headline(comparison: LogComparison) -> str:
     """Word the comparison of two logs in one sentence."""
+    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return f"{state}: {logs_text(comparison)}"
+
+
+def logs_text(comparison: LogComparison) -> str:
+    """Word the reasons of the state."""
     counts = [
         f"{number:,} {words}"
         for verdict, words in (
@@ -90,8 +96,7 @@ def logs_headline(comparison: LogComparison) -> str:
     if "jobs missing" in comparison.doubts:
         index = comparison.doubts.index("jobs missing")
         reasons[index] += f" {_missing(comparison.missing)}"
-    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
-    return f"{state}: {'; '.join([*reasons, *others, values])}"
+    return "; ".join([*reasons, *others, values])
 
 
 def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -125,12 +130,19 @@ def _missing(places: Sequence[Place]) -> str:
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
-    """Return the blocks: failures, compared values, and values without a verdict."""
-    pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
+    """Return the headline, the logs and the sections."""
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
         doc.Headline(logs_headline(comparison), PAGE_STATES.get(comparison.state, "neutral")),
         Facts(tuple((name, _side(side)) for name, side in sides)),
+        *log_sections(comparison),
+    )
+
+
+def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
+    """Return the blocks: failures, compared values, and values without a verdict."""
+    pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
+    return (
         _failures(comparison),
         _pairs(comparison),
         Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
@@ -175,8 +187,8 @@ def _line(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
     if not place.step_number:
         return (str(place.line),)
     text = f"{place.step_number}:{place.line}"
-    url = f"{side.url}#step:{text}" if side.url else None
-    return (doc.Link(text, url),)
+    page = next((job.url for job in side.jobs if job.name == place.job), "")
+    return (doc.Link(text, f"{page}#step:{text}" if page else None),)
 
 
 def _name(value: LogValue, ordinal: int = 1) -> str:

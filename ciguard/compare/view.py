@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
-from ciguard.compare.log_view import PAGE_STATES, UNJUDGED_PAIRS, similar_values
+from ciguard.compare.log_view import (
+    PAGE_STATES,
+    UNJUDGED_PAIRS,
+    log_sections,
+    similar_values,
+)
 from ciguard.compare.measure_changes import (
     MEASURE_NOUN,
     NO_GPU_MEMORY,
@@ -154,6 +159,7 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
         Facts(tuple((name, words.run_text(run)) for name, run in sides)),
         Section("jobs", (_job_table(comparison.changes),), "Changed and cancelled jobs"),
         Section("same_jobs", (folded,)),
+        *(log_sections(comparison.logs) if comparison.logs is not None else ()),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
         Paragraph(words.ONE_RUN_EACH),
