@@ -29,7 +29,7 @@ from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
-from ciguard.errors import InputError, UsageError
+from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
@@ -51,7 +51,7 @@ from ciguard.sources.references import (
 from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block
@@ -301,8 +301,10 @@ def _compare(
     previous = heads[-2] if len(heads) > 1 else None
     comparison = compare_run(heads[-1], history, bases, previous=previous, context=context)
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
+    logs = _compare_run_logs(invocation, lookup, (old, new), arguments, commits)
     return replace(
         comparison,
+        log_failures=logs.failures if logs is not None else (),
         notes=(*comparison.notes, *moved_notes(new.records)),
         steps=compare_steps(old.jobs, new.jobs, commits),
         artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
@@ -331,9 +333,24 @@ def _compare_jobs(
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
-    pairs = pair_jobs(base.jobs, head.jobs)
-    logs = compare_run_logs((base, head), arguments, pairs, _log_patterns(invocation), lookup)
+    logs = _compare_run_logs(invocation, lookup, (base, head), arguments)
     return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts), logs)
+
+
+def _compare_run_logs(
+    invocation: Invocation,
+    lookup: RecordFinder,
+    runs: tuple[FoundRecords, FoundRecords],
+    names: tuple[str, str],
+    commits: Collection[str] = (),
+) -> LogComparison | None:
+    """Compare the logs of the jobs; None, with a warning, if GitHub refuses them."""
+    pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
+    try:
+        return compare_run_logs(runs, names, pairs, _log_patterns(invocation), lookup)
+    except RemoteError as error:
+        console.err(f"warning: the logs of the jobs are not compared: {error.what}")
+        return None
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:

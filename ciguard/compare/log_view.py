@@ -19,6 +19,7 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.logs.process_logs import SOURCE
+from ciguard.model import MEMORY_ENDINGS
 from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, name_some, size
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ciguard.compare.metric_changes import Neighbours
     from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
+    from ciguard.model import Ending
 
 # By state of a comparison of runs, jobs or logs; any other state is neutral.
 PAGE_STATES: Final[Mapping[State | LogState, doc.State]] = {
@@ -143,6 +145,7 @@ def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
     """Return the blocks: failures, compared values, and values without a verdict."""
     pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
     return (
+        Paragraph(endings_text((), comparison.failures)),
         _failures(comparison),
         _pairs(comparison),
         Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
@@ -150,6 +153,29 @@ def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
     )
+
+
+def endings_text(
+    results: Sequence[Sequence[Ending | None]], failures: Sequence[FailureCount]
+) -> str:
+    """Return "timeouts 370 -> 31 (results of tests), out of memory 950 -> 0 (texts in logs)".
+
+    Texts count only if no result has this ending: most are on these tests, and would count twice.
+
+    Args:
+        results: endings of tests, in base and candidate.
+    """
+    texts = []
+    for name, endings in (("timeouts", ("timeout",)), ("out of memory", MEMORY_ENDINGS)):
+        counts = [sum(ending in endings for ending in side) for side in results]
+        source = "results of tests"
+        if not any(counts):
+            own = [failure for failure in failures if failure.ending in endings]
+            counts = [sum(count.before for count in own), sum(count.after for count in own)]
+            source = "texts in logs"
+        if any(counts):
+            texts.append(f"{name} {counts[0]:,} -> {counts[1]:,} ({source})")
+    return ", ".join(texts)
 
 
 def _side(side: LogSide) -> doc.Content:

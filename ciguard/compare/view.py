@@ -12,6 +12,7 @@ from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import (
     PAGE_STATES,
     UNJUDGED_PAIRS,
+    endings_text,
     log_sections,
     similar_values,
 )
@@ -98,8 +99,13 @@ def sections(
     """Return all sections below the headline, in order; `transitions`: None for all."""
     jobs = comparison.jobs
     listed = comparison.transitions if transitions is None else transitions
+    endings = [
+        [case.before.ending for case in comparison.transitions if case.before is not None],
+        [case.after.ending for case in comparison.transitions if case.after is not None],
+    ]
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
+        Section("endings", (Paragraph(endings_text(endings, comparison.log_failures)),)),
         _lost(comparison.lost_units),
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
