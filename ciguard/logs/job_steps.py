@@ -44,8 +44,8 @@ def find_steps(log: Iterable[bytes], steps: Iterable[Step]) -> dict[int, Step]:
         while later and later[0][0] <= second and (
             not starts or later[0][0] < second or _begins_step(line)
         ):  # fmt: skip
-            current = later.popleft()[1]
-            if later and later[0][0] == second:
+            start, current = later.popleft()
+            if later and later[0][0] == second == start:
                 break  # each of two steps in one second has its own first line
         if current is not None:
             starts[number] = current
