@@ -24,7 +24,7 @@ MAX_NAMED: Final = 5  # names in a sentence; others are counted
 END_LINES: Final = 10  # of a long output: its beginning has a message, its end a stack, or reversed
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
 _RULER: Final = "=!-_*# "  # characters that frameworks draw around a line
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # Maven's last line contains nothing else
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # Maven's last line contains nothing else
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9:-]{1,50})?")
 
@@ -208,7 +208,7 @@ def code(text: str, width: int = 200) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    bare = (line.strip().strip(_RULER) for line in _COLOURS.sub("", text).splitlines())
+    bare = (line.strip().strip(_RULER) for line in COLOURS.sub("", text).splitlines())
     # "E   ValueError: no": the prefix of an error's own lines in a longer report.
     return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
 

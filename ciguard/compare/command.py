@@ -17,18 +17,19 @@ from ciguard.compare.history_match import find_in_history, join_by_name, newest_
 from ciguard.compare.jobs import (
     JobsComparison,
     compare_jobs_only,
+    pair_jobs,
     run_of_jobs,
     with_job_endings,
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LogComparison
-from ciguard.compare.log_inputs import are_logs, compare_log_inputs
+from ciguard.compare.log_inputs import are_logs, compare_log_inputs, compare_run_logs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
-from ciguard.errors import InputError, UsageError
+from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
@@ -50,7 +51,7 @@ from ciguard.sources.references import (
 from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block
@@ -143,9 +144,9 @@ def command(
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest finished run of a
     commit on a branch, `this` for the current workflow run, or `base` (as BASE) for the newest
-    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs are
-    compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of jobs), the
-    numbers and failures are compared that a table of patterns finds in them.
+    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs and
+    their logs are compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of
+    jobs), the numbers and failures are compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12
@@ -293,15 +294,17 @@ def _compare(
             prefix = "" if argument in problem else f"{argument}: "
             console.err(f"warning: {prefix}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
-        return _compare_jobs(base.recorded, head.recorded, arguments)
+        return _compare_jobs(invocation, lookup, base.recorded, head.recorded, arguments)
     bases, heads = _join_names(base, head, history, arguments)
     old, new = base.recorded, head.recorded
     context = _context(invocation, lookup, heads[-1], history, (old, new))
     previous = heads[-2] if len(heads) > 1 else None
     comparison = compare_run(heads[-1], history, bases, previous=previous, context=context)
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
+    logs = _compare_run_logs(invocation, lookup, (old, new), arguments, commits)
     return replace(
         comparison,
+        log_failures=logs.failures if logs is not None else (),
         notes=(*comparison.notes, *moved_notes(new.records)),
         steps=compare_steps(old.jobs, new.jobs, commits),
         artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
@@ -309,7 +312,11 @@ def _compare(
 
 
 def _compare_jobs(
-    base: FoundRecords, head: FoundRecords, arguments: tuple[str, str]
+    invocation: Invocation,
+    lookup: RecordFinder,
+    base: FoundRecords,
+    head: FoundRecords,
+    arguments: tuple[str, str],
 ) -> JobsComparison:
     """Compare runs without records.
 
@@ -326,7 +333,24 @@ def _compare_jobs(
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
-    return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts))
+    logs = _compare_run_logs(invocation, lookup, (base, head), arguments)
+    return compare_jobs_only(base.jobs, head.jobs, runs, (base.artifacts, head.artifacts), logs)
+
+
+def _compare_run_logs(
+    invocation: Invocation,
+    lookup: RecordFinder,
+    runs: tuple[FoundRecords, FoundRecords],
+    names: tuple[str, str],
+    commits: Collection[str] = (),
+) -> LogComparison | None:
+    """Compare the logs of the jobs; None, with a warning, if GitHub refuses them."""
+    pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
+    try:
+        return compare_run_logs(runs, names, pairs, _log_patterns(invocation), lookup)
+    except RemoteError as error:
+        console.err(f"warning: the logs of the jobs are not compared: {error.what}")
+        return None
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:

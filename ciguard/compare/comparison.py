@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.jobs import STOPPED, JobChange, JobsComparison
-from ciguard.compare.log_comparison import LogComparison
+from ciguard.compare.log_comparison import FailureCount, LogComparison
 from ciguard.compare.measure_changes import NO_GPU_MEMORY
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
@@ -85,6 +85,7 @@ class Comparison:
         transitions: by kind, then key.
         lost_units: units whose leg gave no result; they are in no transition.
         unjudged_reason: why no number has a verdict; None if one has.
+        log_failures: those of the jobs' logs.
     """
 
     state: State
@@ -113,6 +114,7 @@ class Comparison:
     artifacts: ArtifactChanges = NO_ARTIFACTS
     conditions: tuple[ConditionChange, ...] = ()
     neighbours: Neighbours = NO_NEIGHBOURS
+    log_failures: tuple[FailureCount, ...] = ()
 
     @property
     def can_be_confirmed(self) -> bool:

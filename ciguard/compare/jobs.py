@@ -15,12 +15,15 @@ from ciguard.compare.steps_and_artifacts import (
     NO_STEPS,
     compare_artifacts,
     compare_steps,
+    pair_by_name,
+    replace_commits,
 )
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from ciguard.compare.log_comparison import LogComparison
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending, FailCondition
     from ciguard.model.jobs import Job, RunArtifact
@@ -117,17 +120,36 @@ def job_changes(
     if base is None or not before or not after:
         return ()
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
+    commits = {run.sha for run in (base, candidate) if run.sha}
     return tuple(
         job
-        for job in compare_jobs(before, after)
+        for job in compare_jobs(before, after, commits)
         if job.is_listed and not (job.transition in _BY_TESTS and job.name in of_tests)
     )
 
 
-def compare_jobs(before: Sequence[Job], after: Sequence[Job]) -> tuple[JobChange, ...]:
-    """Compare all jobs of both runs, each in the last attempt in which it ran, by name."""
-    old, new = _last_attempts(before), _last_attempts(after)
-    return tuple(_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
+def compare_jobs(
+    before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
+) -> tuple[JobChange, ...]:
+    """Compare all jobs of both runs, by name; the arguments are those of `pair_jobs`."""
+    changes = (_job_change(*pair) for pair in pair_jobs(before, after, own))
+    return tuple(sorted(changes, key=lambda change: change.name))
+
+
+def pair_jobs(
+    before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
+) -> list[tuple[Job | None, Job | None]]:
+    """Pair the jobs of two runs, each in the last attempt in which it ran, by name.
+
+    Names that differ only in commits of the runs, or in full commits, belong together: the job of
+    the base then has the name of the candidate's. `own` are commits besides those of the jobs.
+    """
+    commits = {*own, *(job.head_sha for job in (*before, *after) if job.head_sha)}
+    olds, news = ([*_last_attempts(jobs).items()] for jobs in (before, after))
+    return [
+        (replace(old, name=new.name) if old and new else old, new)
+        for old, new in pair_by_name(olds, news, commits, replace_commits)
+    ]
 
 
 def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
@@ -135,7 +157,7 @@ def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
     return {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
 
 
-def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
+def _job_change(old: Job | None, new: Job | None) -> JobChange:
     before, after = (
         (job.conclusion or job.status) if job is not None else None for job in (old, new)
     )
@@ -143,7 +165,7 @@ def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
     if old is None or new is None:
         transition = "added" if old is None else "removed"
     return JobChange(
-        name=name,
+        name=next(job.name for job in (new, old) if job is not None),
         before=before,
         after=after,
         transition=transition,
@@ -162,6 +184,7 @@ class JobsComparison:
         state: `inconclusive` if jobs were cancelled, skipped or removed: they prove nothing.
         changes: jobs whose conclusion differs or that are still cancelled, the worst first.
         unchanged: jobs with the same conclusion, the longest first.
+        logs: None if they were not read.
     """
 
     state: JobsState
@@ -171,19 +194,23 @@ class JobsComparison:
     unchanged: tuple[JobChange, ...]
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
+    logs: LogComparison | None = None
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """By condition of `--fail-on` that conclusions of jobs can meet, whether a job meets it.
+        """By condition of `--fail-on` that jobs and logs can meet, whether a job or log meets it.
 
         A removed job meets none: renaming a job removes one and adds one.
         """
         new = [job for job in self.changes if job.transition != "still cancelled"]
-        return {
+        of_logs = self.logs.conditions_met if self.logs is not None else {}
+        of_jobs: Mapping[FailCondition, bool] = {
             "new-failure": any(_is_worse(job) and job.after != "timed_out" for job in self.changes),
             "timeout": any(job.after == "timed_out" or job.ending == "timeout" for job in new),
             "incomplete": any(job.transition == "newly cancelled" for job in self.changes),
         }
+        timeout = of_jobs["timeout"] or of_logs.get("timeout", False)
+        return {**of_logs, **of_jobs, "timeout": timeout}
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
         """Return True: no number of jobs is judged."""
@@ -206,6 +233,7 @@ def compare_jobs_only(
     after: Sequence[Job],
     runs: tuple[RunInfo, RunInfo],
     artifacts: tuple[Sequence[RunArtifact] | None, Sequence[RunArtifact] | None] = (None, None),
+    logs: LogComparison | None = None,
 ) -> JobsComparison:
     """Compare each job in the last attempt in which it ran, by name.
 
@@ -213,13 +241,14 @@ def compare_jobs_only(
         before, after: jobs of all attempts of each run, at least one.
         runs: the runs of these jobs, in the same order.
         artifacts: those of both runs; None if they are unknown.
+        logs: None if they were not read.
     """
-    jobs = compare_jobs(before, after)
     commits = {run.sha for run in runs if run.sha}
+    jobs = compare_jobs(before, after, commits)
     changes = [job for job in jobs if job.is_listed]
     unchanged = [job for job in jobs if not job.is_listed]
     return JobsComparison(
-        _state(changes),
+        _with_logs(_state(changes), logs),
         *runs,
         tuple(sorted(changes, key=lambda job: (not _is_worse(job), _ORDER.index(job.transition)))),
         tuple(
@@ -227,7 +256,17 @@ def compare_jobs_only(
         ),
         compare_steps(before, after, commits),
         compare_artifacts(artifacts[0], artifacts[1], commits),
+        logs,
     )
+
+
+def _with_logs(state: JobsState, logs: LogComparison | None) -> JobsState:
+    """Return the state of jobs and logs; a cancelled job proves nothing, whatever logs have."""
+    of_logs = "same" if logs is None else "inconclusive" if logs.state == "unknown" else logs.state
+    both = {state, of_logs}
+    if both & {"worse", "mixed"}:
+        return "mixed" if both & {"better", "mixed"} else "worse"
+    return of_logs if state == "same" else state
 
 
 def _is_worse(change: JobChange) -> bool:

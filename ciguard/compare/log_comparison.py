@@ -200,11 +200,13 @@ class LoggedJob:
         name: "" if unknown.
         steps: names of the steps that began; () if unknown.
         is_whole: the log has the first and the last lines of GitHub's runner.
+        url: page of the job; "" for a file.
     """
 
     name: str = ""
     steps: tuple[str, ...] = ()
     is_whole: bool = False
+    url: str = ""
 
 
 class Progress:

@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from functools import partial
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import member_names, members
 from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
-from ciguard.logs.job_steps import find_steps, with_steps
+from ciguard.logs.job_steps import find_steps, started_steps, with_steps
 from ciguard.logs.pattern_table import directions, endings
 from ciguard.logs.values import Place
 from ciguard.sources import local
 from ciguard.sources.references import parse_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.compare.log_comparison import Log, LogComparison
     from ciguard.logs.log_reader import LogReader, LogReading
     from ciguard.logs.pattern import LogPattern
-    from ciguard.sources.job_logs import JobLog
-    from ciguard.sources.record_finder import RecordFinder
+    from ciguard.model.jobs import Job
+    from ciguard.sources.record_finder import FoundRecords, RecordFinder
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
@@ -81,6 +83,74 @@ def compare_log_inputs(
     return compare_logs((base, head), directions(table), endings(table))
 
 
+def compare_run_logs(
+    runs: tuple[FoundRecords, FoundRecords],
+    names: tuple[str, str],
+    pairs: Sequence[tuple[Job | None, Job | None]],
+    table: Sequence[LogPattern],
+    finder: RecordFinder,
+) -> LogComparison | None:
+    """Compare the logs of the jobs of two runs.
+
+    The values of a job count if GitHub has its log of both runs, or if one run has no such job.
+
+    Returns:
+        None if a run has not ended, or its jobs are unknown.
+
+    Raises:
+        GitHubError: GitHub refused, or did not answer.
+        UsageError: a pattern is not valid in RE2.
+    """
+    if not all(run.jobs and all(job.status == "completed" for job in run.jobs) for run in runs):
+        return None
+    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415  # as above
+
+    # The conclusions of the jobs have the cancellations.
+    read = partial(_read_job, LogReader([row for row in table if row.ending != "cancelled"]))
+    sides = []
+    for run, side in zip(runs, zip(*pairs, strict=True), strict=True):
+        jobs = [job for job in side if job is not None and started_steps(job.steps)]
+        sides.append(finder.job_logs(run, jobs, read))
+    lost = {job.name for side in sides for reading, job in side if reading.end == "missing"}
+    base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
+    comparison = compare_logs((base, head), directions(table), endings(table))
+    if all(log.end == "whole" and not values for log, values in (base, head)):
+        return replace(comparison, state="same", doubts=())
+    return comparison
+
+
+def _read_job(
+    reader: LogReader, stream: IO[bytes] | None, job: Job, *, named: bool = True
+) -> tuple[LogReading, LoggedJob]:
+    """Read the log of a job; `named`: its values are only compared within their steps."""
+    from ciguard.logs.log_reader import MISSING  # noqa: PLC0415  # as above
+
+    if stream is None:
+        return MISSING, LoggedJob(job.name)
+    reading = reader.read(stream, Place(job.name))
+    stream.seek(0)
+    placed = with_steps(reading, find_steps(stream, job.steps), named=named)
+    steps = tuple(step.name for step in started_steps(job.steps)) if named else ()
+    return placed, LoggedJob(job.name, steps, reading.is_whole_job, job.url)
+
+
+def _log_of_jobs(
+    name: str,
+    jobs: Sequence[tuple[LogReading, LoggedJob]],
+    lost: Collection[str] = (),
+    url: str = "",
+) -> Log:
+    """Combine the logs of jobs, without the values of `lost` jobs."""
+    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
+
+    reading = combine([
+        replace(reading, values=(), unreadable=()) if job.name in lost else reading
+        for reading, job in jobs
+    ])  # fmt: skip
+    logged = tuple(job for reading, job in jobs if reading.end != "missing")
+    return log_of(name, reading, url, logged)
+
+
 def _is_log(folder: Path, argument: str) -> bool:
     path = folder / argument
     return parse_job(argument) is not None or local.is_text_log(path) or bool(_archived(path))
@@ -89,21 +159,17 @@ def _is_log(folder: Path, argument: str) -> bool:
 def _read(
     folder: Path, name: str, side: str, reader: LogReader, finder: RecordFinder, *, named: bool
 ) -> Log:
-    from ciguard.logs.log_reader import MISSING, combine  # noqa: PLC0415  # as above
+    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
 
-    job = parse_job(name)
-    if job is not None:
+    job_id = parse_job(name)
+    if job_id is not None:
 
-        def read(stream: IO[bytes] | None, log: JobLog) -> Log:
-            if stream is None:
-                return log_of(log.title, MISSING, log.url)
-            reading = reader.read(stream)
-            stream.seek(0)
-            placed = with_steps(reading, find_steps(stream, log.steps), named=named)
-            steps = tuple(step.name for step in log.steps) if named else ()
-            return log_of(log.title, placed, log.url, (LoggedJob("", steps, reading.is_whole_job),))
+        def read(stream: IO[bytes] | None, job: Job) -> Log:
+            attempt = f", attempt {job.run_attempt}" if job.run_attempt > 1 else ""
+            reading = _read_job(reader, stream, replace(job, name=""), named=named)
+            return _log_of_jobs(f"{job.name}{attempt}", [reading], url=job.url)
 
-        return finder.job_log(job, f"{side}: {name}", read)
+        return finder.job_log(job_id, f"{side}: {name}", read)
     path = folder / name
     archived = _archived(path)
     if not archived:
@@ -113,12 +179,12 @@ def _read(
     by_job: dict[str, list[tuple[str, LogReading]]] = {}
     for place, reading in zip(archived.values(), _readings(path, archived, reader), strict=True):
         by_job.setdefault(place.job, []).append((place.step, reading))
-    jobs = {job: combine([reading for _, reading in parts]) for job, parts in by_job.items()}
-    logged = tuple(
-        LoggedJob(job, tuple(step for step, _ in by_job[job] if step), reading.is_whole_job)
-        for job, reading in jobs.items()
-    )
-    return log_of(name, combine([*jobs.values()]), jobs=logged)
+    jobs = []
+    for job, parts in by_job.items():
+        reading = combine([reading for _, reading in parts])
+        steps = tuple(step for step, _ in parts if step)
+        jobs.append((reading, LoggedJob(job, steps, reading.is_whole_job)))
+    return _log_of_jobs(name, jobs)
 
 
 def _readings(path: Path, archived: Mapping[str, Place], reader: LogReader) -> Iterator[LogReading]:

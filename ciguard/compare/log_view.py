@@ -21,6 +21,7 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.logs.process_logs import SOURCE
+from ciguard.model import MEMORY_ENDINGS
 from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, name_some, size
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ciguard.compare.metric_changes import Neighbours
     from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
+    from ciguard.model import Ending
 
 # By state of a comparison of runs, jobs or logs; any other state is neutral.
 PAGE_STATES: Final[Mapping[State | LogState, doc.State]] = {
@@ -57,8 +59,8 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "candidate empty": "the candidate log is empty",
     "base cut": "the base log is cut",
     "candidate cut": "the candidate log is cut",
-    "base missing": "GitHub has no log of the base's job",
-    "candidate missing": "GitHub has no log of the candidate's job",
+    "base missing": "a log of the base is missing on GitHub",
+    "candidate missing": "a log of the candidate is missing on GitHub",
     "jobs missing": "the candidate has no log of",
     "not reached": "nothing shows that the candidate came so far",
     "nothing in common": "the logs have no value in common",
@@ -74,6 +76,12 @@ ONE_RUN_EACH: Final = (
 
 def logs_headline(comparison: LogComparison) -> str:
     """Word the comparison of two logs in one sentence."""
+    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return f"{state}: {logs_text(comparison)}"
+
+
+def logs_text(comparison: LogComparison) -> str:
+    """Word the reasons of the state."""
     counts = [
         f"{number:,} {words}"
         for verdict, words in (
@@ -93,8 +101,7 @@ def logs_headline(comparison: LogComparison) -> str:
     if "jobs missing" in comparison.doubts:
         index = comparison.doubts.index("jobs missing")
         reasons[index] += f" {_missing(comparison.missing)}"
-    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
-    return f"{state}: {'; '.join([*reasons, *others, values])}"
+    return "; ".join([*reasons, *others, values])
 
 
 def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -129,12 +136,20 @@ def _missing(places: Sequence[Place]) -> str:
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
-    """Return the blocks: failures, compared values, and values without a verdict."""
-    pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
+    """Return the headline, the logs and the sections."""
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
         doc.Headline(logs_headline(comparison), PAGE_STATES.get(comparison.state, "neutral")),
         Facts(tuple((name, _side(side)) for name, side in sides)),
+        *log_sections(comparison),
+    )
+
+
+def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
+    """Return the blocks: failures, compared values, and values without a verdict."""
+    pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
+    return (
+        Paragraph(endings_text((), comparison.failures)),
         _failures(comparison),
         _pairs(comparison),
         Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
@@ -143,6 +158,29 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
     )
+
+
+def endings_text(
+    results: Sequence[Sequence[Ending | None]], failures: Sequence[FailureCount]
+) -> str:
+    """Return "timeouts 370 -> 31 (results of tests), out of memory 950 -> 0 (texts in logs)".
+
+    Texts count only if no result has this ending: most are on these tests, and would count twice.
+
+    Args:
+        results: endings of tests, in base and candidate.
+    """
+    texts = []
+    for name, endings in (("timeouts", ("timeout",)), ("out of memory", MEMORY_ENDINGS)):
+        counts = [sum(ending in endings for ending in side) for side in results]
+        source = "results of tests"
+        if not any(counts):
+            own = [failure for failure in failures if failure.ending in endings]
+            counts = [sum(count.before for count in own), sum(count.after for count in own)]
+            source = "texts in logs"
+        if any(counts):
+            texts.append(f"{name} {counts[0]:,} -> {counts[1]:,} ({source})")
+    return ", ".join(texts)
 
 
 def _side(side: LogSide) -> doc.Content:
@@ -186,8 +224,8 @@ def _line(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
     if not place.step_number:
         return (str(place.line),)
     text = f"{place.step_number}:{place.line}"
-    url = f"{side.url}#step:{text}" if side.url else None
-    return (doc.Link(text, url),)
+    page = next((job.url for job in side.jobs if job.name == place.job), "")
+    return (doc.Link(text, f"{page}#step:{text}" if page else None),)
 
 
 def _name(value: LogValue, ordinal: int = 1) -> str:

@@ -59,21 +59,29 @@ def normalize_name(name: str, own: Collection[str] = ()) -> str:
         own: commits of the runs. A prefix of one is a commit even if it is all digits or all
             letters; any other text needs both.
     """
-
-    def without_commit(match: re.Match[str]) -> str:
-        digits = match[1]
-        is_mixed = not digits.isdigit() and not digits.isalpha()
-        is_own = any(commit.startswith(digits) for commit in own)
-        return COMMIT if is_mixed or is_own or len(digits) == _FULL_COMMIT else match[0]
-
-    name = _HEX.sub(without_commit, name)
+    name = replace_commits(name, own, only_own=False)
     for pattern, mark in _MARKS:
         name = pattern.sub(mark, name)
     return name
 
 
+def replace_commits(name: str, own: Collection[str], *, only_own: bool = True) -> str:
+    """Return a name without the full commits, and the shortened ones of `own` or of any text."""
+
+    def without_commit(match: re.Match[str]) -> str:
+        digits = match[1]
+        is_mixed = not only_own and not digits.isdigit() and not digits.isalpha()
+        is_own = any(commit.startswith(digits) for commit in own)
+        return COMMIT if is_mixed or is_own or len(digits) == _FULL_COMMIT else match[0]
+
+    return _HEX.sub(without_commit, name)
+
+
 def pair_by_name(
-    before: Sequence[tuple[str, T]], after: Sequence[tuple[str, T]], own: Collection[str] = ()
+    before: Sequence[tuple[str, T]],
+    after: Sequence[tuple[str, T]],
+    own: Collection[str] = (),
+    normalize: Callable[[str, Collection[str]], str] = normalize_name,
 ) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
@@ -82,9 +90,7 @@ def pair_by_name(
     """
     exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
     by_normalized = (
-        _grouped(
-            sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize_name(n, own)
-        )
+        _grouped(sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize(n, own))
         for items in rest
     )
     alike, *alone = _pair(*by_normalized)

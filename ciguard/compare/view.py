@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
-from ciguard.compare.log_view import PAGE_STATES, UNJUDGED_PAIRS, similar_values
+from ciguard.compare.log_view import (
+    PAGE_STATES,
+    UNJUDGED_PAIRS,
+    endings_text,
+    log_sections,
+    similar_values,
+)
 from ciguard.compare.measure_changes import (
     MEASURE_NOUN,
     NO_GPU_MEMORY,
@@ -93,8 +99,13 @@ def sections(
     """Return all sections below the headline, in order; `transitions`: None for all."""
     jobs = comparison.jobs
     listed = comparison.transitions if transitions is None else transitions
+    endings = [
+        [case.before.ending for case in comparison.transitions if case.before is not None],
+        [case.after.ending for case in comparison.transitions if case.after is not None],
+    ]
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
+        Section("endings", (Paragraph(endings_text(endings, comparison.log_failures)),)),
         _lost(comparison.lost_units),
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
@@ -154,6 +165,7 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
         Facts(tuple((name, words.run_text(run)) for name, run in sides)),
         Section("jobs", (_job_table(comparison.changes),), "Changed and cancelled jobs"),
         Section("same_jobs", (folded,)),
+        *(log_sections(comparison.logs) if comparison.logs is not None else ()),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
         Paragraph(words.ONE_RUN_EACH),

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from ciguard.compare.log_view import logs_text
 from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, Tier
@@ -91,8 +92,8 @@ NOTE_TEXT: Final[dict[NoteKind, str]] = {
     "available ({detail}).",
 }
 ONE_RUN_EACH: Final = (
-    "Conclusions and wall times are of one run each (n = 1): a difference may be chance. Tests, "
-    "durations and memory were not compared."
+    "Conclusions and wall times are of one run each (n = 1): a difference may be chance. Tests "
+    "were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
 TOTALS: Final[dict[TotalName, str]] = {
@@ -593,4 +594,7 @@ def jobs_headline(comparison: JobsComparison) -> str:
     unchanged = f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion"
     parts = (*job_counts(comparison.changes), unchanged)
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
-    return f"{state}: no ciguard records, so only jobs are compared: {', '.join(parts)}"
+    logs = comparison.logs
+    of_logs = f"; logs: {logs_text(logs)}" if logs is not None else ""
+    subject = f"no ciguard records, so only {'jobs' if logs is None else 'jobs and logs'}"
+    return f"{state}: {subject} are compared: {', '.join(parts)}{of_logs}"

@@ -260,7 +260,8 @@ def as_job(job: RunJob) -> Job:
         url=job.html_url or "",
         head_sha=job.head_sha,
         steps=tuple(
-            Step(step.name, step.number, step.conclusion, step.wall_s) for step in job.steps or ()
+            Step(step.name, step.number, step.conclusion, step.wall_s, step.started_at)
+            for step in job.steps or ()
         ),
         labels=job.labels,
     )

@@ -19,6 +19,7 @@ from ciguard.guard.log_patterns import (
     failed_allocation,
     first_match,
     refused_artifact,
+    step_error,
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.render.notes import Note
@@ -229,11 +230,11 @@ def _diagnosis(
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
-    """Return whether the log is not needed; the conclusion of the job alone is not enough."""
+    """Return whether the log is not needed, as for the error of a step before the tests."""
     match = first_match(facts.annotations or ()) or first_match(facts.of_run, run_wide=True)
     if match is not None or _refused_artifact(facts, record) is not None:
         return True
-    return diagnose(facts, record).ending not in ENDED_BY_REQUEST
+    return diagnose(facts, record).ending not in (*ENDED_BY_REQUEST, "setup_failed")
 
 
 def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
@@ -319,7 +320,7 @@ def _at_limit(facts: JobEvidence) -> LegEnd:
     return _diagnosis("timeout", kind="job_limit", facts={"limit_s": facts.limit_s})
 
 
-def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
+def _setup_failed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     failed = next((step for step in job.steps if step.conclusion == "failure"), None)
     if failed is None or record is not None or job.conclusion != "failure":
         return None
@@ -328,7 +329,8 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | N
     if not before and failed.name not in RUNNER_STEPS:
         return None
     evidence = Note("step", {"name": failed.name, "conclusion": failed.conclusion})
-    return _diagnosis("setup_failed", evidence, kind="step_failed", facts={"step": failed.name})
+    cause = {"step": failed.name, "error": step_error(facts.log, job.steps, failed)}
+    return _diagnosis("setup_failed", evidence, kind="step_failed", facts=cause)
 
 
 def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
@@ -363,7 +365,10 @@ def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | 
         if step.conclusion not in ("success", "skipped", None)
     ]
     match = first_match((), facts.log)  # a text without its second witness
-    seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
+    steps = (step for step in job.steps if step.conclusion == "failure")
+    errors = [step_error(facts.log, job.steps, step) for step in steps]
+    quoted = [Note("log", {"text": error}) for error in errors[:1] if error]
+    seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *quoted, *failed[:3])
     cause: Note | None = None
     if job.status != "completed":
         cause = Note("job_open")

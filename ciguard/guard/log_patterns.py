@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from ciguard.logs.actions_patterns import TOOL_ERROR
+from ciguard.logs.job_steps import find_steps
 from ciguard.logs.pattern_table import PATTERNS as TABLE
 from ciguard.logs.values import UNPLACED, LogValue
 from ciguard.render.notes import Note
+from ciguard.text import COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ciguard.model import Ending, Result
+    from ciguard.model.jobs import Step
 
 ARTIFACT_NAME: Final = re.compile(
     next(row.pattern for row in TABLE if row.name == "actions.artifact_name")
@@ -143,6 +147,26 @@ def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, No
         if match := ARTIFACT_NAME.search(evidence.facts["text"]):
             return match["artifact"], evidence
     return None
+
+
+def step_error(log: str, steps: Sequence[Step], failed: Step) -> str | None:
+    """Return the line of the end of a log with the error of a failed step; None without one.
+
+    The last line that the runner marks as an error counts, but for exit codes; without one, the
+    last in which a tool reports an error.
+    """
+    lines = [COLOURS.sub("", line) for line in log.splitlines()]
+    starts = find_steps((line.encode() for line in lines), steps)
+    marked, printed, step = None, None, None if starts else failed
+    for number, line in enumerate(lines, 1):
+        step, text = starts.get(number, step), _MARKS.sub("", line)
+        if step != failed or EXIT_CODE.search(text):
+            continue
+        if ERROR_MARK in line[:_MARK_CHARS]:
+            marked = text
+        elif TOOL_ERROR.match(text):
+            printed = text
+    return (marked or printed or "")[:_QUOTED_CHARS] or None
 
 
 def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]]:

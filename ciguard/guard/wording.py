@@ -96,7 +96,8 @@ WORDS: Final[Mapping[str, Words]] = {
         "a step exceeded its time limit", "raise the limit of that step, or plan more shards"
     ),
     "step_failed": Words(
-        'step "{step}" failed before its tests', 'see step "{step}" in the log of its job'
+        'step "{step}" failed before its tests[: {error}]',
+        'see step "{step}" in the log of its job',
     ),
     "artifact_name": Words("artifact name {name!r} is not valid", "use {valid_name!r}"),
     "conclusion_unknown": Words(

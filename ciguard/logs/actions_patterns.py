@@ -86,6 +86,8 @@ PATTERNS: Final = (
     ),
 )
 
+# The start of a line in which pip, git, docker or npm reports why it failed.
+TOOL_ERROR: Final = re.compile(r"(?i:error|fatal)\b|npm (?:ERR!|error) code \S")
 REFUSED: Final = '":<>|*?\r\n\\/'
 _REFUSED: Final = re.compile(f"[{re.escape(REFUSED)}]+")
 

@@ -8,48 +8,44 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from ciguard.logs.log_reader import LogReading
     from ciguard.logs.values import Place
+    from ciguard.model.jobs import Step
 
 _SECOND: Final = len("2026-06-08T13:58:54")
 _BOM: Final = b"\xef\xbb\xbf"
 _FIRST_LINES: Final = (b"##[group]Run ", b"Post job cleanup.", b"Cleaning up orphan processes")
 
 
-@dataclass(frozen=True, slots=True)
-class TimedStep:
-    """A step as GitHub lists it; `started_at` is in UTC."""
-
-    number: int
-    name: str
-    started_at: datetime
+def started_steps(steps: Iterable[Step]) -> list[Step]:
+    """Return the steps that began, in order."""
+    started = (step for step in steps if step.started_at and step.conclusion != "skipped")
+    return sorted(started, key=lambda step: step.number)
 
 
-def find_steps(log: IO[bytes], steps: Iterable[TimedStep]) -> dict[int, TimedStep]:
+def find_steps(log: Iterable[bytes], steps: Iterable[Step]) -> dict[int, Step]:
     """Return by line of the job's log, from 1, the step whose output begins there. O(lines).
 
-    Steps that printed nothing are left out.
+    Steps that did not run, or printed nothing, are left out.
     """
     later = deque(
-        (step.started_at.strftime("%Y-%m-%dT%H:%M:%S").encode(), step)
-        for step in sorted(steps, key=lambda step: step.number)
+        (f"{step.started_at:%Y-%m-%dT%H:%M:%S}".encode(), step) for step in started_steps(steps)
     )
-    starts: dict[int, TimedStep] = {}
+    starts: dict[int, Step] = {}
     for number, line in enumerate(log, 1):
         second = line.removeprefix(_BOM)[:_SECOND]
         current = None
         while later and later[0][0] <= second and (
             not starts or later[0][0] < second or _begins_step(line)
         ):  # fmt: skip
-            current = later.popleft()[1]
-            if later and later[0][0] == second:
+            start, current = later.popleft()
+            if later and later[0][0] == second == start:
                 break  # each of two steps in one second has its own first line
         if current is not None:
             starts[number] = current
@@ -61,7 +57,7 @@ def _begins_step(line: bytes) -> bool:
 
 
 def with_steps(
-    reading: LogReading, starts: Mapping[int, TimedStep], *, named: bool = True
+    reading: LogReading, starts: Mapping[int, Step], *, named: bool = True
 ) -> LogReading:
     """Return the values of a job's log, each with its step and its line in the step.
 

@@ -70,19 +70,16 @@ MISSING: Final = LogReading((), (), "missing", 0)
 
 
 def combine(readings: Sequence[LogReading]) -> LogReading:
-    """Combine the logs of several steps, or jobs; the log of a step may be empty.
-
-    Args:
-        readings: at least one, in their order.
-    """
+    """Combine the logs of several steps, or jobs, in order; the log of a step may be empty."""
     ends = {reading.end for reading in readings}
     begins = any(reading.job_begins for reading in readings)
     is_ended = any(reading.job_ends for reading in readings)
     is_cut = "cut" in ends or (begins and not is_ended)
+    end: End = "cut" if is_cut else "whole" if "whole" in ends else "empty"
     return LogReading(
         tuple(value for reading in readings for value in reading.values),
         tuple(text for reading in readings for text in reading.unreadable),
-        "cut" if is_cut else "whole" if "whole" in ends else "empty",
+        "missing" if "missing" in ends else end,
         sum(reading.lines for reading in readings),
         begins,
         is_ended,

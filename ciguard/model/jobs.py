@@ -41,6 +41,7 @@ class Step:
     number: int
     conclusion: str | None = None
     wall_s: float | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -1,49 +1,37 @@
-"""The log of one job of GitHub, with the starts of its steps."""
+"""The logs of GitHub's jobs, each by a call of its own.
+
+GitHub also packs all logs of a run into one archive. Its files have shortened names of jobs, in a
+form that has changed (cli/cli#11109), and large archives break off (cli/cli#11059). The token needs
+`actions: read` for either.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 from ciguard.errors import InputError
 from ciguard.github.downloads import Budget
 from ciguard.github.models import RunJob
-from ciguard.logs.job_steps import TimedStep
+from ciguard.github.run_client import as_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ciguard.github.client import GitHub
+    from ciguard.model.jobs import Job
     from ciguard.sources.references import JobId
 
 T = TypeVar("T")
 
 MAX_LOG_BYTES: Final = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class JobLog:
-    """The job whose log is read, as GitHub knows it.
-
-    Attributes:
-        title: name of the job, with its run attempt unless that is the first.
-        url: address of its page.
-        steps: steps that began.
-    """
-
-    title: str
-    url: str
-    steps: tuple[TimedStep, ...]
+MAX_BYTES: Final = 1 << 35  # of all logs of a run: more is an attack, or a mistake
 
 
 def read_job_log(
-    github: GitHub, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]
+    github: GitHub, job: JobId, where: str, read: Callable[[IO[bytes] | None, Job], T]
 ) -> T:
-    """Download the log of a job to a temporary file, and return the result of `read` for it.
-
-    Args:
-        read: receives None where GitHub has no log, as for some cancelled jobs and for old ones.
+    """Return the result of `read` for the log of a job, as `read_job_logs`.
 
     Raises:
         GitHubError: GitHub does not know the job, or did not answer.
@@ -54,26 +42,30 @@ def read_job_log(
     if run_job.status != "completed":
         fix = "wait until the job has ended"
         raise InputError(f"the job is {run_job.status}", where=where, fix=fix)
-    job_log = _job_log(run_job)
-    results: list[T] = []
-    errors = github.download_all(
-        [(f"{path}/logs", "")],
-        lambda _, stream: results.append(read(stream, job_log)),
-        max_bytes=MAX_LOG_BYTES,
-        budget=Budget(MAX_LOG_BYTES),
-    )
-    for error in errors.values():
+    return read_job_logs(github, job.repository, [as_job(run_job)], read)[0]
+
+
+def read_job_logs(
+    github: GitHub, repository: str, jobs: Sequence[Job], read: Callable[[IO[bytes] | None, Job], T]
+) -> list[T]:
+    """Download the log of each job to a temporary file, and return the results of `read` in order.
+
+    Args:
+        read: receives None where GitHub has no log, as for some cancelled jobs and for old ones.
+
+    Raises:
+        GitHubError: GitHub refused, or did not answer.
+    """
+    results: dict[int, T] = {}
+
+    def add(position: int, stream: IO[bytes]) -> None:
+        results[position] = read(stream, jobs[position])
+
+    paths = [(f"/repos/{repository}/actions/jobs/{job.id}/logs", "") for job in jobs]
+    budget = Budget(MAX_BYTES)
+    errors = github.download_all(paths, add, max_bytes=MAX_LOG_BYTES, budget=budget)
+    for position, error in errors.items():
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise error
-        return read(None, job_log)
-    return results[0]
-
-
-def _job_log(job: RunJob) -> JobLog:
-    steps = tuple(
-        TimedStep(step.number, step.name, step.started_at)
-        for step in job.steps or ()
-        if step.started_at is not None and step.conclusion != "skipped"
-    )
-    attempt = f", attempt {job.run_attempt}" if job.run_attempt > 1 else ""
-    return JobLog(f"{job.name}{attempt}", job.html_url or "", steps)
+        results[position] = read(None, jobs[position])
+    return [results[position] for position in range(len(jobs))]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ciguard.model import Record
     from ciguard.model.jobs import Job, RunArtifact
     from ciguard.sources.artifacts import RunArtifacts
-    from ciguard.sources.job_logs import JobLog
 
 T = TypeVar("T")
 
@@ -53,7 +52,7 @@ class FoundRecords:
         problems: files that could not be downloaded or read.
         jobs: jobs by GitHub; empty where GitHub was not asked, or did not answer.
         annotations: annotations of cancelled jobs by name, for a run without our records.
-        run_id: id on GitHub; None of records on the disk.
+        run_id, repository: of a run on GitHub; None of records on the disk.
         artifacts: artifacts of others; None where GitHub was not asked, or did not answer.
     """
 
@@ -64,6 +63,7 @@ class FoundRecords:
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     run_id: int | None = None
     artifacts: tuple[RunArtifact, ...] | None = None
+    repository: RepositoryRef | None = None
 
     @property
     def has_only_jobs(self) -> bool:
@@ -239,7 +239,8 @@ class RecordFinder:
             fix = "legs of `ciguard run` upload one each; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
         return FoundRecords(
-            inputs.records, bool(self._patterns), problems, jobs, annotations, run_id, sizes
+            *(inputs.records, bool(self._patterns), problems, jobs, annotations, run_id, sizes),
+            repository=repository_ref,
         )
 
     def _records(self, artifacts: RunArtifacts, where: str) -> local.ReadInputs:
@@ -269,7 +270,7 @@ class RecordFinder:
         token = required_token(self._environ, where)
         return GitHub(repository_ref.api_url, SecretStr(token))
 
-    def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]) -> T:
+    def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes] | None, Job], T]) -> T:
         """Return the result of `read` for the log of a job; raise as `read_job_log`.
 
         Raises:
@@ -280,6 +281,16 @@ class RecordFinder:
         repository_ref = self._resolve_repository(RunId(1, None, job.repository, job.server))
         with self.github(repository_ref, where) as github:
             return read_job_log(github, job, where, read)
+
+    def job_logs(
+        self, run: FoundRecords, jobs: Sequence[Job], read: Callable[[IO[bytes] | None, Job], T]
+    ) -> list[T]:
+        """Return the results of `read` for logs of a run of GitHub; raise as `read_job_logs`."""
+        from ciguard.sources.job_logs import read_job_logs  # noqa: PLC0415
+
+        assert run.repository is not None
+        with self.github(run.repository, f"the logs of run {run.run_id}") as github:
+            return read_job_logs(github, run.repository.repository, jobs, read)
 
     def ancestor_query(self) -> Callable[[str, str], frozenset[str]] | None:
         """Return a function that asks GitHub for the commits between two; None without GitHub."""

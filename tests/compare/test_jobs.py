@@ -24,6 +24,7 @@ from ciguard.compare.comparison import triggered as triggered_by
 from ciguard.compare.jobs import (
     JobChange,
     JobTransition,
+    compare_jobs,
     compare_jobs_only,
     job_changes,
     run_of_jobs,
@@ -48,6 +49,17 @@ BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 LIMIT = "The job has exceeded the maximum execution time of 45m0s"
 SUFFIX = {"text": "txt", "markdown": "md", "json": "json"}
 Ends = Mapping[str, str | None]
+START, END = "Current runner version: '2.330.0'\n", "Cleaning up orphan processes\n"
+ALLOCATOR = (  # real, from a run of JAX
+    "W tensorflow/tsl/framework/bfc_allocator.cc:482] Allocator (GPU_2_bfc) ran out of memory "
+    "trying to allocate 48.16GiB (rounded to 51712165888)requested by op\n"
+)
+XLA = (
+    "W hlo_rematerialization.cc:3423] Can't reduce memory use below 10.64GiB (11429599132 bytes) "
+    "by rematerialization; only reduced to {}, down from 71.05GiB (76287081352 bytes) originally\n"
+)
+LARGE = XLA.format("67.69GiB (72679996812 bytes)")
+SMALL = XLA.format("56.60GiB (60773787238 bytes)")
 
 
 def jobs(conclusions: Ends, minutes: int = 5) -> list[Job]:
@@ -164,8 +176,8 @@ def test_html_page_has_the_same_words() -> None:
 def runs(server: FakeGitHub) -> FakeGitHub:
     """Runs 5 and 7, with artifacts that are no records."""
     for run, how in ((5, "success"), (7, "cancelled")):
-        add_job(server, "lint", run=run)
-        add_job(server, "tests (A-I)", how, run=run, annotations=[LIMIT])
+        add_job(server, "lint", run=run, log=START + END)
+        add_job(server, "tests (A-I)", how, run=run, annotations=[LIMIT], log=START + END)
         add_artifact(server, "coverage", {"x": b""}, run=run)
     return server
 
@@ -178,8 +190,8 @@ def test_jobs_of_runs_without_records_are_compared(
 ) -> None:
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert done.stdout.startswith(
-        "INCONCLUSIVE: no ciguard records, so only jobs are compared: 1 job newly\ncancelled (1 at "
-        "the time limit, after at least 5 min 00 s),"
+        "INCONCLUSIVE: no ciguard records, so only jobs and logs are compared: 1 job\nnewly "
+        "cancelled (1 at the time limit, after at least 5 min 00 s),"
     )
     assert "success -> cancelled (timeout)  5 min 00 s -> 5 min 00 s" in done.stdout
     assert "(n = 1)" in done.stdout
@@ -187,7 +199,7 @@ def test_jobs_of_runs_without_records_are_compared(
     for condition, code in (("timeout", 10), ("incomplete", 13), ("new-failure", 0)):
         ciguard(*WORDS, "--fail-on", condition, cwd=tmp_path, expect=code, **environ)
     done = ciguard(*WORDS, "--fail-on", "memory,oom", "--format", "json", cwd=tmp_path, **environ)
-    assert done.stderr == "warning: --fail-on memory,oom: not known of runs without records\n"
+    assert done.stderr == "warning: --fail-on memory: not known of runs without records\n"
     found = json.loads(done.stdout)
     (change,) = found["changes"]
     assert (found["records"], change["name"], change["ending"]) == (False, "tests (A-I)", "timeout")
@@ -230,7 +242,72 @@ def test_refused_annotations_are_a_warning(
     runs.annotations.clear()
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert "warning: run 7: not known: why jobs were cancelled: " in done.stderr
-    assert "1 job newly\ncancelled" in done.stdout
+    assert "newly cancelled" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("texts", "state", "words"),
+    [
+        ((LARGE + ALLOCATOR, SMALL), "BETTER", "logs: 1 failure less often; values: 1 better, 1 "),
+        ((SMALL, LARGE + ALLOCATOR), "WORSE", "logs: 1 failure more often; values: 1 worse, 1 "),
+        ((LARGE + ALLOCATOR, SMALL + ALLOCATOR), "BETTER", "logs: values: 1 better, 1 equal"),
+        (
+            ("passed\n", "passed\n"),
+            "NO DIFFERENCE",
+            "3 jobs with the same conclusion; logs: no values",
+        ),
+        ((LARGE, ""), "INCONCLUSIVE", "logs: the logs have no value in common; exact "),
+        ((LARGE, None), "INCONCLUSIVE", "logs: a log of the candidate is missing on GitHub"),
+        ((None, ALLOCATOR), "INCONCLUSIVE", "logs: a log of the base is missing on GitHub"),
+    ],
+)
+def test_logs_of_runs_without_records_are_compared(  # noqa: PLR0917
+    ciguard: Ciguard, environ: dict[str, Any], server: FakeGitHub, tmp_path: Path,
+    texts: tuple[str | None, str | None], state: str, words: str,
+) -> None:  # fmt: skip
+    for run, text in zip((5, 7), texts, strict=True):
+        add_job(server, "lint", run=run, log=START + END)
+        add_job(server, "docs", "skipped", run=run, steps=())
+        log = None if text is None else START + text + END
+        number = add_job(server, f"tests ({f'{run}' * 7})", run=run, log=log)
+        next(job for job in server.jobs if job["id"] == number)["head_sha"] = f"{run}" * 40
+    shown = " ".join(ciguard(*WORDS, cwd=tmp_path, **environ).stdout.split())
+    assert shown.startswith(f"{state}: no ciguard records, so only jobs ")
+    assert words in shown
+    logs = [call for call in server.request_log() if call.endswith("/logs")]
+    assert len(logs) == 4  # one a job that ran
+    code = 10 if state == "WORSE" else 0
+    ciguard(*WORDS, "--fail-on", "oom", cwd=tmp_path, expect=code, **environ)
+
+
+def test_logs_of_a_run_that_has_not_ended_are_not_read(
+    ciguard: Ciguard, environ: dict[str, Any], runs: FakeGitHub, tmp_path: Path
+) -> None:
+    runs.jobs[-1]["status"] = "in_progress"
+    done = ciguard(*WORDS, cwd=tmp_path, **environ)
+    assert "so only jobs are compared" in done.stdout
+    assert not [call for call in runs.request_log() if call.endswith("/logs")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "own", "is_paired"),
+    [
+        ("test (a1b2c3d)", "test (e4f5a6b)", ("a1b2c3d", "e4f5a6b"), True),
+        ("test (1234567)", "test (abcdefa)", ("1234567", "abcdefa"), True),
+        (f"test ({'0a' * 20})", f"test ({'1b' * 20})", ("2", "3"), True),  # the merge of each
+        ("test (a1b2c3d)", "test (e4f5a6b)", ("2", "3"), False),
+        ("test (3.12)", "test (3.13)", ("2", "3"), False),
+    ],
+)
+def test_jobs_with_a_commit_in_their_name_are_paired(
+    before: str, after: str, own: tuple[str, str], is_paired: bool
+) -> None:
+    sides = [
+        [replace(job(name, "success"), head_sha=sha.ljust(40, "0"))]
+        for name, sha in zip((before, after), own, strict=True)
+    ]
+    names = [change.name for change in compare_jobs(sides[0], sides[1])]
+    assert names == ([after] if is_paired else sorted([before, after]))
 
 
 @pytest.fixture

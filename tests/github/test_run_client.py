@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
+BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 LOST = "The hosted runner: GitHub Actions 8 lost communication with the server."
 
 
@@ -48,12 +49,12 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunClient) -> N
             run_attempt=1,
             status="completed",
             conclusion="failure",
-            started_at=datetime(2026, 11, 21, 10, 0, tzinfo=UTC),
+            started_at=BEGIN,
             completed_at=datetime(2026, 11, 21, 10, 5, tzinfo=UTC),
             steps=(
-                Step("Set up job", 1, "success", 300.0),
-                Step("Run the shard", 2, "failure", 300.0),
-                Step("Upload", 3, None),
+                Step("Set up job", 1, "success", 300.0, BEGIN),
+                Step("Run the shard", 2, "failure", 300.0, BEGIN),
+                Step("Upload", 3, None, None, BEGIN),
             ),
             url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
             head_sha="a" * 40,

@@ -6,8 +6,9 @@ import io
 from datetime import UTC, datetime
 from typing import Final
 
-from ciguard.logs.job_steps import TimedStep, find_steps, with_steps
+from ciguard.logs.job_steps import find_steps, with_steps
 from ciguard.logs.log_reader import LogReader
+from ciguard.model.jobs import Step
 
 LOG: Final = """\
 \ufeff2026-06-08T13:58:50.1000000Z Current runner version: '2.330.0'
@@ -30,18 +31,22 @@ def at(second: str) -> datetime:
     return datetime.fromisoformat(f"2026-06-08T13:{second}").replace(tzinfo=UTC)
 
 
+def step(number: int, name: str, started_at: datetime) -> Step:
+    return Step(name, number, "success", started_at=started_at)
+
+
 STEPS: Final = (
-    TimedStep(1, "Set up job", at("58:50")),
-    TimedStep(2, "Run actions/checkout@v4", at("58:51")),
-    TimedStep(3, "Run make test", at("58:54")),
-    TimedStep(7, "Post Run actions/checkout@v4", at("59:00")),
-    TimedStep(8, "Complete job", at("59:01")),
+    step(1, "Set up job", at("58:50")),
+    step(2, "Run actions/checkout@v4", at("58:51")),
+    step(3, "Run make test", at("58:54")),
+    step(7, "Post Run actions/checkout@v4", at("59:00")),
+    step(8, "Complete job", at("59:01")),
 )
 
 
 def test_each_step_begins_at_its_first_line() -> None:
     found = find_steps(io.BytesIO(LOG.encode()), STEPS)
-    assert [(line, step.number) for line, step in found.items()] == [
+    assert [(line, one.number) for line, one in found.items()] == [
         (1, 1),
         (4, 2),
         (8, 3),
@@ -55,16 +60,16 @@ def test_steps_in_one_second_begin_one_after_the_other() -> None:
         f"2026-06-08T13:58:54.{n}000000Z {text}\n"
         for n, text in enumerate(["##[group]Run a", "x", "##[group]Run b", "y"], 1)
     )
-    steps = [TimedStep(n, name, at("58:54")) for n, name in ((2, "Run a"), (3, "Run b"))]
+    steps = [step(n, name, at("58:54")) for n, name in ((2, "Run a"), (3, "Run b"))]
     found = find_steps(io.BytesIO(log.encode()), steps)
-    assert [(line, step.name) for line, step in found.items()] == [(1, "Run a"), (3, "Run b")]
+    assert [(line, one.name) for line, one in found.items()] == [(1, "Run a"), (3, "Run b")]
 
 
 def test_a_step_without_output_is_none_of_the_log() -> None:
-    steps = (*STEPS[:2], TimedStep(3, "Run true", at("58:52")), TimedStep(4, "x", at("58:52")))
+    steps = (*STEPS[:2], step(3, "Run true", at("58:52")), step(4, "x", at("58:52")))
     log = "".join(LOG.splitlines(keepends=True)[:6])
     found = find_steps(io.BytesIO(log.encode()), steps)
-    assert [(line, step.number) for line, step in found.items()] == [(1, 1), (4, 2), (6, 4)]
+    assert [(line, one.number) for line, one in found.items()] == [(1, 1), (4, 2), (6, 4)]
 
 
 def test_values_are_placed_in_their_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fakegithub.state import Fault
@@ -139,12 +140,23 @@ DEATHS = {
     "a full disk that a test printed, tests failed": dead(
         dies, failed(), "unknown", EXIT_10, (EXIT_10,), log=PRINTED, calls=BOTH
     ),
-    "set-up failed": dead(nothing_left, failed(SET_UP), "setup_failed", "Install: failure"),
+    "set-up failed": dead(
+        nothing_left, failed(SET_UP), "setup_failed", "Install: failure", calls=BOTH
+    ),
+    "set-up failed, with its error": replace(
+        dead(
+            nothing_left, failed(SET_UP), "setup_failed", "Install: failure",
+            log="2026-11-21T11:00:01.1Z ERROR: No matching distribution found for foo==9\n",
+            calls=BOTH,
+        ),
+        expected_headline='step "Install" failed before its tests: ERROR: No matching dist',
+    ),
     "set-up before the action failed": dead(
-        nothing_left, failed(SET_UP_OF_ACTION), "setup_failed", "Install: failure"
+        nothing_left, failed(SET_UP_OF_ACTION), "setup_failed", "Install: failure", calls=BOTH
     ),
     "the runner's own set-up": dead(
-        nothing_left, failed((("Set up job", "failure"),)), "setup_failed", "Set up job: failure"
+        nothing_left, failed((("Set up job", "failure"),)), "setup_failed", "Set up job: failure",
+        calls=BOTH,
     ),
     "skipped": dead(nothing_left, job("03", "skipped", steps=()), "never_started", "skipped"),
     "queued": dead(
