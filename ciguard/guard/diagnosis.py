@@ -59,6 +59,7 @@ class JobEvidence:
         name: the name by which the job was searched.
         annotations: None if they are unknown; then `not_fetched` has the reason.
         log: the end of the log, "" if it is unknown or was not needed.
+        log_endings: timeouts and memory that ran out, counted in a longer part of the log.
         limit_s: time limit of the job; None if the plan has none.
         of_run: texts on another cancelled job of the run that apply to all of them.
         not_fetched: the facts that GitHub refused, with the reasons.
@@ -68,6 +69,7 @@ class JobEvidence:
     name: str = ""
     annotations: tuple[str, ...] | None = None
     log: str = ""
+    log_endings: Note | None = None
     limit_s: float | None = None
     of_run: tuple[str, ...] = ()
     not_fetched: tuple[Note, ...] = ()
@@ -200,7 +202,7 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
             Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
             for line in events[-3:]
         ),
-        failed_allocation(facts.log) if facts is not None else None,
+        *((failed_allocation(facts.log), facts.log_endings) if facts is not None else ()),
     )
     culprits = in_flight_units(record) if record is not None else ()
     own = replace(end, evidence=tuple(filter(None, notes)), culprits=culprits)

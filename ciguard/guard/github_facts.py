@@ -25,7 +25,7 @@ from ciguard.guard.diagnosis import (
     leg_end,
 )
 from ciguard.guard.legs import LegResult, explains_failure, is_idle, read_leg
-from ciguard.guard.log_patterns import first_match
+from ciguard.guard.log_patterns import endings_note, first_match
 from ciguard.guard.record_selection import Selection, is_undated, select
 from ciguard.guard.verdict import Finding, Level
 from ciguard.model.jobs import Job, last_attempt, last_attempts
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 # Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
+LOG_CHARS: Final = 64 * 1024  # that are searched for causes: those are in the last lines
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
 DIED: Final = ("cancelled", "failure", "timed_out")
 LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure
@@ -218,7 +219,12 @@ def _query_dead_legs(
         if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
             log, errors = _ask(source.log_end, job, "log", refused)
             not_fetched = (*facts.not_fetched, *errors)
-            answers[shard] = replace(facts, log=log or "", not_fetched=not_fetched)
+            answers[shard] = replace(
+                facts,
+                log=(log or "")[-LOG_CHARS:],
+                log_endings=endings_note(log or ""),
+                not_fetched=not_fetched,
+            )
     return answers
 
 
@@ -383,11 +389,15 @@ def check_died_jobs(source: RunApi) -> Iterator[Finding]:
     """Find the jobs that GitHub says it ended, of a run whose shards name no job."""
     last = chain.from_iterable(last_attempts(source.jobs()).values())
     bad = [job for job in last if job.conclusion in DIED]
+    refused: dict[str, Note] = {}
     for job in bad[:MAX_QUERIED_LEGS]:
         match = first_match(source.annotations(job))
         if match is not None:
             facts = {"job": job.name, "ending": match[0].ending}
-            yield Finding("job_died", facts=facts, evidence=(match[1],))
+            log, not_fetched = _ask(source.log_end, job, "log", refused)
+            counted = endings_note(log or "")
+            seen = (match[1], *((counted,) if counted else ()), *not_fetched)
+            yield Finding("job_died", facts=facts, evidence=seen)
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:

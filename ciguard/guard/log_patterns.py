@@ -6,7 +6,9 @@ only explains a leg that died anyway, and never makes a verdict better.
 
 from __future__ import annotations
 
+import io
 import re
+from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -14,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 from ciguard.logs.actions_patterns import TOOL_ERROR
 from ciguard.logs.job_steps import find_steps
 from ciguard.logs.pattern_table import PATTERNS as TABLE
+from ciguard.logs.pattern_table import endings
 from ciguard.logs.values import UNPLACED, LogValue
+from ciguard.model import MEMORY_ENDINGS
 from ciguard.render.notes import Note
 from ciguard.text import COLOURS
 
@@ -121,6 +125,20 @@ def first_match(
             if pattern.pattern.search(evidence.facts["text"]):
                 return pattern, evidence
     return None
+
+
+def endings_note(log: str) -> Note | None:
+    """Return how often a log reports timeouts and memory that ran out; None for never."""
+    # Imported here: only logs of jobs that died need RE2.
+    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
+
+    by_name = endings()
+    values = LogReader(TABLE).read(io.BytesIO(log.encode())).values if log else ()
+    found = Counter(by_name[value.name][0] for value in values if value.kind == "failure")
+    out_of_memory = sum(found[ending] for ending in MEMORY_ENDINGS)
+    if not found["timeout"] and not out_of_memory:
+        return None
+    return Note("log_endings", {"timeouts": found["timeout"], "out_of_memory": out_of_memory})
 
 
 def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Note] | None:

@@ -157,6 +157,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "annotation": Words("{text}"),
     "other_job": Words("{text}"),
     "log": Words("{text}"),
+    "log_endings": Words("in its log: timeouts {timeouts}, out of memory {out_of_memory}"),
     "job": Words(
         "{name}: {conclusion}[ after {wall_s}][, its limit is {limit_s}][ in attempt {attempt}]"
     ),

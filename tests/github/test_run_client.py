@@ -16,6 +16,7 @@ from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
 from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import (
+    LOG_TAIL_BYTES,
     RunClient,
     completed_runs,
     pulls_of,
@@ -114,11 +115,11 @@ def test_annotations_take_one_call(server: FakeGitHub, run: RunClient) -> None:
 
 
 def test_end_of_log_is_downloaded_without_the_token(server: FakeGitHub, run: RunClient) -> None:
-    log = "x" * 99_999 + "\n##[error]The operation was canceled.\n"
+    log = "x" * (LOG_TAIL_BYTES + 999) + "\n##[error]The operation was canceled.\n"
     add_job(server, "tests (01)", "cancelled", log=log)
     (job,) = run.jobs()
     end = run.log_end(job)
-    assert end == log[-64 * 1024 :]
+    assert end == log[-LOG_TAIL_BYTES:]
     requested, stored = (one.request for one in server.exchanges[1:])
     assert requested.headers["authorization"] == f"Bearer {TOKEN}"
     assert stored.path == "/storage/1000"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.fake_jobs import (
     FAILED,
+    KERNEL,
     KILLED,
     SHUTDOWN,
     SUPERSEDED,
@@ -47,6 +48,17 @@ def test_annotation_of_one_cancelled_job_applies_to_all() -> None:
     jobs = (*jobs[:2], failed())
     reported = FakeRunApi(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
     assert leg(verdict_of(world, reported)).ending == "runner_shutdown"
+
+
+def test_timeouts_and_memory_in_the_log_of_a_dead_job_are_counted() -> None:
+    """A job without a record, and a program that prints more than the last lines."""
+    timed_out = "2026-11-21T10:04:00.1Z Test execution timed out after 300000 milliseconds\n"
+    log = 3 * f"{timed_out}{KERNEL}\n" + 20_000 * "printed line\n" + f"##[error]{SHUTDOWN}\n"
+    world = World()
+    del world.legs["03"]
+    seen = death(verdict_of(world, FakeRunApi((failed(),), {}, {"03": log}))).evidence
+    assert "in its log: timeouts 3, out of memory 3" in map(note_text, seen)
+    assert all("of memory: Killed" not in note_text(note) for note in seen)
 
 
 class Only(FakeRunApi):
