@@ -53,6 +53,7 @@ from ciguard.sources.repository_files import CheckoutFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from ciguard.compare.log_inputs import Rules
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block
     from ciguard.history.file import History
@@ -193,7 +194,7 @@ def _compare_logs(
             fix = f"leave {option} out"
             raise UsageError("not used for logs", where=f"{option} {value}", fix=fix)
     finder = RecordFinder(invocation.environ, invocation.folder, None)
-    return compare_log_inputs(invocation.folder, names, _log_patterns(invocation), finder)
+    return compare_log_inputs(invocation.folder, names, _log_rules(invocation), finder)
 
 
 def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
@@ -202,6 +203,12 @@ def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
     from ciguard.config.file import log_patterns  # noqa: PLC0415 - it imports pydantic
 
     return log_patterns(invocation.config())
+
+
+def _log_rules(invocation: Invocation) -> Rules:
+    """Return the patterns, and how values are judged; a metric without a pattern is in no log."""
+    table, (known, _) = _log_patterns(invocation), _configured_facts(invocation)
+    return table, {name: known[name] for name in directions(table)}
 
 
 def _configured_facts(
@@ -347,7 +354,7 @@ def _compare_run_logs(
     """Compare the logs of the jobs; None, with a warning, if GitHub refuses them."""
     pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
     try:
-        return compare_run_logs(runs, names, pairs, _log_patterns(invocation), lookup)
+        return compare_run_logs(runs, names, pairs, _log_rules(invocation), lookup)
     except RemoteError as error:
         console.err(f"warning: the logs of the jobs are not compared: {error.what}")
         return None

@@ -17,7 +17,7 @@ from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, started_steps, with_steps
-from ciguard.logs.pattern_table import directions, endings
+from ciguard.logs.pattern_table import endings
 from ciguard.logs.values import Place
 from ciguard.sources import local
 from ciguard.sources.references import parse_job
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from ciguard.compare.log_comparison import Log, LogComparison
     from ciguard.logs.log_reader import LogReader, LogReading
     from ciguard.logs.pattern import LogPattern
+    from ciguard.logs.pattern_table import Direction
     from ciguard.model.jobs import Job
     from ciguard.sources.record_finder import FoundRecords, RecordFinder
+
+    Rules = tuple[Sequence[LogPattern], Mapping[str, Direction]]
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
@@ -58,11 +61,15 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
 
 
 def compare_log_inputs(
-    folder: Path, names: tuple[str, str], table: Sequence[LogPattern], finder: RecordFinder
+    folder: Path,
+    names: tuple[str, str],
+    rules: Rules,
+    finder: RecordFinder,
 ) -> LogComparison:
     """Compare two logs by a table of patterns.
 
     Args:
+        rules: the table, and by name of a value how it is judged.
         finder: asks GitHub for the log of a job.
 
     Raises:
@@ -73,6 +80,7 @@ def compare_log_inputs(
     # Imported here: only logs need RE2.
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
+    table, judged = rules
     reader = LogReader(table)
     # Names of steps are compared only if both logs have them.
     named = all(parse_job(name) is not None for name in names)
@@ -80,14 +88,14 @@ def compare_log_inputs(
         _read(folder, name, side, reader, finder, named=named)
         for name, side in zip(names, ("BASE", "HEAD"), strict=True)
     )
-    return compare_logs((base, head), directions(table), endings(table))
+    return compare_logs((base, head), judged, endings(table))
 
 
 def compare_run_logs(
     runs: tuple[FoundRecords, FoundRecords],
     names: tuple[str, str],
     pairs: Sequence[tuple[Job | None, Job | None]],
-    table: Sequence[LogPattern],
+    rules: Rules,
     finder: RecordFinder,
 ) -> LogComparison | None:
     """Compare the logs of the jobs of two runs.
@@ -105,6 +113,7 @@ def compare_run_logs(
         return None
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415  # as above
 
+    table, judged = rules
     # The conclusions of the jobs have the cancellations.
     read = partial(_read_job, LogReader([row for row in table if row.ending != "cancelled"]))
     sides = []
@@ -113,8 +122,10 @@ def compare_run_logs(
         sides.append(finder.job_logs(run, jobs, read))
     lost = {job.name for side in sides for reading, job in side if reading.end == "missing"}
     base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
-    comparison = compare_logs((base, head), directions(table), endings(table))
-    if all(log.end == "whole" and not values for log, values in (base, head)):
+    comparison = compare_logs((base, head), judged, endings(table))
+    if not comparison.violations and all(
+        log.end == "whole" and not values for log, values in (base, head)
+    ):
         return replace(comparison, state="same", doubts=())
     return comparison
 

@@ -236,6 +236,10 @@ pattern = 'peak: (?P<value>[\\d.]+) MiB'
 unit = "MiB"
 at_least = 10
 at_most = 2048
+[metrics."allocator.bytes_in_use"]
+at_most = 100
+[metrics.recorded]  # by a program: in no log
+at_least = 1
 """
 
 
@@ -243,6 +247,11 @@ at_most = 2048
     ("head", "words", "code"),
     [
         ("measured contract a\npeak: 10 MiB\npeak: 2048 MiB\n", "", 0),
+        (
+            "measured contract a\npeak: 10 MiB\nbytes_in_use: 101\n",
+            "WORSE: allocator.bytes_in_use: 101 B (at most 100 B expected); ",
+            11,
+        ),
         ("peak: 10 MiB\n", "WORSE: contracts: 0 (at least 1 expected); ", 11),
         ("measured contract a\n", "WORSE: peak: no value found; ", 11),
         (
