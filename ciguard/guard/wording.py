@@ -455,6 +455,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "give all of them the same `command`: the parts of one suite are not alike",
     ),
     # Excused failures, quarantine.toml and the policy.
+    "above_limit": Words(
+        "{test} took [{peak_bytes}, limit {limit_bytes}; ][{wall_s}, limit {limit_s}; ]"
+        "by suite.{suite}.limits, entry {entry}",
+        "reduce it, or raise the limit in the configuration of the base",
+    ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
