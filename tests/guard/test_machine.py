@@ -88,6 +88,7 @@ def test_json_has_the_fields_of_each_leg() -> None:
         },
         "swap_growth": None,
         "stalls": None,
+        "peak": None,
     }
     assert second["machine"]["stalls"]["fully_stalled_s"] == 0.5
     assert second["machine"]["swap_growth"]["size_bytes"] == 1224 * MIB
