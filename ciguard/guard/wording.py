@@ -164,6 +164,9 @@ WORDS: Final[Mapping[str, Words]] = {
         "free memory fell from {most_bytes} at {most_at_s} to {left_bytes}[ of {memory_bytes}] "
         "at {at_s}, the last sample"
     ),
+    "peak_programs": Words(
+        "most memory at {at_s}: {program_bytes}[, GPU {gpu_bytes}]; apart they need {apart_bytes}"
+    ),
     "failed_allocation": Words("asked for {requested_bytes}[ on {device}]"),
     "event": Words("{event:words} at {at_s}[: {detail}]"),
     "stops": Words("it stops, and no kill explains that"),
