@@ -14,12 +14,15 @@ from ciguard.model import CaseKey, UnitKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ciguard.model.machine_use import PeakPrograms
+
 _Item = TypeVar("_Item")
 
 # All characters that Markdown may read as markup within a line: "_" not inside a word, ":" only
 # before a slash, which makes an address a link.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
+MAX_SHARES: Final = 3  # programs named with their memory
 MAX_NAMED: Final = 5  # names in a sentence; others are counted
 END_LINES: Final = 10  # of a long output: its beginning has a message, its end a stack, or reversed
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
@@ -57,6 +60,15 @@ def duration(value_s: float | None) -> str:
         return f"{minutes} min {seconds:02d} s"
     hours, minutes = divmod(round(value_s / 60), 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def peak_text(peak: PeakPrograms) -> str:
+    """Return "a.py 51.4 GiB + b.py 3.10 GiB, GPU 52.0 GiB; apart they need 51.4 GiB"."""
+    shares = [f"{one_line(name)} {size(held)}" for name, held in peak.program_bytes.items()]
+    rest = len(shares) - MAX_SHARES
+    text = " + ".join(shares[:MAX_SHARES]) + (f" + {rest} more" if rest > 0 else "")
+    text += f", GPU {size(peak.gpu_bytes)}" if peak.gpu_bytes else ""
+    return text + (f"; apart they need {size(peak.apart_bytes)}" if peak.apart_bytes else "")
 
 
 def price(value_usd: float | None) -> str:

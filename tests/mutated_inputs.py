@@ -86,6 +86,9 @@ exclude = ["*::slow"]
 [[suite.unit.needs]]
 units = "a*"
 memory = "2GB"
+[[suite.unit.limits]]
+units = "a*"
+time = "5s"
 [pool.large]
 runs_on = ["self-hosted", "large"]
 cpus = 16

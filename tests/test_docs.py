@@ -16,6 +16,7 @@ from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
 from ciguard.config.file import ENVIRONMENT, Config
 from ciguard.config.sections import (
+    LimitsConfig,
     MetricConfig,
     NeedsConfig,
     PoolConfig,
@@ -171,6 +172,7 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
         "[suite.NAME]": SuiteConfig,
         "[suite.NAME.variant.NAME]": VariantConfig,
         "[[suite.NAME.needs]]": NeedsConfig,
+        "[[suite.NAME.limits]]": LimitsConfig,
         "[pool.NAME]": PoolConfig,
         "[metrics.NAME]": MetricConfig,
     }

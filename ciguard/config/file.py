@@ -258,11 +258,12 @@ def _result_pattern_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardEr
             yield error
 
 
-def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
-    for number, entry in enumerate(suite.needs):
-        if entry.memory is None and entry.gpu is None:
-            fix = "set memory, gpu or both"
-            yield UsageError("declares nothing", where=f"{where}.{number}", fix=fix)
+def _empty_entry_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
+    for key, other in (("needs", "gpu"), ("limits", "time")):
+        for number, row in enumerate(getattr(suite, key)):
+            if row.memory is None and getattr(row, other) is None:
+                fix = f"set memory, {other} or both"
+                yield UsageError("declares nothing", where=f"{where}.{key}.{number}", fix=fix)
 
 
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
@@ -295,7 +296,7 @@ def _checked(config: Config, source: str) -> Config:
             fix = f"there are {', '.join(FRAMEWORKS)}"
             mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
         mistakes += _result_pattern_errors(suite, f"{source}: suite.{name}.results")
-        mistakes += _needs_errors(suite, f"{source}: suite.{name}.needs")
+        mistakes += _empty_entry_errors(suite, f"{source}: suite.{name}")
         if suite.pool is not None and suite.pool not in config.pool:
             known = ", ".join(sorted(config.pool))
             where = f"{source}: suite.{name}.pool"

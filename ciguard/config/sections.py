@@ -79,6 +79,10 @@ Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
 SizeExpression = Annotated[str, BeforeValidator(size_expression)]
 Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]
+UnitPattern = Annotated[
+    str,
+    Field(min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"),
+]
 VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]
 
 
@@ -100,14 +104,26 @@ class VariantConfig(Section):
 class NeedsConfig(Section):
     """[[suite.NAME.needs]]: needs of tests without measurements."""
 
-    units: str = Field(
-        min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"
-    )
+    units: UnitPattern
     memory: SizeExpression | None = Field(
         None, description="memory of one such test, above that of its process"
     )
     gpu: SizeExpression | None = Field(
         None, description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`'
+    )
+
+
+class LimitsConfig(Section):
+    """[[suite.NAME.limits]]: absolute limits by which `guard` judges tests that passed."""
+
+    units: UnitPattern
+    memory: Bytes | None = Field(
+        None,
+        description="peak memory above which a test fails, without that of its process before it",
+    )
+    time: Seconds | None = Field(
+        None,
+        description="time above which a test fails; the test runs to its end (`timeout` stops it)",
     )
 
 
@@ -175,6 +191,9 @@ class SuiteConfig(Section):
     pool: str | None = Field(None, description="pool that runs the tests (default: the first pool)")
     needs: tuple[NeedsConfig, ...] = Field(
         (), description="memory that tests are declared to need, one table each"
+    )
+    limits: tuple[LimitsConfig, ...] = Field(
+        (), description="memory and time above which a passed test fails, one table each"
     )
     variant: dict[str, VariantConfig] = Field(
         {},

@@ -7,7 +7,7 @@ a text or a measurement; without one the ending is unknown. docs/reference/endin
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.codec.results.base import FILE
@@ -22,6 +22,7 @@ from ciguard.guard.log_patterns import (
     step_error,
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
+from ciguard.model.machine_use import machine_use
 from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
@@ -183,6 +184,12 @@ def memory_trend(record: Record | None) -> Note | None:
     return Note("memory", {**facts, "memory_bytes": memory or None})
 
 
+def peak_note(record: Record | None) -> Note | None:
+    """Return the programs at a leg's peak; None if none of them ran without another one."""
+    peak = machine_use(record.samples).peak if record is not None else None
+    return Note("peak_programs", asdict(peak)) if peak and peak.apart_bytes else None
+
+
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:
     """Return the end of a leg with all evidence, unless the leg ended by itself.
 
@@ -198,6 +205,7 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
     events.sort(key=lambda line: line.at_s or 0.0)
     notes = (
         memory_trend(record),
+        peak_note(record),
         *(
             Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
             for line in events[-3:]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
+SUMMED_UP: Final[tuple[str, ...]] = ("above_limit", "unexplained_exit")
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
 # Warnings that the headline names: many readers see nothing else.
@@ -54,7 +55,7 @@ def _headline(verdict: Verdict, whose: str | None) -> str:
     decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
     parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
     if not parts and not (verdict.state == "failed" and verdict.failures):
-        parts = [finding_message(item) for item in decisive[:2] if item.kind != "unexplained_exit"]
+        parts = [finding_message(item) for item in decisive[:2] if item.kind not in SUMMED_UP]
     if verdict.state == "passed":
         parts = [_passed(verdict)]
     orphans = [finding_message(finding) for finding in decisive if finding.kind in ORPHANS]
@@ -116,6 +117,10 @@ def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
         tests = count_of(verdict.planned + sum(unplanned), unit_noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
+    above = [finding for finding in verdict.findings if finding.kind == "above_limit"]
+    if above:
+        is_single, many = len(above) == 1, f"{count_of(len(above), 'test')} took more than a limit"
+        yield finding_message(above[0]) if is_single else many
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if bad:
         yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"

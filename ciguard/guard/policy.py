@@ -18,7 +18,7 @@ from ciguard.config import file as configuration
 from ciguard.config.sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.events import ActionsRun, current_run
-from ciguard.guard.verdict import Finding, Policy
+from ciguard.guard.verdict import Finding, Limit, Policy
 from ciguard.model import FAIL_CONDITIONS, CaseKey, Plan, Suite, UnitKey
 from ciguard.sources.repository_files import CheckoutFiles, RepositoryFiles
 
@@ -146,6 +146,7 @@ def effective_policy(
                 max_drop=0.0,
                 # The proposal's own share: few suites execute all of their tests.
                 min_executed=context.config.guard.min_executed,
+                limits=_limits(context.config),
                 findings=(*findings, unread),
                 fail_on=FAIL_CONDITIONS,
                 source="strictest",
@@ -172,6 +173,7 @@ def effective_policy(
         cached_results=config.guard.cached_results,
         base_plan=base_plan,
         quarantine=applied.quarantine.entries,
+        limits=_limits(config),
         base_failures=known,
         findings=tuple(findings),
         fail_on=config.policy.fail_on,
@@ -181,6 +183,15 @@ def effective_policy(
         comment_by=config.report.by,
     )
     return _with_answers(policy, asked, run, history)
+
+
+def _limits(config: Config) -> dict[str, tuple[Limit, ...]]:
+    """Return the limits of tests, by suite with any."""
+    return {
+        name: tuple(Limit(row.units, row.memory, row.time) for row in suite.limits)
+        for name, suite in config.suite.items()
+        if suite.limits
+    }
 
 
 def _with_answers(

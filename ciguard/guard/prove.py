@@ -31,6 +31,7 @@ from ciguard.guard.legs import (
     leg_findings,
     read_leg,
 )
+from ciguard.guard.limits import check_limits
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
 from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
@@ -123,6 +124,7 @@ def prove(
         *check_nothing_ran(final, planned, policy, by_suite=not plan.is_of_results),
         *check_executed(final, planned, policy),
         *cached_results(legs, facts.legs, policy),
+        *check_limits(final, policy.limits),
     ]
     if needs is not None:
         findings.extend(_needs_findings(needs, legs, excusals, findings))

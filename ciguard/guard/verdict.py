@@ -36,7 +36,7 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
 # another level (`Finding.stated_level`).
 _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     "failed": (
-        "failure_missing", "job_failed", "quarantine", "unexplained_exit",
+        "above_limit", "failure_missing", "job_failed", "quarantine", "unexplained_exit",
     ),
     "warning": (
         "absent_shards", "base_plan_unread", "base_tests_gone",
@@ -309,6 +309,15 @@ PolicySource = Literal["checkout", "base", "strictest"]  # the last: that of the
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits of each test whose unit matches: its memory above that of its process, its time."""
+
+    units: str
+    memory_bytes: int | None = None
+    time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The rules that a run is judged by.
 
@@ -322,6 +331,7 @@ class Policy:
         last_shards: by test in no shard, the shard in which it ran last, if the history has it.
         base_cases: cases of the base's last runs, of units that may hold several.
         quarantine: entries that apply today.
+        limits: absolute limits of tests, by suite.
         empty: effect of a suite whose tests were all skipped.
         base_failures: cases that also fail on the base, if these are ignored.
         base_units: numbers of units of the base and their source, for a plan without them.
@@ -341,6 +351,7 @@ class Policy:
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)
     base_cases: Mapping[UnitKey, StableCases] = field(default_factory=dict)
     quarantine: tuple[Entry, ...] = ()
+    limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     empty: EmptyPolicy = "incomplete"
     base_units: tuple[tuple[UnitCount, ...], str] | None = None

@@ -166,6 +166,9 @@ WORDS: Final[Mapping[str, Words]] = {
         "free memory fell from {most_bytes} at {most_at_s} to {left_bytes}[ of {memory_bytes}] "
         "at {at_s}, the last sample"
     ),
+    "peak_programs": Words(
+        "most memory at {at_s}: {program_bytes}[, GPU {gpu_bytes}]; apart they need {apart_bytes}"
+    ),
     "failed_allocation": Words("asked for {requested_bytes}[ on {device}]"),
     "event": Words("{event:words} at {at_s}[: {detail}]"),
     "stops": Words("it stops, and no kill explains that"),
@@ -457,6 +460,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "give all of them the same `command`: the parts of one suite are not alike",
     ),
     # Excused failures, quarantine.toml and the policy.
+    "above_limit": Words(
+        "{test} took [{peak_bytes}, limit {limit_bytes}; ][{wall_s}, limit {limit_s}; ]"
+        "by suite.{suite}.limits, entry {entry}",
+        "reduce it, or raise the limit in the configuration of the base",
+    ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),

@@ -94,8 +94,11 @@ PATTERNS: Final = (
     ),
     out_of_memory(
         "xla.out_of_memory",
-        r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate (?P<requested_bytes>\d+) byte",
-        fields={"requested_bytes": "B"},
+        r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+        r"(?:(?P<requested_bytes>\d+) byte|(?P<requested>[\d.]+)(?P<requested_unit>[KMGTP]?i?B) "
+        r"with allocator (?P<allocator>\w+))",  # the second by JAX 0.11
+        fields={"requested_bytes": "B", "requested": "B"},
+        key=("allocator",),
     ),
     LogPattern(
         _BLOCK,

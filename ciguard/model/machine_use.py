@@ -6,6 +6,7 @@ An unmeasured value is None, and never 0. Pure, and Python 3.8.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
 
 # Below, the kernel may only have moved pages of idle daemons; a swapping program moves more.
+PHASE_RATIO: Final = 0.01  # of a peak; smaller programs are helpers
 SWAPPED_BYTES: Final = 64 << 20
 STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both are needed
 
@@ -46,6 +48,19 @@ class Stalls:
 
 
 @dataclass(frozen=True, **SLOTS)
+class PeakPrograms:
+    """The programs at the peak of a leg, each with its descendants, the largest first.
+
+    `apart_bytes`: what they need if no two overlap; None if they always ran together.
+    """
+
+    at_s: float
+    program_bytes: Mapping[str, int]
+    gpu_bytes: int | None = None
+    apart_bytes: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
 class MachineUse:
     """Extremes of a leg's samples.
 
@@ -56,6 +71,7 @@ class MachineUse:
         least_headroom: memory before a process is killed, by the limit of a container and with half
             of the swap.
         swap_growth: largest used swap of the machine, minus that of the first sample.
+        peak: None if one program had all of it, or none has a name.
     """
 
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +80,7 @@ class MachineUse:
     least_headroom: MemoryMoment | None = None
     swap_growth: MemoryMoment | None = None
     stalls: Stalls | None = None
+    peak: PeakPrograms | None = None
 
     @property
     def has_swapped(self) -> bool:
@@ -107,7 +124,50 @@ def machine_use(
         least_headroom=least("headroom_bytes"),
         swap_growth=_swap_growth(samples, moment),
         stalls=_stalls(samples, units_at),
+        peak=_peak_programs([sample for sample in samples if sample.peak_processes]),
     )
+
+
+def _peak_programs(samples: Sequence[SampleLine]) -> PeakPrograms | None:
+    """Return the programs at the largest peak, from the top the first that are several.
+
+    They can be apart if one had half of its own largest memory while another one did not run.
+    """
+    if not samples:
+        return None
+    peak = max(samples, key=lambda sample: sum(sample.peak_processes.values()))
+    paths, depth = [path.split("/") for path in peak.peak_processes], 0
+    while len(names := {path[depth] for path in paths if len(path) > depth}) == 1:
+        depth += 1
+    sums = [_sizes_at(depth, sample) for sample in samples]
+    at_peak = _sizes_at(depth, peak)
+    total = sum(at_peak.values())
+    phases = [name for name in names if at_peak[name] >= PHASE_RATIO * total]
+    own = {name: max(sizes[name] for sizes in sums) for name in phases}
+    is_apart = any(
+        2 * sizes[name] >= own[name] and not all(sizes[other] for other in phases)
+        for sizes in sums
+        for name in phases
+    )
+    shared = total - sum(at_peak[name] for name in phases)  # of the programs that started them
+    return (
+        None
+        if len(at_peak) == 1
+        else PeakPrograms(
+            peak.at_s,
+            dict(at_peak.most_common()),
+            sum(peak.gpu_bytes.values()) or None,
+            shared + max(own.values()) if is_apart else None,
+        )
+    )
+
+
+def _sizes_at(depth: int, sample: SampleLine) -> Counter[str]:
+    """Add up the sizes of processes by their ancestor at this depth, or by their own name above."""
+    sizes: Counter[str] = Counter()
+    for path, size in sample.peak_processes.items():
+        sizes[path.split("/")[: depth + 1][-1]] += size
+    return sizes
 
 
 def _swap_growth(

@@ -233,6 +233,8 @@ class SampleLine:
         stalled_s, fully_stalled_s: time for which some, or all, programs of the machine waited for
             memory since the leg's start (pressure stall information).
         gpu_bytes: of the tree, largest since the last written sample, by GPU.
+        peak_processes: memory by the names of a process and its ancestors ("make/test.py"), at the
+            largest moment since the last written sample at which any had a new peak.
     """
 
     at_s: float
@@ -244,6 +246,7 @@ class SampleLine:
     stalled_s: float | None = None
     fully_stalled_s: float | None = None
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
+    peak_processes: Mapping[str, int] = field(default_factory=dict)
 
 
 def largest_by_gpu(values: Iterable[Mapping[str, int]]) -> dict[str, int]:

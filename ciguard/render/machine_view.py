@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.document import Cell, Column, Link, Row, Section, Table, identifier, join
 from ciguard.run.policy.guard_rail import memory_thresholds
-from ciguard.text import duration, size, unit_name
+from ciguard.text import duration, peak_text, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,6 +89,10 @@ def _rows(leg: ShardMachine, links: Links) -> Iterator[tuple[int, float, Row]]:
         least = low.size_bytes
         text = size(least) + (f" of {size(leg.memory_bytes)}" if leg.memory_bytes else "")
         yield 2, -least, row("least memory left", text, least, low.at_s, low.units)
+    peak = leg.use.peak
+    if peak is not None and peak.apart_bytes is not None:
+        total = sum(peak.program_bytes.values())
+        yield 4, total, row("peak of several programs", peak_text(peak), total, peak.at_s, ())
     if gpus is not None:
         most = gpus.size_bytes
         yield 3, most, row("GPU memory", gpu_text(leg.use), most, gpus.at_s, gpus.units)

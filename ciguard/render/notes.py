@@ -85,6 +85,8 @@ def _shown(name: str, value: Any) -> Any:
         return "-"
     if isinstance(value, str):
         return one_line(" ".join(value.split()) if name in _MESSAGES else value, MAX_CHARS)
+    if isinstance(value, dict):
+        return name_some([f"{key} {_shown(name, each)}" for key, each in value.items()], one_line)
     if isinstance(value, (list, tuple)):
         return name_some(value, one_line)
     if name.endswith("_s"):

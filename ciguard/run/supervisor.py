@@ -25,6 +25,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.model.execution import unplanned_settings
+from ciguard.model.machine_use import machine_use
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import Framework, environment, origin_variables
@@ -34,6 +35,7 @@ from ciguard.run.output.view import (
     describe_action,
     describe_initial_event,
     describe_listing,
+    describe_machine,
     describe_memory,
     describe_probe,
     describe_progress,
@@ -138,6 +140,7 @@ class Supervisor:
         for result in job.earlier.results(ended=False):
             self._tally.hold(result)
         self._sample: Optional[SampleLine] = None
+        self._samples: list[SampleLine] = []
         self._signals = ReceivedSignals(job.platform)
         self._streams = job.shard.processes == 1
         self._state_changed = True  # a line was observed since the last decision
@@ -352,12 +355,13 @@ class Supervisor:
             self._sample = sample
             self._observe(sample)
             self._report_limitations(now_s, self._instruments.limitation)
-        for written in self._memory.due(now_s):
-            self._record.append(written)
+        self._write_samples(self._memory.due(now_s))
 
-    def _write_samples(self) -> None:
-        for sample in self._memory.flush():
+    def _write_samples(self, samples: Sequence[SampleLine]) -> None:
+        for sample in samples:
             self._record.append(sample)
+        if self._job.is_command:  # its last lines sum them up
+            self._samples += samples
 
     def _process_started(self, live: ProcessHandle) -> None:
         """Take in a start; if the program reports no starts, a single unit begins now."""
@@ -378,7 +382,7 @@ class Supervisor:
         if self._job.is_command and not live.is_started and not ended.is_reaper_lost:
             fix = "begin a script with #!, or name the program that reads it first"
             raise UsageError(ended.error, where="COMMAND", fix=fix)
-        self._write_samples()
+        self._write_samples(self._memory.flush())
         self._follow(live, last=True)
         concurrent = [handle.batch for handle in self._handles.values() if handle is not live]
         self._exit_handler.handle(live, ended, concurrent, self._now_s())
@@ -407,7 +411,7 @@ class Supervisor:
         return None
 
     def _execute(self, action: Decision, now_s: float) -> None:
-        self._write_samples()
+        self._write_samples(self._memory.flush())
         seen = dict(self._lines_read)
         for live in self._handles.values():
             seen.update(live.lines_read())
@@ -549,7 +553,8 @@ class Supervisor:
             self._console.print_line(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
         wall_s = now_s - self._state.began_s
-        collects = self._job.is_command and self._job.suites[""].results
+        is_command, peak_bytes = self._job.is_command, self._memory.tree_peak_bytes
+        collects = is_command and self._job.suites[""].results
         total_s = now_s if self._job.earlier.legs else None
         self._console.print_summary(
             name,
@@ -558,6 +563,11 @@ class Supervisor:
             self._exit_handler.causes,
             self._job.suites,
             copied_files=self._files.copied if collects else None,
-            memory=describe_memory(self._memory.tree_peak_bytes, self._memory.gpu_peak_bytes),
+            memory="" if is_command else describe_memory(peak_bytes, self._memory.gpu_peak_bytes),
         )
+        if is_command:
+            result = next((one for (one, *_) in self._tally.results_by_unit.values()), None)
+            use, cpus = machine_use(self._samples), self._job.header.runner.cpus
+            for line in describe_machine(use, peak_bytes, result, cpus):
+                self._console.print_line(line)
         return verdict

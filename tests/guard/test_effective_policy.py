@@ -18,6 +18,7 @@ from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.evaluation import past_runs_of
 from ciguard.guard.policy import context_of, effective_policy
+from ciguard.guard.verdict import Limit
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import History, empty
 from ciguard.model import FAIL_CONDITIONS
@@ -187,6 +188,14 @@ def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyChec
     found = policy_checkout.propose(base, own).applied()
     assert found.min_executed == 0.95
     assert policy_notes(found) == ("this pull request changes guard.min_executed",)
+
+
+def test_limits_of_tests_are_those_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    entry = '[[suite.unit.limits]]\nunits = "*"\nmemory = "{}"\ntime = "5s"\n'
+    own: dict[str, str | None] = {"ciguard.toml": entry.format("9GiB")}
+    found = policy_checkout.propose({"ciguard.toml": entry.format("1GiB")}, own).applied()
+    assert found.limits == {"unit": (Limit("*", 1 << 30, 5.0),)}
+    assert policy_notes(found) == ("this pull request changes suite.unit.limits",)
 
 
 def policy_notes(found: Policy) -> tuple[str, ...]:

@@ -322,6 +322,10 @@ TORCH = (
     "has 18.73 GiB memory in use. Of the allocated memory 9.08 GiB is allocated by PyTorch, and "
     "9.31 GiB is reserved by PyTorch but unallocated."
 )
+JAX = (
+    "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+    "1000.00GiB with allocator GPU_0_bfc on device 0. [tf-allocator-allocation-error='']"
+)
 NUMPY = (
     "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 58.0 GiB for an array with shape "
     "(176351, 176460) and data type uint16"
@@ -336,6 +340,7 @@ GIB = 1 << 30
         (f"{BFC}\nExecution of replica 0 failed: {XLA}", 51712165888, "GPU_2_bfc"),
         (f"XlaRuntimeError: {XLA}\n{BFC}", 51712165888, "GPU_2_bfc"),
         (TORCH, round(22.78 * GIB), "GPU 0"),
+        (JAX, 1000 * GIB, "GPU_0_bfc"),
         (NUMPY, 58 * GIB, ""),
     ],
 )
@@ -350,6 +355,11 @@ def test_requested_bytes_and_device_are_read(text: str, requested: int, device: 
     [
         "",
         "MemoryError",
+        "cudaErrorMemoryAllocation: out of memory",
+        "numba.cuda.cudadrv.driver.CudaAPIError: [<CUresult.CUDA_ERROR_OUT_OF_MEMORY: 2>] Call to "
+        "cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,073,741,824,000 bytes "
+        "(allocated so far: 0 bytes).",
         "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.10GiB with freed_by_count=0."
         " The caller indicates that this is not a failure, but may mean that there could be",
     ],

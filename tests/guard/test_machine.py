@@ -9,7 +9,7 @@ from guard.fixtures import MIB, World, make_leg, make_plan, text_of
 
 from ciguard.guard.json import as_json
 from ciguard.guard.view import document
-from ciguard.model import Runner, SampleLine
+from ciguard.model import EndLine, Runner, SampleLine
 from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -59,6 +59,23 @@ def test_gpus_and_little_memory_are_shown_with_what_ran() -> None:
     assert "swapped" not in text
 
 
+OVERLAP = [
+    SampleLine(0.5, peak_processes={"p": 1 * GIB, "p/worker": 50 * GIB}),
+    SampleLine(1.5, peak_processes={"p": 1 * GIB, "p/worker": 51 * GIB, "p/profiler": 3 * GIB},
+               gpu_bytes={"0": 52 * GIB}),
+]  # fmt: skip
+
+
+def test_programs_that_overlap_at_the_peak_are_named() -> None:
+    dead = world({"01": OVERLAP})
+    dead.drop("01", EndLine)
+    text = " ".join(text_of(dead.prove()).split())
+    evidence = "worker 51.0 GiB, profiler 3.00 GiB, p 1.00 GiB, GPU 52.0 GiB; apart they need"
+    assert f"peak programs: most memory at 1.50 s: {evidence} 52.0 GiB" in text
+    row = "value worker 51.0 GiB + profiler 3.00 GiB + p 1.00 GiB, GPU 52.0 GiB; apart they need"
+    assert f"01 measure peak of several programs, {row} 52.0 GiB" in text
+
+
 def test_a_leg_with_nothing_to_tell_has_no_row() -> None:
     quiet = [SampleLine(0.5, available_bytes=9 * GIB, headroom_bytes=9 * GIB, swap_used_bytes=5,
                         stalled_s=0.2), SampleLine(1.5, swap_used_bytes=6 * MIB)]  # fmt: skip
@@ -88,6 +105,7 @@ def test_json_has_the_fields_of_each_leg() -> None:
         },
         "swap_growth": None,
         "stalls": None,
+        "peak": None,
     }
     assert second["machine"]["stalls"]["fully_stalled_s"] == 0.5
     assert second["machine"]["swap_growth"]["size_bytes"] == 1224 * MIB

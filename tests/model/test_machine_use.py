@@ -10,6 +10,7 @@ from ciguard.model import ProcessEndLine, Record, Result, SampleLine, StartLine,
 from ciguard.model.machine_use import (
     NOT_MEASURED,
     MemoryMoment,
+    PeakPrograms,
     Stalls,
     leg_machine_use,
     machine_use,
@@ -36,6 +37,47 @@ def test_gpus_by_device_and_together_at_one_moment() -> None:
     found = machine_use(samples)
     assert dict(found.gpu_bytes) == {"0": 20 * GIB, "1": 18 * GIB}
     assert found.gpu_total == MemoryMoment(30 * GIB, 6.0)  # never 38 GiB: not at one moment
+
+
+def at(at_s: float, gpu: int = 0, **mib: int) -> SampleLine:
+    """A sample with these processes, such as p_b for b below p."""
+    named = {path.replace("_", "/"): size * MIB for path, size in mib.items()}
+    return SampleLine(at_s, peak_processes=named, gpu_bytes={"0": gpu * MIB} if gpu else {})
+
+
+@pytest.mark.parametrize(
+    ("samples", "programs", "gpu", "apart"),
+    [
+        ([SampleLine(1.0, tree_bytes=5)], {}, None, None),
+        ([at(1, p=10), at(2, p=900)], {}, None, None),
+        ([at(2, p=10, p_w=200)], {"w": 200, "p": 10}, None, None),
+        # Each ran alone, b with its largest memory after the peak.
+        (
+            [at(1, p=10, p_a=200), at(2, 7, p=10, p_a=200, p_b=300), at(3, p=10, p_b=350)],
+            {"b": 300, "a": 200, "p": 10},
+            7,
+            360,
+        ),
+        # The programs count with their children, below any number of wrappers.
+        (
+            [at(1, s=1, s_p=9, s_p_a=50), at(2, s=1, s_p=9, s_p_a=60, s_p_b=30, s_p_b_c=70)],
+            {"b": 100, "a": 60, "p": 9, "s": 1},
+            None,
+            110,
+        ),
+        # A pool of workers, and a helper that is too small to be a phase.
+        ([at(1, p=9, p_w=5), at(2, p=9, p_w=40, p_v=40)], {"w": 40, "v": 40, "p": 9}, None, None),
+        ([at(1, p=9, p_w=400), at(2, p=9, p_w=410, p_h=1)], {"w": 410, "p": 9, "h": 1}, None, None),
+    ],
+)  # fmt: skip
+def test_programs_at_the_peak_and_what_they_need_apart(
+    samples: list[SampleLine], programs: dict[str, int], gpu: int | None, apart: int | None
+) -> None:
+    found = machine_use(samples).peak
+    sizes = {name: size * MIB for name, size in programs.items()}
+    expected = PeakPrograms(2, sizes, gpu and gpu * MIB, apart and apart * MIB)
+    assert found == (expected if programs else None)
+    assert found is None or list(found.program_bytes) == list(programs)
 
 
 def test_least_memory_is_measured_apart_from_the_headroom() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -234,6 +235,34 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert result.cpu_s is not None
     assert [line.cpu_s for line in leg.record().process_ends] == [result.cpu_s]
     assert [line.unit for line in leg.record().starts] == [result.unit]
+    no_survivor(leg)
+
+
+HOLD = "import sys, time; kept = b'x' * (int(sys.argv[1]) << 20); time.sleep(2)"
+PIPELINE = """\
+import subprocess, sys, time
+first = subprocess.Popen([sys.executable, "first.py", "200"])
+time.sleep(1)
+second = subprocess.Popen([sys.executable, "second.py", "300"])
+first.wait(), second.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="named processes: Linux only")
+def test_command_ends_with_the_programs_that_overlap_at_its_peak(tmp_path: Path) -> None:
+    for name, code in (("first", HOLD), ("second", HOLD), ("all", PIPELINE)):
+        (tmp_path / f"{name}.py").write_text(code)
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", f"{sys.executable} all.py; :")
+    *_, ended, first, second, machine = leg.wait(0).printed.splitlines()
+    assert ended.startswith("command: 1 passed in ")
+    programs = r"second\.py 3\d\d MiB \+ first\.py 2\d\d MiB \+ all\.py [\d.]+ MiB"
+    assert re.fullmatch(
+        rf"  peak 5\d\d MiB: {programs}; apart they need 3\d\d MiB",
+        f"{first} {second.strip()}",
+    )
+    cpu_and_more = r"  CPU \d+ % of \d+ cores?(, swap \+\S+ \w+)?(, waited \S+ s for memory)?"
+    assert re.fullmatch(cpu_and_more, machine)
+    assert max(map(len, (ended, first, second, machine))) <= 80
     no_survivor(leg)
 
 

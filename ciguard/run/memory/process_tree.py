@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -21,6 +22,10 @@ assert sys.platform != "win32"
 
 RESCAN_S = 0.5
 MAX_SCAN_COST_RATIO: Final = 200
+MAX_NAMED: Final = 16  # processes of a tree, the largest ones
+NAME_CHARACTERS: Final = 40
+# Of other programs the arguments are not shown: one may be a secret.
+INTERPRETER: Final = re.compile(r"(python|pypy|node|ruby|perl|php|dotnet|bash|dash|sh)[\d.]*$")
 LATE_S: Final = 1.0  # a sample is kept: the line of a start before it may be read after it
 CHILD_BYTES: Final = 1 << 20  # above the test's own peak; less is noise of shared pages
 PRESSURE = "/proc/pressure/memory"
@@ -47,7 +52,9 @@ class TreeMemory:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self._pids: set[int] = set()
+        self._pids: Dict[int, int] = {}  # process -> its parent
+        self._sizes: Dict[int, int] = {}  # by process, of the last reading
+        self._peaks: Dict[int, int] = {}  # by running process, as `has_new_peak` saw them
         self._scanned_s = float("-inf")
         self._last_pid, self._is_new = b"", False
         self._scan_cost_s = 0.0
@@ -68,22 +75,45 @@ class TreeMemory:
             start_s = time.thread_time()
             self._scanned_s, self._is_new = now_s, False
             self.rescan()
-            for pid in self.seen_s.keys() - self._pids:
+            for pid in self.seen_s.keys() - self._pids.keys():
                 if not os.path.exists(f"/proc/{pid}"):  # a scan may miss a process that runs
                     del self.seen_s[pid]
             self._scan_cost_s = time.thread_time() - start_s
-        sizes, known = [], set(self.seen_s)
+        self._sizes, known = {}, set(self.seen_s)
         for pid in tuple(self._pids):
             try:
                 with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
                     size = int(stream.read(256).split(b" ", 2)[1]) * PAGE_BYTES
-                seen_s = self.seen_s.setdefault(pid, now_s)
-                sizes.append((seen_s, size if pid in known or not known else 0))
+                self.seen_s.setdefault(pid, now_s)
+                self._sizes[pid] = size if pid in known or not known else 0
             except (OSError, IndexError):
-                self._pids.discard(pid)
-        if self.samples is not None and len(sizes) > 1:
+                del self._pids[pid]
+        if self.samples is not None and len(self._sizes) > 1:
+            sizes = [(self.seen_s[pid], size) for pid, size in self._sizes.items()]
             self.samples.append((now_s, sizes))
-        return sum(size for _, size in sizes) or None
+        return sum(self._sizes.values()) or None
+
+    def has_new_peak(self) -> bool:
+        """Return whether a process is notably larger than at any earlier call."""
+        peaks = {pid: self._peaks.get(pid, 0) for pid in self._sizes}
+        grown = {pid: size for pid, size in self._sizes.items() if size > peaks[pid] + CHILD_BYTES}
+        self._peaks = {**peaks, **grown}
+        return bool(grown)
+
+    def named_sizes(self) -> Mapping[str, int]:
+        """Return the largest sizes of the last reading by the names of the process's ancestors.
+
+        The name is "make/test.py" for a child of the program; equal names count together.
+        """
+        named: Dict[str, int] = {}
+        largest = sorted(self._sizes, key=lambda pid: self._sizes[pid], reverse=True)[:MAX_NAMED]
+        for pid in filter(self._sizes.get, largest):
+            names, ancestor = "", pid
+            while ancestor in self._pids:
+                names = f"{program_name(ancestor)}/{names}"
+                ancestor = self._pids[ancestor]
+            named[names[:-1]] = named.get(names[:-1], 0) + self._sizes[pid]
+        return named
 
     def pids(self) -> frozenset[int]:
         """Return the processes of the last scan."""
@@ -91,13 +121,13 @@ class TreeMemory:
 
     def rescan(self) -> None:
         """Scan for processes that began or ended."""
-        to_scan = list(children(self.root))
-        self._pids = set()
+        to_scan = [(pid, self.root) for pid in children(self.root)]
+        self._pids = {}
         while to_scan:
-            pid = to_scan.pop()
+            pid, parent = to_scan.pop()
             if pid not in self._pids:
-                self._pids.add(pid)
-                to_scan.extend(children(pid))
+                self._pids[pid] = parent
+                to_scan.extend((child, pid) for child in children(pid))
 
 
 class ChildPeaks:
@@ -155,6 +185,20 @@ class ChildPeaks:
                 own = (size for seen_s, size in sizes if seen_s <= self._first_s)
                 children = (size for seen_s, size in sizes if seen_s > self._start_s)
                 self._largest = max(self._largest, max(own, default=0) + sum(children))
+
+
+def program_name(pid: int) -> str:
+    """Return the name of a program, or of the script or module that an interpreter runs."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            words = stream.read(4096).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return "?"
+    name = os.path.basename(words[0])
+    if INTERPRETER.match(name) and not {"-c", "-e", "-r"}.intersection(words[1:3]):  # no code
+        scripts = (word for word in words[1:] if word and not word.startswith("-"))
+        name = os.path.basename(next(scripts, "")) or name
+    return name[:NAME_CHARACTERS] or "?"
 
 
 def last_pid() -> bytes:

@@ -40,6 +40,7 @@ class MemorySampler:
         self._guardrail = guardrail
         self._instruments = instruments
         self._gpu_bytes: Mapping[str, int] = {}  # largest by GPU since the last written sample
+        self._peak_processes: Mapping[str, int] = {}  # at the largest peak since then
         self._pressure: Mapping[str, float] = {}
         self._close_bytes = max(CLOSE_BYTES, CLOSE_RATIO * (guardrail.memory_bytes() or 0))
         self._guarded = guarded
@@ -74,6 +75,7 @@ class MemorySampler:
             process_bytes=self._sizes,
             **self._pressure,
             gpu_bytes=self._gpu_bytes,
+            peak_processes=self._peak_processes,
         )
         headroom = sample.headroom_bytes
         is_close = self._guarded and headroom is not None and headroom < self._close_bytes
@@ -93,6 +95,9 @@ class MemorySampler:
             if size is not None:
                 self._sizes[str(process)] = size
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
+        if sum(self._sizes.values()) > sum(self._peak_processes.values()):
+            named = self._instruments.named_sizes(tuple(trees.values()))
+            self._peak_processes = named or self._peak_processes
         cost_s = time.thread_time() - start_s
         every_s = max(TREE_EVERY_S, MAX_TREE_COST_RATIO * cost_s)
         self._tree_every_s = min(every_s, MAX_TREE_EVERY_S)
@@ -122,6 +127,6 @@ class MemorySampler:
         samples = tuple(self._unwritten)
         if samples:
             self._written, self._written_s = samples[-1], samples[-1].at_s
-            self._gpu_bytes = {}
+            self._gpu_bytes, self._peak_processes = {}, {}
         self._unwritten = []
         return samples

@@ -7,6 +7,7 @@ or `message`; no code decides by them.
 from __future__ import annotations
 
 import signal
+import textwrap
 from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
@@ -15,9 +16,19 @@ from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
-from ciguard.text import count_of, duration, last_error_line, last_line, name_some, size, unit_name
+from ciguard.text import (
+    count_of,
+    duration,
+    last_error_line,
+    last_line,
+    name_some,
+    peak_text,
+    size,
+    unit_name,
+)
 
 if TYPE_CHECKING:
+    from ciguard.model.machine_use import MachineUse
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.reruns import NewFailure
     from ciguard.run.process.handle import Peak, ProcessReport
@@ -293,6 +304,28 @@ def describe_memory(peak_bytes: int, gpu_bytes: Mapping[str, int]) -> str:
     """Return "; peak memory 1.62 GiB; GPU 0 20.4 GiB, GPU 1 18.1 GiB"; "" without a GPU."""
     gpus = ", ".join(f"GPU {gpu} {size(largest)}" for gpu, largest in gpu_bytes.items())
     return f"; peak memory {size(peak_bytes)}; {gpus}" if gpus else ""
+
+
+def describe_machine(
+    use: MachineUse, peak_bytes: int, result: Result | None, cpus: int | None
+) -> Iterator[str]:
+    """Yield the last lines of a command: the programs at its peak, and its use of the machine.
+
+    Args:
+        result: of the command; None if it was stopped.
+    """
+    programs = f": {peak_text(use.peak)}" if use.peak is not None else ""
+    peak = f"peak {size(peak_bytes)}{programs}" if peak_bytes else ""
+    parts = [f"GPU {gpu} {size(largest)}" for gpu, largest in use.gpu_bytes.items()]
+    if result is not None and result.cpu_s is not None and result.wall_s and cpus:
+        share = result.cpu_s / result.wall_s / cpus
+        parts.append(f"CPU {100 * share:.0f} % of {count_of(cpus, 'core')}")
+    if use.swap_growth is not None:
+        parts.append(f"swap +{size(use.swap_growth.size_bytes)}")
+    if use.stalls is not None:
+        parts.append(f"waited {duration(use.stalls.stalled_s)} for memory")
+    for text in filter(None, (peak, ", ".join(parts))):
+        yield from textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
 
 
 def describe_culprit(

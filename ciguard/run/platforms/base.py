@@ -83,6 +83,10 @@ class MemoryInstruments:
         """Return the largest memory by GPU since the last call, if measured; never wait."""
         return {}
 
+    def named_sizes(self, trees: Sequence[Tree]) -> Mapping[str, int]:  # noqa: ARG002
+        """Return the sizes of processes by name, if any has a new peak since the last call."""
+        return {}
+
     def pressure(self) -> Mapping[str, float]:
         """Return fields of a sample: how long programs have waited for memory."""
         return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple, cast
 
 assert sys.platform != "win32"
@@ -44,6 +45,14 @@ class LinuxInstruments(MemoryInstruments):
         used = self._gpus.poll(now_s, cast("Sequence[TreeMemory]", trees))
         self.limitation = self._gpus.limitation
         return used
+
+    def named_sizes(self, trees: Sequence[Tree]) -> Mapping[str, int]:
+        """Return the largest processes, with the names of their ancestors."""
+        memories = cast("Sequence[TreeMemory]", trees)
+        has_new_peak = [memory.has_new_peak() for memory in memories]  # each takes note of its own
+        if not any(has_new_peak):
+            return {}
+        return sum((Counter(memory.named_sizes()) for memory in memories), Counter())
 
     def pressure(self) -> Mapping[str, float]:
         """Return the seconds that programs waited for memory since the leg's start."""

@@ -58,7 +58,7 @@ def test_scans_of_a_large_tree_are_rare_however_many_processes_begin() -> None:
             end_s = time.thread_time() + 0.002  # allows two scans a second
             while time.thread_time() < end_s:
                 pass
-            self._pids = {os.getpid()}
+            self._pids = {os.getpid(): 0}
 
     tree = Slow(os.getpid())
     for step in range(21):

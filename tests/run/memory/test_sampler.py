@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from run.leg_runner import until
 
 from ciguard.run.memory.headroom import LinuxHeadroom
-from ciguard.run.memory.process_tree import Pressure, TreeMemory
+from ciguard.run.memory.process_tree import Pressure, TreeMemory, program_name
 from ciguard.run.memory.sampler import CALM_EVERY_S, MemorySampler
 from ciguard.run.platforms.base import Headroom, MemoryInstruments
 
@@ -23,6 +24,24 @@ def test_tree_memory_includes_descendants(holder: int) -> None:
     size = tree.read_bytes(0.0)
     assert size is not None
     assert 50 << 20 < size < 100 << 20
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("sleep", "9"), "sleep"),
+        ((sys.executable, "-u", "hold.py", "token"), "hold.py"),
+        ((sys.executable, "-m", "timeit", "-n1", "import time; time.sleep(9)"), "timeit"),
+        (("sh", "-c", "sleep 9; echo token"), "sh"),
+    ],
+)
+def test_process_is_named_without_its_arguments(
+    tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    (tmp_path / "hold.py").write_text("import time; time.sleep(9)")
+    with subprocess.Popen(words, cwd=tmp_path, start_new_session=True) as process:
+        until(lambda: program_name(process.pid) == name, what=name, timeout_s=5)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_ended_tree_is_not_measured() -> None:

@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from ciguard.model import PlannedUnit
-from ciguard.run.output.view import _REASONS, describe_action, describe_reason
+from ciguard.model import PlannedUnit, Result, SampleLine
+from ciguard.model.machine_use import machine_use
+from ciguard.run.output.view import _REASONS, describe_action, describe_machine, describe_reason
 from ciguard.run.policy.actions import Reason, ReasonKind, Recycle, Stop, Warn
 
 MIB = 1 << 20
@@ -39,6 +40,34 @@ MIB = 1 << 20
 )
 def test_a_reason_in_words(reason: Reason, expected: str) -> None:
     assert describe_reason(reason) == expected
+
+
+SAMPLES = [
+    SampleLine(6.0, 1304002560, swap_used_bytes=0, stalled_s=0.0, gpu_bytes={"0": 9869197312}),
+    SampleLine(18.6, 16216064, swap_used_bytes=70 * MIB, stalled_s=1.25),
+]
+ON_GPU = Result("python3 ./two.py", "passed", wall_s=18.143199, cpu_s=10.268957)
+
+
+@pytest.mark.parametrize(
+    ("samples", "peak_bytes", "result", "cpus", "expected"),
+    [
+        (SAMPLES, 1318711296, ON_GPU, 16,
+         ["  peak 1.23 GiB",
+          "  GPU 0 9.19 GiB, CPU 4 % of 16 cores, swap +70.0 MiB, waited 1.25 s for memory"]),
+        (SAMPLES[1:], 0, None, 16, ["  waited 1.25 s for memory"]),
+        ([], 5 * MIB, ON_GPU, None, ["  peak 5.00 MiB"]),
+        ([], 0, None, 2, []),
+    ],
+)  # fmt: skip
+def test_last_lines_of_a_command_have_what_was_measured(
+    samples: list[SampleLine],
+    peak_bytes: int,
+    result: Result | None,
+    cpus: int | None,
+    expected: list[str],
+) -> None:
+    assert list(describe_machine(machine_use(samples), peak_bytes, result, cpus)) == expected
 
 
 def test_every_kind_of_reason_has_words() -> None:
