@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
@@ -39,28 +40,23 @@ def test_expression_has_its_value(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "what"),
+    ("text", "what"),
     [
-        ("", 1, "expected a size, a number or a function, not the end"),
-        ("4GiB +", 7, "expected a size, a number or a function, not the end"),
-        ("4GiB 2GiB", 6, "expected +, * or the end, not '2'"),
-        ("4GiB + 3TiB", 9, "no unit 'TiB'; there are B, KB, MB, GB, KiB, MiB, GiB"),
-        ("4GiB - 1GiB", 6, "expected +, * or the end, not '-'"),
-        ("1GiB * 2GiB", 6, "a size times a size"),
-        ("(1GiB + 2", 10, "expected ')', not the end"),
-        ("chekpointed(1, 2, 3)", 1, "no function 'chekpointed'"),
-        ("checkpointed(28, 1MiB)", 22, "expected ',', not ')'"),
-        ("checkpointed(28, 1MiB, 0)", 24, "expected a whole number of at least 1 for k"),
-        ("checkpointed(1.5, 1MiB, 2)", 14, "expected a whole number of at least 0 for n"),
-        ("sharded(22GiB, 4, 5)", 17, "expected ')', not ','"),
-        ("sharded(22GiB,  1GiB)", 17, "expected a whole number of at least 1 for devices"),
-        ("1234567890123456", 1, "a number of more than 15 digits"),
+        *(
+            (text, "expected sizes such as 4GiB, with +, *, parentheses")
+            for text in (
+                *("", "4GiB +", "4GiB 2GiB", "4GiB - 1GiB", "(1GiB + 2", "chekpointed(1, 2, 3)"),
+                *("checkpointed(28, 1MiB)", "sharded(22GiB, 4, 5)", "True", "'4GiB'", "-1"),
+            )
+        ),
+        ("4GiB + 3TiB", "no unit 'TiB'; there are B, KB, MB, GB, KiB, MiB, GiB"),
+        ("checkpointed(28, 1MiB, 0)", "expected a whole number of at least 1 for k"),
+        ("checkpointed(1.5, 1MiB, 2)", "expected a whole number of at least 0 for n"),
     ],
 )
-def test_mistake_has_its_position(text: str, at: int, what: str) -> None:
-    with pytest.raises(ValueError, match=f"^at character {at}: ") as raised:
+def test_mistake_says_what_is_expected(text: str, what: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(what)):
         parse_size(text)
-    assert what in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["(" * (MAX_LENGTH + 1), "1024*1024*1024GiB"])
@@ -129,9 +125,9 @@ def test_all_mistakes_of_needs_are_reported_with_their_keys() -> None:
     with pytest.raises(CiguardError) as raised:
         parse({FILE: text.encode()}, {})
     output = str(raised.value)
-    assert "suite.a.needs.0.memory: at character 8: no function 'chekpointed'" in output
+    assert "suite.a.needs.0.memory: expected sizes such as 4GiB" in output
     assert "suite.a.needs.0.gp: unknown key\n  fix: did you mean gpu?" in output
     assert "suite.a.needs.1.units: expected text that is not empty" in output
-    assert "suite.a.needs.1.gpu: at character 17: expected ')', not the end" in output
+    assert "suite.a.needs.1.gpu: expected sizes" in output
     with pytest.raises(CiguardError, match=r"suite\.a\.needs\.0: declares nothing"):
         parse({FILE: b'[[suite.a.needs]]\nunits = "x"\n'}, {})

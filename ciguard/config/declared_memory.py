@@ -10,26 +10,28 @@ segment is computed again. `sharded(bytes, devices)` is the part of one device. 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import add, mul
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model.plan import excluding_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 BYTES_BY_UNIT: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
 }  # fmt: skip
-MAX_LENGTH: Final = 200  # characters: limits the recursion of the parser
+MAX_LENGTH: Final = 200  # characters: limits the recursion
 MAX_BYTES: Final = 1 << 50  # more than the memory of any machine, and exact in JSON
-NUMBER_DIGITS: Final = 15
-_TOKEN: Final = re.compile(r"\s*(?:(\d+(?:\.\d+)?)(?: ?([A-Za-z]+))?|([A-Za-z_]+)|(\S))")
-_FUNCTIONS: Final = {"checkpointed": ("n", "bytes", "k"), "sharded": ("bytes", "devices")}
+EXPECTED: Final = (
+    "expected sizes such as 4GiB, with +, *, parentheses, checkpointed(n, bytes, k) and "
+    "sharded(bytes, devices)"
+)
+_SIZE: Final = re.compile(r"(?<!\w)(\d+(?:\.\d+)?) ?([A-Za-z]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,150 +66,50 @@ def parse_size(text: str) -> int:
     """Return the bytes of an expression, rounded up; of one device, if sharded.
 
     Raises:
-        ValueError: with the mistake and its character, from 1.
+        ValueError: it is no expression of sizes, or above 1 PiB.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"expected at most {MAX_LENGTH} characters")
-    size = math.ceil(_Parser(text).parse().bytes)
+    try:
+        tree = ast.parse(_SIZE.sub(_in_bytes, text).strip(), mode="eval")
+    except (SyntaxError, MemoryError):  # of the latter: too many parentheses
+        raise ValueError(EXPECTED) from None
+    size = math.ceil(_value(tree.body))
     if size > MAX_BYTES:
         raise ValueError("more than 1 PiB")
     return size
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """An intermediate value; `is_size`: it has a unit and is not a count."""
-
-    bytes: Fraction
-    is_size: bool
-
-    def combine(self, other: _Value, operator: Callable[[Fraction, Fraction], Fraction]) -> _Value:
-        """Return the sum or product of two values."""
-        return _Value(operator(self.bytes, other.bytes), self.is_size or other.is_size)
+def _in_bytes(match: re.Match[str]) -> str:
+    number, unit = match.groups()
+    if unit not in BYTES_BY_UNIT:
+        units = ", ".join(filter(None, BYTES_BY_UNIT))
+        raise ValueError(f"no unit {unit!r}; there are {units}")
+    return f"{math.ceil(Fraction(number) * BYTES_BY_UNIT[unit])}"
 
 
-class _Parser:
-    """Recursive descent parser: sums of products of numbers, sizes, calls and parentheses."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_TOKEN.finditer(text))
-        self._place = 0
-        self._end = len(text) + 1
-
-    def parse(self) -> _Value:
-        value = self._sum()
-        if self._next():
-            raise self._expected("+, * or the end")
-        return value
-
-    def _next(self) -> str:
-        """Return the next token without its unit; "" at the end."""
-        if self._place == len(self._tokens):
-            return ""
-        token = self._tokens[self._place]
-        return token[1] or token[3] or token[4]
-
-    def _at(self) -> int:
-        """Return the position of the next token's first character, from 1."""
-        if self._place == len(self._tokens):
-            return self._end
-        token = self._tokens[self._place]
-        return 1 + next(token.start(group) for group in (1, 3, 4) if token[group])
-
-    def _expected(self, what: str) -> ValueError:
-        found = repr(self._next()) if self._next() else "the end"
-        return _mistake(self._at(), f"expected {what}, not {found}")
-
-    def _take(self, sign: str) -> bool:
-        if self._next() != sign:
-            return False
-        self._place += 1
-        return True
-
-    def _require(self, sign: str) -> None:
-        if not self._take(sign):
-            raise self._expected(repr(sign))
-
-    def _sum(self) -> _Value:
-        left = self._product()
-        while self._take("+"):
-            left = left.combine(self._product(), add)
-        return left
-
-    def _product(self) -> _Value:
-        left = self._factor()
-        while (at := self._at()) and self._take("*"):
-            right = self._factor()
-            if left.is_size and right.is_size:
-                raise _mistake(at, "a size times a size")
-            left = left.combine(right, mul)
-        return left
-
-    def _factor(self) -> _Value:
-        if self._take("("):
-            value = self._sum()
-            self._require(")")
-            return value
-        name, at = self._next(), self._at()
-        if name in _FUNCTIONS:
-            self._place += 1
-            return self._call(name)
-        if name[:1].isdigit():
-            return self._number(at)
-        if name[:1].isalpha():
-            raise _mistake(at, f"no function {name!r}; there are {' and '.join(_FUNCTIONS)}")
-        raise self._expected("a size, a number or a function")
-
-    def _number(self, at: int) -> _Value:
-        token = self._tokens[self._place]
-        digits, unit = token[1], token[2] or ""
-        if len(digits) > NUMBER_DIGITS:
-            raise _mistake(at, f"a number of more than {NUMBER_DIGITS} digits")
-        if unit not in BYTES_BY_UNIT:
-            units = ", ".join(filter(None, BYTES_BY_UNIT))
-            raise _mistake(1 + token.start(2), f"no unit {unit!r}; there are {units}")
-        self._place += 1
-        return _Value(Fraction(digits) * BYTES_BY_UNIT[unit], is_size=bool(unit))
-
-    def _call(self, name: str) -> _Value:
-        self._require("(")
-        arguments: dict[str, _Value] = {}
-        positions: dict[str, int] = {}
-        for argument in _FUNCTIONS[name]:
-            if arguments:
-                self._require(",")
-            positions[argument] = self._at()
-            arguments[argument] = self._sum()
-        self._require(")")
-        counts = {
-            argument: _count(value, argument, positions[argument], least=int(argument != "n"))
-            for argument, value in arguments.items()
-            if argument != "bytes"
-        }
-        return _CALLS[name](arguments["bytes"], counts)
+def _value(node: ast.expr) -> Fraction:
+    """Return the value of a node of an expression whose sizes are in bytes."""
+    match node:
+        case ast.Constant(bool()):
+            raise ValueError(EXPECTED)
+        case ast.Constant(int() | float() as number) if number < math.inf:
+            return Fraction(number)
+        case ast.BinOp(left, ast.Add(), right):
+            return _value(left) + _value(right)
+        case ast.BinOp(left, ast.Mult(), right):
+            return _value(left) * _value(right)
+        case ast.Call(ast.Name("checkpointed"), [layers, size, checkpoints], []):
+            n, k = _count(layers, "n", least=0), _count(checkpoints, "k")
+            return _value(size) * (min(k, n) + math.ceil(Fraction(n, k)))
+        case ast.Call(ast.Name("sharded"), [size, devices], []):
+            return _value(size) / _count(devices, "devices")
+        case _:
+            raise ValueError(EXPECTED)
 
 
-def _count(value: _Value, name: str, at: int, least: int) -> int:
-    if value.is_size or value.bytes.denominator != 1 or value.bytes < least:
-        raise _mistake(at, f"expected a whole number of at least {least} for {name}")
-    return int(value.bytes)
-
-
-def _checkpointed(layer: _Value, counts: Mapping[str, int]) -> _Value:
-    layers, checkpoints = counts["n"], counts["k"]
-    held = min(checkpoints, layers) + math.ceil(Fraction(layers, checkpoints))
-    return _Value(layer.bytes * held, is_size=True)
-
-
-def _sharded(whole: _Value, counts: Mapping[str, int]) -> _Value:
-    return _Value(whole.bytes / counts["devices"], is_size=True)
-
-
-_CALLS: Final[dict[str, Callable[[_Value, Mapping[str, int]], _Value]]] = {
-    "checkpointed": _checkpointed,
-    "sharded": _sharded,
-}
-
-
-def _mistake(at: int, what: str) -> ValueError:
-    return ValueError(f"at character {at}: {what}")
+def _count(node: ast.expr, name: str, least: int = 1) -> int:
+    count = _value(node)
+    if count.denominator != 1 or count < least:
+        raise ValueError(f"expected a whole number of at least {least} for {name}")
+    return int(count)
