@@ -16,12 +16,10 @@ from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
-from ciguard.guard.policy import base_query
 from ciguard.history.age import age_of_green, listed_cases
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
-from ciguard.report.quarantine_proposals import proposals_section
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 
@@ -29,12 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ciguard.document import Section
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.policy import RunContext
-    from ciguard.guard.verdict import Policy
     from ciguard.history.age import AgeOfGreen
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
@@ -90,19 +86,9 @@ def judge(
         from_fork=context.is_from_fork,
         records=evaluation.records,
         platform=evaluation.platform,
-        proposals=_proposals(context, past_runs, evaluation.policy),
         age=_age(context.run, past_runs, evaluation),
     )
     return Report(contents, code)
-
-
-def _proposals(context: RunContext, past_runs: PastRuns, policy: Policy) -> Section | None:
-    """Propose changes of the quarantine in the report of a run of the base branch."""
-    history = past_runs.loaded.history if context.is_of_base else None
-    if history is None:
-        return None
-    base = base_query(context.run)
-    return proposals_section(history, base, policy.quarantine, context.today)
 
 
 def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

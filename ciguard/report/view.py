@@ -33,7 +33,7 @@ from ciguard.report.answer import (
     status_line,
     whose_text,
 )
-from ciguard.report.quarantine_proposals import entries_section
+from ciguard.report.quarantine_entries import entries_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,6 @@ class ReportData:
         from_fork: plan and records are the claim of a fork's own run.
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
-        proposals: changes of the quarantine, for a run of the base branch.
         age: of a run of the base branch or of a proposal.
     """
 
@@ -82,7 +81,6 @@ class ReportData:
     from_fork: bool = False
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
-    proposals: Section | None = None
     age: AgeOfGreen | None = None
 
     @property
@@ -184,7 +182,6 @@ def document(data: ReportData) -> tuple[Block, ...]:
         quarantine_line(verdict),
         status_line(verdict, comparison, links, data.records, data.why),
         *folds,
-        *((data.proposals,) if data.proposals is not None else ()),
     )
 
 
