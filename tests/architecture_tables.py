@@ -155,7 +155,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
-    "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
+    "audit.matrix_command": (*SHARED, "audit", "workflow"),
     "audit.checkout_reader": (
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),
         "workflow.test_commands",

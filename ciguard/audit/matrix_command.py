@@ -63,22 +63,16 @@ def audit_matrix(
         loaded = stored.history
     walls_s = _durations_s(loaded, tests) if loaded is not None else ()
     result = audit(shards, Evaluator(tests, shards.language), walls_s)
-    proposal = None
-    # Without times, a plan has nothing to add to the counts.
-    if output is not None or (loaded is not None and not result.undecided):
+    if output is not None:
         # Imported here, numpy takes as long as an audit.
-        from ciguard.audit.matrix_plan import plan_basis, propose  # noqa: PLC0415
-        from ciguard.plan.fixed_shards import plan_fixed  # noqa: PLC0415
+        from ciguard.audit.matrix_plan import plan_matrix  # noqa: PLC0415
 
-        basis = plan_basis(invocation.config(), result, shards, (matrix, listing), loaded)
-        plan = plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
-        proposal = propose(basis, plan.plan) if loaded is not None else None
-        if output is not None:
-            local.write(output if output == "-" else invocation.folder / output, plan.content)
-            count = count_of(len(plan.plan.shards), "shard")
-            console.err(f"plan {plan.plan.id}: {count}, written to {output}")
+        plan = plan_matrix(invocation.config(), result, shards, (matrix, listing), loaded)
+        local.write(output if output == "-" else invocation.folder / output, plan.content)
+        count = count_of(len(plan.plan.shards), "shard")
+        console.err(f"plan {plan.plan.id}: {count}, written to {output}")
     if output != "-":
-        page = result, proposal, following
+        page = result, following
         is_json = format_ == "json"
         answer = (
             json.dumps(as_json(*page), indent=1) if is_json else as_format(document(*page), format_)

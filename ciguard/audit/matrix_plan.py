@@ -1,4 +1,4 @@
-"""The plan of a matrix as written, and the plan of the same tests by `ciguard plan`.
+"""The plan of a matrix as written.
 
 A test is assigned to the shards that select it; `guard` checks results by this plan. A test in no
 shard is excluded by a rule for all shards, or is an orphan.
@@ -7,7 +7,7 @@ shard is excluded by a rule for all shards, or is an orphan.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.base import LANGUAGES
@@ -22,12 +22,11 @@ from ciguard.history.stores import LoadedHistory
 from ciguard.model import Exclusion, Orphan, UnitKey
 from ciguard.model.jobs import whole_minutes
 from ciguard.model.shard_names import safe_keys, safe_name
-from ciguard.plan.allocation import shard_count_option, walls_of
-from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
+from ciguard.plan.fixed_shards import FixedAssignment, FixedJob, plan_fixed
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
-from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.planner import Provenance
+from ciguard.plan.problem import PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config.file import Config
     from ciguard.history.file import History
-    from ciguard.model import Plan, ShardCountOption
+    from ciguard.plan.planner import PlanResult
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 OUTSIDE: Final = "outside of the projects"
@@ -46,59 +45,14 @@ _FIX: Final = (
 DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 
-@dataclass(frozen=True, slots=True)
-class PlanBasis:
-    """The inputs of a plan of the tests of a matrix.
-
-    Attributes:
-        assignment: the tests that run, each in the shards that select it.
-        options: of the matrix, without a number of shards.
-    """
-
-    assignment: FixedAssignment
-    inputs: PlanInputs
-    options: PlanOptions
-    origin: Provenance
-
-
-@dataclass(frozen=True, slots=True)
-class ShardLayout:
-    """Sizes of the shards of a matrix or plan.
-
-    Attributes:
-        shards: number of shards.
-        largest: number of tests of the largest shard.
-        longest_s: predicted wall time of the longest shard, seconds.
-    """
-
-    shards: int
-    largest: int
-    longest_s: float
-    cost: ShardCountOption
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A matrix, and plans that run each of its tests once.
-
-    Attributes:
-        as_many: a plan with as many shards.
-        as_long: a plan with the fewest shards that take no longer.
-    """
-
-    matrix: ShardLayout
-    as_many: ShardLayout
-    as_long: ShardLayout
-
-
-def plan_basis(
+def plan_matrix(
     config: Config,
     audit: Audit,
     matrix: HandMatrix,
     files: tuple[str, str],
     history: History | None,
-) -> PlanBasis:
-    """Sort the tests of an audit into assigned, excluded and orphaned tests.
+) -> PlanResult:
+    """Plan the tests of an audit: each is assigned, excluded or an orphan.
 
     Args:
         files: of the matrix and of the tests, for errors.
@@ -146,7 +100,7 @@ def plan_basis(
         timeouts={},
     )
     origin = Provenance(history=basis.history_json, notes=basis.notes)
-    return PlanBasis(assignment, basis.inputs, options, origin)
+    return plan_fixed(basis.inputs, assignment, options, origin)
 
 
 def _assign(
@@ -203,35 +157,6 @@ def _reject_unknown(audit: Audit, where: str) -> None:
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         what = f"no plan: it is not known which tests shard {first.shard.name!r:.120}{more} selects"
         raise InputError(what, where=f"{where}{line}", fix=first.shard.unknown or _FIX)
-
-
-def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
-    """Plan the tests of the matrix as `ciguard plan` would.
-
-    Returns:
-        None without a test with a time, and for jobs of several runners: the matrix does not show
-        which test needs which runner.
-    """
-    used = {shard.pool for shard in matrix.shards}
-    if not basis.assignment.units or not matrix.has_timings or len(used) > 1:
-        return None
-    pools = {name: pool for name, pool in basis.inputs.pools.items() if name in used}
-    inputs = replace(basis.inputs, pools=pools)
-    options = replace(basis.options, pool_of=dict.fromkeys(basis.options.pool_of, *used))
-    layout = _layout(matrix)
-    count = min(len(matrix.shards), len(basis.assignment.units))
-    as_many = replace(options, shards=count)
-    as_long = replace(options, shards=None, target_wall_s=layout.longest_s)
-    plans = [plan(inputs, choice, basis.origin).plan for choice in (as_many, as_long)]
-    return Proposal(layout, *map(_layout, plans))
-
-
-def _layout(plan: Plan) -> ShardLayout:
-    """Return the sizes of the shards of a plan."""
-    largest = max(len(shard.units) for shard in plan.shards)
-    longest_s = max(shard.predicted.wall_s for shard in plan.shards)
-    cost = shard_count_option(walls_of(plan.shards), plan.pools, chosen=False)
-    return ShardLayout(len(plan.shards), largest, longest_s, cost)
 
 
 def durations_s(history: History, names: Sequence[str]) -> tuple[float | None, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters.expression import positions_in
@@ -25,7 +24,6 @@ from ciguard.text import count_of, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.matrix_plan import Proposal
     from ciguard.audit.next_step import NextStep
     from ciguard.document import Block, Content, Row, Span
 
@@ -62,9 +60,7 @@ def headline(audit: Audit) -> str:
     return f"{total}: {', '.join(parts)}; {shards}{f', {empty} empty' if empty else ''}"
 
 
-def document(
-    audit: Audit, proposal: Proposal | None, following: NextStep | None
-) -> tuple[Block, ...]:
+def document(audit: Audit, following: NextStep | None) -> tuple[Block, ...]:
     """Return the whole audit, for all formats; `following` is None without a workflow."""
     is_bad = bool(audit.orphans or audit.in_several)
     return (
@@ -75,7 +71,6 @@ def document(
         _corrections(audit),
         _empty_terms(audit),
         _shards(audit),
-        *_proposal(proposal),
         *([as_section(following)] if following else ()),
     )
 
@@ -200,28 +195,7 @@ def _cells(selected: SelectedShard, *, timed: bool, located: bool) -> Iterator[C
     yield ", ".join(remarks)
 
 
-def _proposal(proposal: Proposal | None) -> Iterator[Section]:
-    if proposal is None:
-        return
-    layouts = [
-        ("the matrix", proposal.matrix),
-        ("a plan with as many shards", proposal.as_many),
-        ("a plan with the same wall time", proposal.as_long),
-    ]
-    names = ("Shards", "Largest", "Wall time", "Billed minutes")
-    columns = (Column(""), *(Column(name, "right", drop=int(name == "Largest")) for name in names))
-    rows = tuple(
-        (
-            *(name, f"{layout.shards:,}", count_of(layout.largest, "test")),
-            *(duration(layout.longest_s), f"{layout.cost.minutes:,}"),
-        )
-        for name, layout in layouts
-    )
-    table = Table(columns, rows, "row")
-    yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
-
-
-def as_json(audit: Audit, proposal: Proposal | None, following: NextStep | None) -> dict[str, Any]:
+def as_json(audit: Audit, following: NextStep | None) -> dict[str, Any]:
     """Return the audit as JSON values: every key is present, null if not known.
 
     Tests are named, in the order of the list.
@@ -280,6 +254,5 @@ def as_json(audit: Audit, proposal: Proposal | None, following: NextStep | None)
             }
             for correction in audit.corrections
         ],
-        "proposal": asdict(proposal) if proposal is not None else None,
         "next_step": following._asdict() if following is not None else None,
     }

@@ -431,20 +431,3 @@ def known_failures(
             branch=run.branch or query.branch or "the base",
         )
     return failures, history.runs[newest]
-
-
-def recent_reliability(history: History, query: BaseQuery) -> Positions:
-    """Count the base's newest executed values of each key; skips and stopped tests are none.
-
-    Returns:
-        (4, keys): failures, stretches of consecutive failures, passes in the first try, values.
-    """
-    values, of_base = history.values, np.zeros(len(history.runs) + 1, np.bool_)
-    of_base[list(base_runs(history, query))] = True
-    failed = np.where(_FAILED[values.outcome, values.ending], 1.0, 0.0)
-    failed[(failed == 0) & (values.try_number > 1)] = 0.5  # a pass after a failure
-    ran = of_base[values.run] & ((failed == 1) | (values.outcome == _PASSED))
-    table = newest_values(failed[ran], values.key[ran], len(history.keys))
-    begins = np.diff(table == 1, axis=1, prepend=False) & (table == 1)
-    counts = (table == 1, begins, table == 0, ~np.isnan(table))
-    return np.array([each.sum(axis=1) for each in counts])

@@ -6,7 +6,7 @@ The module reads no environment, checkout or folder: `RunContext` has these.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
@@ -22,8 +22,7 @@ from ciguard.history.age import age_of_green, listed_cases
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
-from ciguard.report.quarantine_proposals import proposals_section
-from ciguard.report.runner_sizing import runner_uses
+from ciguard.report.runner_sizing import RunnerUse, runner_uses
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 
@@ -90,22 +89,21 @@ def judge(
         from_fork=context.is_from_fork,
         records=evaluation.records,
         platform=evaluation.platform,
-        **_base_facts(context, past_runs, evaluation),
+        runners=_runners(context, past_runs, evaluation),
         age=_age(context.run, past_runs, evaluation),
     )
     return Report(contents, code)
 
 
-def _base_facts(context: RunContext, past_runs: PastRuns, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the proposals of quarantine and runners in the report of a run of the base branch."""
+def _runners(
+    context: RunContext, past_runs: PastRuns, evaluation: Evaluation
+) -> tuple[RunnerUse, ...]:
+    """Return the use of the runners by the last runs, in the report of a run of the base branch."""
     history = past_runs.loaded.history if context.is_of_base else None
     if history is None:
-        return {}
-    base, today = base_query(context.run), context.today
-    return {
-        "proposals": proposals_section(history, base, evaluation.policy.quarantine, today),
-        "runners": runner_uses(history, base, evaluation.plan.pools, HOSTED, today),
-    }
+        return ()
+    pools = evaluation.plan.pools
+    return runner_uses(history, base_query(context.run), pools, HOSTED, context.today)
 
 
 def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

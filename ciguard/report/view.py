@@ -33,7 +33,7 @@ from ciguard.report.answer import (
     status_line,
     whose_text,
 )
-from ciguard.report.quarantine_proposals import entries_section
+from ciguard.report.quarantine_entries import entries_section
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ReportData:
         from_fork: plan and records are the claim of a fork's own run.
         records: those of this run; a page draws the memory of its shards over time from them.
         platform: GitHub's facts of its jobs; None if GitHub was not asked.
-        proposals, runners: for a run of the base branch.
+        runners: for a run of the base branch.
         age: of a run of the base branch or of a proposal.
     """
 
@@ -83,7 +83,6 @@ class ReportData:
     from_fork: bool = False
     records: tuple[Record, ...] = ()
     platform: RunFacts | None = None
-    proposals: Section | None = None
     runners: tuple[RunnerUse, ...] = ()
     age: AgeOfGreen | None = None
 
@@ -187,7 +186,6 @@ def document(data: ReportData) -> tuple[Block, ...]:
         status_line(verdict, comparison, links, data.records, data.why),
         runners_section(data.runners, links),
         *folds,
-        *((data.proposals,) if data.proposals is not None else ()),
     )
 
 

@@ -264,7 +264,6 @@ def test_summary_of_a_merge_queue_compares_with_its_base(job: Job, ciguard: Cigu
     )
     row = "<code>a.t::one</code> | <code>no</code> | **main**: red since 1111111 (4 runs"
     assert f"| {row}" in text
-    assert "quarantine.toml:" not in text, "entries are proposed by runs of main"
 
 
 def test_check_annotations_have_repository_paths_and_lines(job: Job, server: FakeGitHub) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from codec.test_base_runs import ME, run
-from guard.fixtures import World
+from guard.fixtures import World, make_leg, make_plan
 
 from ciguard.config.suites import HOSTED
 from ciguard.history.file import empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import Pool, Runner
+from ciguard.model import Pool, ProcessEndLine, Runner, SampleLine
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner, runner_uses, use_text
 from ciguard.report.view import Report, ReportData
 from ciguard.serve.stored_answers import answer_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
 
 TODAY = date(2026, 11, 21)
 GIB = 1 << 30
@@ -136,3 +141,31 @@ def test_shards_near_their_memory_are_counted_also_without_a_price() -> None:
     assert (
         sized(past(20, leg(), leg("4", used_bytes=int(0.89 * 15.5 * GIB))), "self-hosted") is None
     )
+
+
+def test_report_of_the_base_alone_names_a_smaller_runner(ciguard: Ciguard, tmp_path: Path) -> None:
+    past = ("--history", tmp_path / "past")
+    world = World(make_plan(pools={"default": HOSTED["ubuntu-latest-4-cores"]}))
+    for number in range(1, 7):
+        world.legs = {key: make_leg(world.plan, key, run=number) for key in world.legs}
+        for own in world.legs.values():
+            own.header = replace(own.header, runner=Runner("default", 4, 16 << 30))
+            sample = SampleLine(0.5, tree_bytes=1 << 30, available_bytes=14 << 30)
+            own.own[1:3] = [sample, ProcessEndLine(1, "completed", 0, 2.0, cpu_s=2.0)]
+        _, records = world.write(tmp_path / f"{number}")
+        at = f"{datetime.now(UTC) - timedelta(days=7 - number)}"
+        facts = ("--run-id", f"{number}", "--branch", "main", "--at", at)
+        if number < 6:
+            ciguard("history", "add", records, *past, *facts, cwd=tmp_path)
+    (tmp_path / "event.json").write_text('{"repository": {"default_branch": "main"}}')
+    environ = {
+        **{"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "o/r", "GITHUB_EVENT_NAME": "push"},
+        **{"GITHUB_EVENT_PATH": "event.json", "GITHUB_RUN_ID": "6", "GITHUB_RUN_ATTEMPT": "1"},
+    }
+    words = ("report", "--plan", "6/plan.json", "--records", "6/records", *past)
+    reports = [
+        ciguard(*words, cwd=tmp_path, expect=0, GITHUB_REF_NAME=branch, **environ).stdout
+        for branch in ("main", "topic")
+    ]
+    smaller = "default: memory 2.00 GiB of 16.0 GiB, CPU 23.8 % of 4 cores at most in 5 runs: a 2-c"
+    assert [smaller in report for report in reports] == [True, False]

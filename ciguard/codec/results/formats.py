@@ -13,7 +13,6 @@ from ciguard.codec.results import (
     go_json,
     jest_json,
     junit,
-    nunit,
     playwright_json,
     rspec_json,
     trx,
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,
     "trx": trx,
-    "nunit": nunit,
     "go-json": go_json,
     "jest-json": jest_json,
     "playwright-json": playwright_json,
     "rspec-json": rspec_json,
 }
+_NUNIT: Final = ("test-run", "test-suite")  # roots of XML that is refused, never passed over
 
 
 def format_of(stream: IO[bytes], source: str) -> ResultFormat:
@@ -52,7 +51,10 @@ def format_of(stream: IO[bytes], source: str) -> ResultFormat:
     known_root = f"XML with the root <{root}>" if root else "no known XML or JSON"
     what = known_root if head.strip() else "it is empty"
     what = f"no format of results is recognised: {what}"
-    raise InputError(what, where=source, fix=f"there are: {formats}")
+    fix = f"there are: {formats}"
+    if root in _NUNIT:
+        fix = "this is XML of NUnit: let `dotnet test --logger trx` write TRX instead"
+    raise InputError(what, where=source, fix=fix)
 
 
 def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -86,4 +88,5 @@ def has_results(name: str, content: bytes) -> bool:
         return True
     plain_name = name.lower().removesuffix(".gz")
     # XML with another root is coverage or a page.
-    return plain_name.endswith(".trx") or (plain_name.endswith(".xml") and not xml_root(head))
+    is_xml = plain_name.endswith(".xml") and xml_root(head) in ("", *_NUNIT)
+    return is_xml or plain_name.endswith(".trx")

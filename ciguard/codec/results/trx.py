@@ -10,23 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import IO, TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.codec.results.base import xml_root
-from ciguard.codec.results.dotnet import (
-    CaseReader,
-    Definition,
-    Failure,
-    OpenCase,
-    case_result,
-    qualified,
-    without_class,
-    without_row,
-)
-from ciguard.codec.results.xmlstream import MAX_S, XmlReader
+from ciguard.codec.results.base import truncate_message, xml_root
+from ciguard.codec.results.xmlstream import MAX_S, MutableResult, XmlReader
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,6 +74,7 @@ _SPELLED: Final = {
 }
 _FAILED_LINE: Final = re.compile(r"\[xUnit\.net [\d:.]+\].*\[FAIL\]\s*$", re.DOTALL)
 MAX_BYTES: Final = 1 << 30  # unpacked; the whole file is read twice
+_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _DURATION: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,8}):(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
 
 
@@ -90,12 +83,34 @@ def sniff(head: bytes) -> bool:
     return xml_root(head) == _ROOT
 
 
+class _Definition(NamedTuple):
+    """A test's class and method; each may be "" if the file does not name it."""
+
+    classname: str = ""
+    method: str = ""
+
+
+@dataclass(slots=True)
+class _OpenCase:
+    """An open result.
+
+    Attributes:
+        cases_before, bad_before: numbers of results and of failures before it.
+        texts: the first text of each of its elements.
+    """
+
+    attributes: dict[str, str]
+    cases_before: int
+    bad_before: int
+    texts: dict[str, str] = field(default_factory=dict)
+
+
 class _Defining(XmlReader):
     """Expat's handlers of the first reading, which gathers only the definitions."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
-        self.definitions: dict[str, Definition] = {}
+        self.definitions: dict[str, _Definition] = {}
         self.test = ""
         self.texts: dict[str, str] = {}  # a class's name once, not a method
 
@@ -109,8 +124,8 @@ class _Defining(XmlReader):
             # Old writers add the assembly: `Shop.CartTests, Shop.Tests, Version=1.0.0.0, ...`.
             classname = attributes.get("className", "").partition(",")[0].strip()
             classname = self.texts.setdefault(classname, classname)
-            method = without_class(without_row(attributes.get("name", "")), classname)
-            self.definitions[self.test.lower()] = Definition(classname, method)
+            method = _without_class(_without_row(attributes.get("name", "")), classname)
+            self.definitions[self.test.lower()] = _Definition(classname, method)
 
     def end(self, tag: str) -> None:
         """End a test."""
@@ -118,12 +133,13 @@ class _Defining(XmlReader):
             self.test = ""
 
 
-class _Reading(CaseReader):
+class _Reading(XmlReader):
     """Expat's handlers of the second reading."""
 
-    def __init__(self, source: str, definitions: Mapping[str, Definition]) -> None:
+    def __init__(self, source: str, definitions: Mapping[str, _Definition]) -> None:
         super().__init__(source)
         self.definitions = definitions
+        self.open: list[_OpenCase] = []  # the last is the innermost
         self.outside = True
         self.results = 0
         self.bad = 0
@@ -141,8 +157,7 @@ class _Reading(CaseReader):
         if tag in _DEFINITIONS:
             self.skip(_DEFINITIONS)
         elif _is_result(tag):
-            case = OpenCase(attributes, cases_before=self.results, bad_before=self.all_bad)
-            self.open.append(case)
+            self.open.append(_OpenCase(attributes, self.results, self.all_bad))
         elif tag in _TEXTS and (self.open or self.run_info is not None):
             self.begin_text(tag)
         elif tag == "RunInfo":
@@ -166,7 +181,9 @@ class _Reading(CaseReader):
         """End a text, a result or the run."""
         if tag == self.text_element:
             self.end_text()
-            if not self.open:
+            if self.open:
+                self.open[-1].texts.setdefault(tag, self.text)
+            else:
                 self.run_message(self.text.strip())
         elif _is_result(tag):
             if self.open:
@@ -184,7 +201,7 @@ class _Reading(CaseReader):
         elif self.run_info == "Error" and not _FAILED_LINE.match(text):
             self.error = self.error or text
 
-    def finish_case(self, case: OpenCase) -> None:
+    def finish_case(self, case: _OpenCase) -> None:
         """Report a result at its end, unless it is the sum of its inner results."""
         word = case.attributes.get("outcome") or _NO_OUTCOME
         outcome, ending = self.lookup("outcome", word, _OUTCOMES)
@@ -199,19 +216,35 @@ class _Reading(CaseReader):
             self.found_results.append(self.result(case, outcome, ending))
             self.bad += is_bad
 
-    def result(self, case: OpenCase, outcome: Outcome, ending: Ending) -> Result:
-        """Return the result of a case, whose definition names the unit."""
+    def result(self, case: _OpenCase, outcome: Outcome, ending: Ending) -> Result:
+        """Return the result of a case, whose definition names the unit.
+
+        The texts of a failure replace the ending `completed`.
+        """
         attributes, texts = case.attributes, case.texts
-        definition = self.definitions.get(attributes.get("testId", "").lower(), _NOTHING)
-        row = without_class(attributes.get("testName", ""), definition.classname)
-        failure = Failure(texts.get("Message", ""), texts.get("StackTrace", ""))
-        return case_result(
-            definition,
-            qualified(definition.classname, row),
-            (outcome, ending),
-            failure,
-            _seconds(attributes.get("duration")),
+        classname, method = self.definitions.get(
+            attributes.get("testId", "").lower(), _Definition()
         )
+        name = _without_class(attributes.get("testName", ""), classname)
+        unit = _qualified(classname, method or _without_row(name)) or "unnamed"
+        full_name = _qualified(classname, name)
+        message, stack = texts.get("Message", "").strip(), ""
+        if outcome in BAD_OUTCOMES:
+            stack = texts.get("StackTrace", "").rstrip()
+            if ending == "completed":
+                ending = ending_of_failure("", message)
+        result = MutableResult(
+            unit=unit,
+            outcome=outcome,
+            case=full_name if full_name not in ("", unit) else "",
+            ending=ending,
+            wall_s=_seconds(attributes.get("duration")),
+            message=truncate_message(f"{message}\n{stack}"),
+            classname=classname or None,
+            name=name or None,
+        )
+        result.__class__ = Result
+        return result  # type: ignore[no-any-return]
 
     def check_counters(self) -> None:
         """Compare the messages, the outcome and the counters of the run with the results."""
@@ -234,11 +267,23 @@ class _Reading(CaseReader):
             )
 
 
-_NOTHING: Final = Definition("", "")
-
-
 def _is_result(tag: str) -> bool:
     return tag == "UnitTestResult" or tag.endswith("TestResult") or tag == "TestResultAggregation"
+
+
+def _without_row(name: str) -> str:
+    """Remove the row of parameters: `Adds(1, 2)` -> `Adds`."""
+    return _ROW.sub("", name)
+
+
+def _without_class(name: str, classname: str) -> str:
+    """Remove the class: `Shop.CartTests.Adds` of the class `Shop.CartTests` -> `Adds`."""
+    return name[len(classname) + 1 :] if classname and name.startswith(f"{classname}.") else name
+
+
+def _qualified(classname: str, name: str) -> str:
+    """Join class and name as in `--filter FullyQualifiedName=`; each may be ""."""
+    return f"{classname}.{name}" if classname and name else name
 
 
 def _seconds(text: str | None) -> float | None:

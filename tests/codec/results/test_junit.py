@@ -102,6 +102,9 @@ def test_unknown_format_error_lists_the_formats() -> None:
     with pytest.raises(InputError, match="no format") as caught:
         format_of(io.BytesIO(b"<html/>"), "x.html")
     assert "junit" in caught.value.fix
+    with pytest.raises(InputError, match="the root <test-run>") as caught:
+        format_of(io.BytesIO(b"<test-run id='2'/>"), "TestResult.xml")
+    assert "--logger trx" in caught.value.fix
     with pytest.raises(InputError, match="gzip"):
         peek(gunzip(io.BytesIO(b"\x1f\x8bnonsense")), "x")
 

@@ -76,6 +76,7 @@ def test_zip_gives_the_result_files_in_it() -> None:
         ("r.xml", b"hello"),
         ("r.xml", b'<?xml version="1.0"?>'),
         ("r.xml", b"<!-- of a job"),
+        ("TestResult.xml", b"<test-run result='Failed'/>"),
         ("r.xml.gz", b""),
         ("r.xml.gz", gzip.compress(b"", mtime=0)),
         ("r.gz", gzip.compress(JUNIT, mtime=0)[:9]),
