@@ -162,6 +162,13 @@ class SuiteConfig(Section):
             "the project says; NUnit one at a time)"
         ),
     )
+    workers: Literal["auto", "tool"] = Field(
+        "auto",
+        description=(
+            "`auto`: no more concurrent tests in a process than its memory holds, by measured "
+            "peaks; `tool`: as many as the framework starts"
+        ),
+    )
     timeout: Seconds | None = Field(None, description="time limit of one unit: a test, or a file")
     timeout_ratio: float | None = Field(
         None,

@@ -51,6 +51,7 @@ class Suite:
     `closes_units`: its program reports the end of each unit (event `closed`); a unit without this
         event is unfinished, whether or not it has results.
     `parallel`: whether tests run side by side in its process; None: as the project says.
+    `workers`: "tool" if no number of concurrent tests is changed for memory.
     `declared_peaks`: of units outside of the plan; the first pattern that matches counts.
     `filters`: settings that select cases inside its units, as its framework reported them with the
         list of units; None if the framework did not list.
@@ -75,6 +76,7 @@ class Suite:
     failed_exit_codes: tuple[str, ...] = ()
     closes_units: bool = False
     parallel: bool | None = None
+    workers: str = "auto"
     declared_peaks: tuple[DeclaredPeak, ...] = ()
     filters: tuple[str, ...] | None = None
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -111,6 +111,7 @@ EventKind = Union[
         "session_stopped",
         "thread_left",
         "unit_paused",
+        "workers",
     ],
 ]
 

@@ -1,0 +1,50 @@
+"""The number of tests that memory holds side by side, by their measured peaks. Pure."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, Iterable, Sequence
+
+from ciguard.run.policy.recycling import process_limit_bytes
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
+
+if TYPE_CHECKING:
+    from ciguard.run.policy.state import State
+
+MOST: Final = 1024  # workers; no tool starts as many
+
+
+def count_fitting(limit_bytes: float, worker_bytes: int, deltas: Iterable[int]) -> int:
+    """Return how many workers fit when the largest tests run at once; 0 to `MOST`.
+
+    Args:
+        worker_bytes: memory of a worker without a test; 0 if the tests share one process.
+        deltas: peaks of the tests above that.
+    """
+    taken_bytes = 0
+    largest = chain(sorted(deltas, reverse=True), repeat(0))
+    for count, delta in zip(range(MOST), largest):
+        taken_bytes += worker_bytes + delta
+        if taken_bytes > limit_bytes:
+            return count
+    return MOST
+
+
+def fitting_workers(state: State, units: Sequence[int]) -> int | None:
+    """Return how many workers of a process with these units fit into its limit, at least 1.
+
+    The process that directs the workers takes at most the base of one. What a test retains stays in
+    one of them, whatever their number.
+
+    Returns:
+        None without a memory budget, or if no unit was measured.
+    """
+    planned = [state.units[unit] for unit in units]
+    peaks = [unit.peak_delta_bytes for unit in planned]
+    limit_bytes = process_limit_bytes(state)
+    if limit_bytes == float("inf") or all(peak is None for peak in peaks):
+        return None
+    base_bytes = state.base_bytes[planned[0].suite]
+    retained_bytes = sum(max(0, unit.retained_bytes or 0) for unit in planned)
+    deltas = (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
+    return max(1, count_fitting(limit_bytes - base_bytes - retained_bytes, base_bytes, deltas))
