@@ -90,7 +90,7 @@ def _without_id(plan: Plan) -> dict[str, Any]:
         content = {
             field.name: _plain(getattr(shard, field.name))
             for field in fields(Shard)
-            if field.name != "units"
+            if field.name not in ("units", *(() if shard.serial else ("serial",)))
         }
         content["units"] = _units_as_json(shard.units, columns)
         shards.append(content)

@@ -158,8 +158,8 @@ class SuiteConfig(Section):
     parallel: bool | None = Field(
         None,
         description=(
-            'tests of `framework = "dotnet"` that run side by side in their process (default: as '
-            "the project says; NUnit one at a time)"
+            'tests of `framework = "dotnet"`, or methods of a class of `maven`, that run side by '
+            "side in their process (default: as the project says; NUnit one at a time)"
         ),
     )
     workers: Literal["auto", "tool"] = Field(

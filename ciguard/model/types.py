@@ -82,6 +82,7 @@ EventKind = Union[
         "results_left_out",
         "resumed",
         "run_until",
+        "serial",
         "signal",
         "stacks",
         "unavailable",

@@ -120,6 +120,7 @@ class Framework:
         ignore_folder: argument that excludes the tests of folder {}; "" for none.
         plugin_files: files of `run/plugins/` that only this framework needs.
         has_parallel: the adapter reads `Suite.parallel`.
+        has_overlap: units of one process may run side by side, not only parts of one unit.
         has_workers: its plugin reads `WORKERS_LIMIT`.
         reports_starts: a start line precedes each unit, in every project.
         closes_units: the end of each unit is reported: a unit that started and was not closed died.
@@ -150,6 +151,7 @@ class Framework:
     ignore_folder: str = ""
     plugin_files: tuple[str, ...] = ()
     has_parallel: bool = False
+    has_overlap: bool = False
     has_workers: bool = False
     reports_starts: bool = True
     closes_units: bool = True

@@ -30,6 +30,23 @@ def count_fitting(limit_bytes: float, worker_bytes: int, deltas: Iterable[int]) 
     return MOST
 
 
+def exceeds_side_by_side(state: State, suite: str, count: int) -> bool:
+    """Return whether the largest units of a suite do not fit into the limit of one process.
+
+    Args:
+        count: units that the process may run side by side; 1 for the parts of one unit.
+    """
+    peaks = [unit.peak_delta_bytes for unit in state.units if unit.suite == suite]
+    if all(peak is None for peak in peaks):
+        return False
+    free_bytes = process_limit_bytes(state) - state.base_bytes[suite]
+    return count_fitting(free_bytes, 0, _deltas(peaks)) < min(count, len(peaks))
+
+
+def _deltas(peaks: Iterable[int | None]) -> Iterable[int]:
+    return (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
+
+
 def fitting_workers(state: State, units: Sequence[int]) -> int | None:
     """Return how many workers of a process with these units fit into its limit, at least 1.
 
@@ -46,5 +63,5 @@ def fitting_workers(state: State, units: Sequence[int]) -> int | None:
         return None
     base_bytes = state.base_bytes[planned[0].suite]
     retained_bytes = sum(max(0, unit.retained_bytes or 0) for unit in planned)
-    deltas = (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
-    return max(1, count_fitting(limit_bytes - base_bytes - retained_bytes, base_bytes, deltas))
+    free_bytes = limit_bytes - base_bytes - retained_bytes
+    return max(1, count_fitting(free_bytes, base_bytes, _deltas(peaks)))

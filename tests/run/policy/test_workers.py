@@ -9,7 +9,12 @@ from run.states import state_of
 
 from ciguard.model import PlannedUnit, Suite
 from ciguard.run.policy.state import MIB
-from ciguard.run.policy.workers import MOST, count_fitting, fitting_workers
+from ciguard.run.policy.workers import (
+    MOST,
+    count_fitting,
+    exceeds_side_by_side,
+    fitting_workers,
+)
 
 SUITE = Suite("any", ("any",), base_bytes=100 * MIB)
 
@@ -55,3 +60,25 @@ def test_tests_of_one_process_share_its_base() -> None:
 def test_unknown_base_counts_as_in_other_rules() -> None:
     state = state_of(unit("a", 100), budget_mib=500, suite=replace(SUITE, base_bytes=None))
     assert fitting_workers(state, [0]) == 5  # 400 >= 50 + 100 + 5 * 50
+
+
+@pytest.mark.parametrize(
+    ("deltas", "budget_mib", "count", "exceeds"),
+    [
+        # Of 1000 MiB 100 stay free, and the process takes 100.
+        pytest.param([500, 300, 1, 1], 1000, 2, False, id="two-largest-fit"),
+        pytest.param([500, 301, 1, 1], 1000, 2, True, id="two-largest-do-not"),
+        pytest.param([500, 300, 1, 1], 1000, 4, True, id="more-cpus"),
+        pytest.param([800], 1000, 4, False, id="only-one-test"),
+        pytest.param([801, 1], 1000, 1, True, id="parts-of-one-unit"),
+        pytest.param([500, None], 1000, 2, False, id="one-not-measured"),
+        pytest.param([None] * 99, 1000, 96, False, id="not-measured"),
+        pytest.param([500] * 9, None, 8, False, id="no-budget"),
+    ],
+)
+def test_units_that_do_not_fit_side_by_side(
+    deltas: list[int | None], budget_mib: int | None, count: int, exceeds: bool
+) -> None:
+    units = [unit(f"{n}", delta) for n, delta in enumerate(deltas)]
+    state = state_of(*units, budget_mib=budget_mib, suite=SUITE)
+    assert exceeds_side_by_side(state, "", count) == exceeds
