@@ -11,6 +11,7 @@ from guard.fixtures import World, text_of
 from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
+from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
     ENDINGS,
@@ -22,6 +23,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +102,26 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
     assert [(one.kind, one.facts["threads"]) for one in verdict.findings] == [
         (kind, detail) for kind in findings
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "row"),
+    [
+        ("memory", "2 of 8 workers: no more fit into its memory, by measured peaks"),
+        ("fitting", None),
+    ],
+)
+def test_fewer_workers_are_in_the_row_of_their_shard(reason: str, row: str | None) -> None:
+    world = World()
+    for workers in (3.0, 2.0):
+        facts = {"workers": workers, "tool_workers": 8.0}
+        event = EventLine("workers", 0.1, 1, reason=reason, facts=facts)
+        world.legs["01"].inner.insert(0, event)
+    verdict = world.prove()
+    (leg, *_) = verdict.legs
+    assert (note_text(leg.fewer_at_once) if leg.fewer_at_once else None) == row
+    shown = as_markdown(document(verdict), full_text_location="the record")
+    assert (f", {row} |" in shown) == bool(row)
 
 
 CAUSED = [
