@@ -163,11 +163,7 @@ class SuiteConfig(Section):
         ),
     )
     workers: Literal["auto", "tool"] = Field(
-        "auto",
-        description=(
-            "`auto`: no more concurrent tests in a process than its memory holds, by measured "
-            "peaks; `tool`: as many as the framework starts"
-        ),
+        "auto", description="`tool`: as many tests at once as it starts; `auto`: as memory holds"
     )
     timeout: Seconds | None = Field(None, description="time limit of one unit: a test, or a file")
     timeout_ratio: float | None = Field(

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 MISSING_EVENTS: Final[tuple[str, ...]] = (
     *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
 )
-LIMITED: Final = ("workers", "memory")
 # Events that explain an exit code other than 0 of a process.
 EXPLAINING_EVENTS: Final = frozenset(
     {"recycled", "unexplained_exit", "exit_in_files", "collection_error", *MISSING_EVENTS}
@@ -181,7 +180,7 @@ def _fewer_at_once(shard: Shard, events: Sequence[EventLine]) -> Note | None:
     """Return the least number of workers that a process started for memory; None if none did."""
     if shard.serial:
         return Note("serial")
-    limited = [event.facts for event in events if (event.kind, event.reason) == LIMITED]
+    limited = [line.facts for line in events if (line.kind, line.reason) == ("workers", "memory")]
     if not limited:
         return None
     least = min(limited, key=lambda facts: facts["workers"])

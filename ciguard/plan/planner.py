@@ -171,9 +171,8 @@ def _is_serial(shard: Shard, basis: PlanInputs) -> bool:
     """Return whether processes that run tests in parallel by themselves would need too much."""
     for name in {unit.suite for unit in shard.units}:
         suite, row = basis.suites[name], framework(basis.suites[name].framework)
-        may_change = row.has_parallel and suite.parallel is not False and suite.workers == "auto"
-        count = basis.pools[shard.pool].cpus if row.has_overlap else 1
-        if may_change and count:
+        count = (basis.pools[shard.pool].cpus or 1) if row.has_overlap else 1
+        if row.has_parallel and suite.parallel is not False and suite.workers == "auto":
             state = State(shard, basis.suites, LegPolicy())
             if exceeds_side_by_side(state, name, count):
                 return True

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
 PLUGIN: Final = "ciguard_junit.jar"
-PARALLEL: Final = tuple(
-    f"junit.{engine}.execution.parallel.enabled" for engine in ("jupiter", "vintage")
-)
+PARALLEL: Final = "junit.jupiter.execution.parallel.enabled"
 DONE: Final = b'\n{"done": true}\n'
 RAN: Final = re.compile(r"Tests run: [1-9]")
 ERROR: Final = re.compile(
@@ -46,11 +44,7 @@ def _invocation(suite: Suite, variant: str, inside_folder: str, **properties: st
         # One class at a time, for its memory and its timeout; its methods may run in parallel.
         "forkCount": "1",
         "junit.jupiter.execution.parallel.mode.classes.default": "same_thread",
-        **(
-            dict.fromkeys(PARALLEL, str(suite.parallel).lower())
-            if suite.parallel is not None
-            else {}
-        ),
+        **({} if suite.parallel is None else {PARALLEL: str(suite.parallel).lower()}),
         **{name.replace("_", "."): value for name, value in properties.items()},
     }
     words = tuple(f"-D{name}={value}" for name, value in settings.items())

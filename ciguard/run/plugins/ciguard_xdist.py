@@ -81,10 +81,9 @@ def end_session(config: Any) -> None:
 
 
 def limited_workers(wanted: int, most: Optional[int], environ: Mapping[str, str]) -> Dict[str, Any]:
-    """The event for a number of workers that fits into the memory; nothing for the tool's number.
+    """The event for workers that fit into memory, of those wanted and of --maxprocesses (`most`).
 
-    Args:
-        wanted: what xdist chooses; most: its option --maxprocesses.
+    Nothing where the number is left to the user or to xdist.
     """
     limit = environ.get("CIGUARD_WORKERS")
     # A pytest that a test starts inherits our variables. The last one: the user's own number.

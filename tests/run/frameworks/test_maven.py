@@ -111,4 +111,4 @@ def test_methods_run_in_parallel_as_the_suite_says(
 ) -> None:
     argv = MAVEN.execution(replace(SUITE, parallel=parallel), "", batch()).argv
     found = [word.partition("=")[2] for word in argv if "parallel.enabled" in word]
-    assert found == ([] if value is None else [value] * 2)
+    assert found == ([] if value is None else [value])
