@@ -113,13 +113,9 @@ def test_recorded_accident_has_one_culprit_and_no_loss(tmp_path: Path, name: str
 
 
 SERIAL = """
-[[suite.s.needs]]
-units = "*"
-memory = "1GiB"
-[pool.small]
-runs_on = "ubuntu-latest"
-cpus = 4
-memory = "{}GiB"
+needs = [{{ units = "*", memory = "1GiB" }}]
+[pool]
+small = {{ runs_on = "ubuntu-latest", cpus = 4, memory = "{}GiB" }}
 """
 
 

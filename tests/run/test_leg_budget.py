@@ -106,8 +106,7 @@ def test_workers_of_xdist_fit_into_the_budget(
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_text(CPUS)
     (tmp_path / "test_hold.py").write_text(HOLD)
-    args = ("-n", "auto")
-    suite = replace(PYTEST, args=args, base_bytes=BASE, workers=workers)
+    suite = replace(PYTEST, args=("-n", "auto"), base_bytes=BASE, workers=workers)
     units = [PlannedUnit(f"test_hold.py::test_hold[{n}]", "", "", 1, delta) for n in range(6)]
     plan = plan_of(units, suites={"": suite}, budget_bytes=460 * MIB)
     leg = start_shard(tmp_path, plan).wait(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from run.states import state_of
 
@@ -57,21 +55,14 @@ def test_tests_of_one_process_share_its_base() -> None:
     assert count_fitting(100, 0, [60, 40]) == MOST
 
 
-def test_unknown_base_counts_as_in_other_rules() -> None:
-    state = state_of(unit("a", 100), budget_mib=500, suite=replace(SUITE, base_bytes=None))
-    assert fitting_workers(state, [0]) == 5  # 400 >= 50 + 100 + 5 * 50
-
-
 @pytest.mark.parametrize(
     ("deltas", "budget_mib", "count", "exceeds"),
     [
         # Of 1000 MiB 100 stay free, and the process takes 100.
-        pytest.param([500, 300, 1, 1], 1000, 2, False, id="two-largest-fit"),
-        pytest.param([500, 301, 1, 1], 1000, 2, True, id="two-largest-do-not"),
-        pytest.param([500, 300, 1, 1], 1000, 4, True, id="more-cpus"),
+        pytest.param([500, 300, 1], 1000, 2, False, id="two-largest-fit"),
+        pytest.param([500, 300, 1], 1000, 3, True, id="more-cpus"),
         pytest.param([800], 1000, 4, False, id="only-one-test"),
         pytest.param([801, 1], 1000, 1, True, id="parts-of-one-unit"),
-        pytest.param([500, None], 1000, 2, False, id="one-not-measured"),
         pytest.param([None] * 99, 1000, 96, False, id="not-measured"),
         pytest.param([500] * 9, None, 8, False, id="no-budget"),
     ],
