@@ -53,7 +53,11 @@ from ciguard.model.types import DRILL_PREFIX
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
-_UNWRITTEN: Final = {"fails_on_base": False, "probe_s": None}  # values that are left out
+_UNWRITTEN: Final = {
+    "fails_on_base": False,
+    "probe_s": None,
+    "workers": "auto",
+}  # values that are left out
 
 
 def _plain(value: Any) -> Any:
@@ -86,7 +90,7 @@ def _without_id(plan: Plan) -> dict[str, Any]:
         content = {
             field.name: _plain(getattr(shard, field.name))
             for field in fields(Shard)
-            if field.name != "units"
+            if field.name not in ("units", *(() if shard.serial else ("serial",)))
         }
         content["units"] = _units_as_json(shard.units, columns)
         shards.append(content)

@@ -174,9 +174,12 @@ class SuiteConfig(Section):
     parallel: bool | None = Field(
         None,
         description=(
-            'tests of `framework = "dotnet"` that run side by side in their process (default: as '
-            "the project says; NUnit one at a time)"
+            'tests of `framework = "dotnet"`, or methods of a class of `maven`, that run side by '
+            "side in their process (default: as the project says; NUnit one at a time)"
         ),
+    )
+    workers: Literal["auto", "tool"] = Field(
+        "auto", description="`tool`: as many tests at once as it starts; `auto`: as memory holds"
     )
     timeout: Seconds | None = Field(None, description="time limit of one unit: a test, or a file")
     timeout_ratio: float | None = Field(

@@ -113,6 +113,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             failed_exit_codes=entry.failed_exit_codes,
             closes_units=entry.closes_units or adapter.closes_units,
             parallel=entry.parallel,
+            workers=entry.workers,
             declared_peaks=tuple(DeclaredPeak(need.units, need.memory) for need in needs[name]),
         )
     return suites

@@ -140,6 +140,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
         "counts": dict(leg.counts),
         "endings": dict(leg.endings),
         "machine": _machine(leg.machine),
+        "fewer_at_once": _reason(leg.fewer_at_once) if leg.fewer_at_once is not None else None,
     }
 
 

@@ -34,7 +34,7 @@ from ciguard.render.notes import Note
 from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.diagnosis import JobEvidence
@@ -171,8 +171,20 @@ def _row(
         memory_bytes=header.runner.memory_bytes if header is not None else None,
         seeds={event.process or 0: event.detail for event in events if event.kind == "seed"},
         after_tests=time_after_tests(record) if record is not None else None,
+        fewer_at_once=_fewer_at_once(shard, events),
         started_at=None if record is None or _is_resumed(record) else record.started_at,
     )
+
+
+def _fewer_at_once(shard: Shard, events: Sequence[EventLine]) -> Note | None:
+    """Return the least number of workers that a process started for memory; None if none did."""
+    if shard.serial:
+        return Note("serial")
+    limited = [line.facts for line in events if (line.kind, line.reason) == ("workers", "memory")]
+    if not limited:
+        return None
+    least = min(limited, key=lambda facts: facts["workers"])
+    return Note("fewer_workers", {name: int(number) for name, number in least.items()})
 
 
 def _is_resumed(record: Record) -> bool:

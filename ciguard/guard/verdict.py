@@ -98,6 +98,7 @@ class Leg:
         has_script: the commands of the job's own step ran the tests.
         memory_bytes: memory of the runner.
         after_tests: a long time between the last test and the end, with its reason.
+        fewer_at_once: why fewer tests ran at once than the framework would have run.
         seeds: by process, the seed of a random order, as words for the framework's command line.
         started_at: by the clock of the runner; None also if the leg resumed an earlier one.
     """
@@ -120,6 +121,7 @@ class Leg:
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
     after_tests: Note | None = None
+    fewer_at_once: Note | None = None
     seeds: Mapping[int, str] = field(default_factory=dict)
     started_at: datetime | None = None
 

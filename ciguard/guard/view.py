@@ -471,7 +471,9 @@ def result_count(with_result: int, promised: int | None, noun: str = "test") -> 
 
 
 def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
-    peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
+    fewer = note_text(leg.fewer_at_once) if leg.fewer_at_once is not None else ""
+    peak = ", ".join(filter(None, (size(leg.peak_bytes), fewer)))
+    peaks = ((peak, leg.peak_bytes), (size(leg.predicted_peak_bytes), leg.predicted_peak_bytes))
     ended = (_count_ended(leg.endings, word) for word in words)
     counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
     is_known = verdict.promised is not None or verdict.unlisted_shards
@@ -484,7 +486,7 @@ def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_
         Cell(result_count(leg.with_result, planned, "") if leg.planned else "-", leg.with_result),
         Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, after_tests))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
-        *(Cell(size(value), value) for value in peaks),
+        *(Cell(text, value) for text, value in peaks if has_peaks),
         *(Cell(f"{value:,}", value) for value in counts),
     )
 

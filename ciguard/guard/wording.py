@@ -254,6 +254,10 @@ WORDS: Final[Mapping[str, Words]] = {
         "[process {process}: ]after its last test {after_s}: threads left over[, {threads}]",
         _THREADS,
     ),
+    "serial": Words("one test at a time: several do not fit into its memory"),
+    "fewer_workers": Words(
+        "{workers} of {tool_workers} workers: no more fit into its memory, by measured peaks"
+    ),
     "session_teardown": Words("after its last test {after_s}: session teardown"),
     "process_exit": Words("after its last test {after_s}: process exit"),
     "died_between_tests": Words(

@@ -51,6 +51,7 @@ class Suite:
     `closes_units`: its program reports the end of each unit (event `closed`); a unit without this
         event is unfinished, whether or not it has results.
     `parallel`: whether tests run side by side in its process; None: as the project says.
+    `workers`: "tool" if no number of concurrent tests is changed for memory.
     `declared_peaks`: of units outside of the plan; the first pattern that matches counts.
     `filters`: settings that select cases inside its units, as its framework reported them with the
         list of units; None if the framework did not list.
@@ -76,6 +77,7 @@ class Suite:
     failed_exit_codes: tuple[str, ...] = ()
     closes_units: bool = False
     parallel: bool | None = None
+    workers: str = "auto"
     declared_peaks: tuple[DeclaredPeak, ...] = ()
     filters: tuple[str, ...] | None = None
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -187,6 +189,7 @@ class Shard:
     `suite`, `variant`: set if the leg lists its units, which all have this suite and variant.
     `job`: name of the job as GitHub shows it, if the matrix is written by hand; else "".
     `blocks`: divide the last units, in this order; other legs may claim them during the run.
+    `serial`: a process runs one test at a time, because several do not fit into its memory.
     """
 
     key: str
@@ -200,6 +203,7 @@ class Shard:
     variant: str = ""
     job: str = ""
     blocks: tuple[Block, ...] = ()
+    serial: bool = False
 
     @property
     def own_count(self) -> int:
@@ -477,14 +481,14 @@ def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -
 def exchange_groups(plan: Plan) -> Mapping[str, str]:
     """Return the exchange group of each shard, named after the group's first shard; O(units).
 
-    Shards of a group have the same pool, memory and number of processes, and the same suites and
-    variants: a leg of one can run the blocks of all.
+    Shards of a group have the same pool, memory and concurrency, and the same suites and variants:
+    a leg of one can run the blocks of all.
     """
     name_of_group: dict[object, str] = {}
     group_of_shard = {}
     for shard in plan.shards:
         suite_keys = frozenset((unit.suite, unit.variant) for unit in shard.units)
-        machine = (shard.pool, shard.budget_bytes, shard.processes)
+        machine = (shard.pool, shard.budget_bytes, shard.processes, shard.serial)
         group_of_shard[shard.key] = name_of_group.setdefault((machine, suite_keys), shard.key)
     return group_of_shard
 

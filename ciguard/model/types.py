@@ -82,6 +82,7 @@ EventKind = Union[
         "results_left_out",
         "resumed",
         "run_until",
+        "serial",
         "signal",
         "stacks",
         "unavailable",
@@ -112,6 +113,7 @@ EventKind = Union[
         "session_stopped",
         "thread_left",
         "unit_paused",
+        "workers",
     ],
 ]
 

@@ -12,6 +12,7 @@ from ciguard.errors import UsageError
 from ciguard.model import (
     CulpritCandidate,
     InventorySummary,
+    LegPolicy,
     Plan,
     PlanNote,
     Pool,
@@ -35,7 +36,10 @@ from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_
 from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability
 from ciguard.plan.shard_memory import predict_memory
 from ciguard.plan.warnings import plan_warnings
+from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.reruns import PROBE_RATIO
+from ciguard.run.policy.state import State
+from ciguard.run.policy.workers import exceeds_side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -142,7 +146,12 @@ def assemble_plan(
         suites=dict(sorted(basis.suites.items())),
         pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
         policy=replace(options.policy, deadline_s=deadline_s, probe_s=probe_s),
-        shards=tuple(replace(each, timeout_minutes=options.limit.step_minutes) for each in shards),
+        shards=tuple(
+            replace(
+                each, timeout_minutes=options.limit.step_minutes, serial=_is_serial(each, basis)
+            )
+            for each in shards
+        ),
         lower_bound_s=round(bound_s, DIGITS),
         gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,
         inventory=with_base_counts(basis.inventory.summary(), origin.base),
@@ -156,6 +165,18 @@ def assemble_plan(
         claims=options.claims,
         warnings=origin.notes,
     )
+
+
+def _is_serial(shard: Shard, basis: PlanInputs) -> bool:
+    """Return whether processes that run tests in parallel by themselves would need too much."""
+    for name in {unit.suite for unit in shard.units}:
+        suite, row = basis.suites[name], framework(basis.suites[name].framework)
+        count = (basis.pools[shard.pool].cpus or 1) if row.has_overlap else 1
+        if row.has_parallel and suite.parallel is not False and suite.workers == "auto":
+            state = State(shard, basis.suites, LegPolicy())
+            if exceeds_side_by_side(state, name, count):
+                return True
+    return False
 
 
 def encode_plan(

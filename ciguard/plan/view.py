@@ -185,6 +185,9 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
         yield "memory", f"{_peak(tight)} of {size(tight.budget_bytes)}, shard {tight.key}"
         if plan.memory_risk is not None:
             yield "memory risk", f"{_risk(plan.memory_risk)} that a shard needs more than it has"
+    if serial := [shard.key for shard in plan.shards if shard.serial]:
+        why = "several at once need more than the memory"
+        yield "one test at a time", f"in shard {name_some(serial, str)}: {why}"
     if split:
         yield "split files", _named(split)
     if plan.claims:

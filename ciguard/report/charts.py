@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ciguard.guard.wording import note_text
 from ciguard.model.record import newest_by_shard
 from ciguard.text import distinct_lines, duration, one_line, size
 
@@ -114,10 +115,11 @@ def _curve(leg: Leg, lines: Sequence[SampleLine], budget: int | None) -> tuple[f
     )
     shown = size(leg.peak_bytes) if leg.recorded else "no record"
     of_limit = f" of {size(limit)} {word}" if limit and peak else ""
+    fewer = f"; {note_text(leg.fewer_at_once)}" if leg.fewer_at_once is not None else ""
     of_samples = f"; samples up to {size(sampled)}" if sampled else "; no samples"
     curve = Curve(
         leg.shard,
-        f"shard {one_line(leg.shard, 40)}: {shown}{of_limit}{of_samples * (sampled < peak)}",
+        f"shard {one_line(leg.shard, 40)}: {shown}{of_limit}{of_samples * (sampled < peak)}{fewer}",
         points,
         y(peak) if sampled < peak else None,
         y(limit) if limit and is_near else None,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
+SERIAL = EventLine("serial", 0.0, detail="one test at a time: several do not fit into the memory")
 
 
 def read_plan(path: str) -> Plan:
@@ -216,7 +217,7 @@ def run_shard(
         job = LegSpec(
             header=head,
             shard=shard,
-            suites=plan.suites,
+            suites=_suites(plan, shard),
             policy=_remaining_deadline(plan.policy, earlier, selection),
             pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
@@ -227,7 +228,7 @@ def run_shard(
             step_limit_s=selection.step_limit_s,
             predicted_s=predicted_s,
             earlier=earlier,
-            initial_events=(*initial, *events),
+            initial_events=(*initial, *events, *[SERIAL] * shard.serial),
             listing_lines=lambda answer: listing_lines(
                 plan, shard, adapter.read_listing(suite, answer, b"", 0).units
             ),
@@ -236,6 +237,12 @@ def run_shard(
             claim_client=client,
         )
         return _supervise(with_drill(job, plan, guardrail) if plan.drill else job, guardrail)
+
+
+def _suites(plan: Plan, shard: Shard) -> Mapping[str, Suite]:
+    if not shard.serial:
+        return plan.suites
+    return {name: replace(suite, parallel=False) for name, suite in plan.suites.items()}
 
 
 def _shard_line(

@@ -28,7 +28,7 @@ from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import machine_use
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
-from ciguard.run.frameworks.base import Framework, environment, origin_variables
+from ciguard.run.frameworks.base import WORKERS_LIMIT, Framework, environment, origin_variables
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Console
 from ciguard.run.output.view import (
@@ -40,6 +40,7 @@ from ciguard.run.output.view import (
     describe_probe,
     describe_progress,
     describe_reason,
+    describe_workers,
     not_run_events,
 )
 from ciguard.run.platforms.base import NOT_STARTED
@@ -48,7 +49,8 @@ from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
-from ciguard.run.policy.state import State
+from ciguard.run.policy.state import WORKERS, State
+from ciguard.run.policy.workers import fitting_workers
 from ciguard.run.process.files import defaults_line, write_process_files, write_units
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals
@@ -324,6 +326,8 @@ class Supervisor:
             if isinstance(line, StartLine) and line.at_s is None:
                 # A timeout needs a time; recorded, so that a replay has it, too.
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
+            elif isinstance(line, EventLine) and line.kind == WORKERS:
+                self._console.print_line(f"process {line.process}: {describe_workers(line)}")
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(
                     EventLine(
@@ -508,6 +512,9 @@ class Supervisor:
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
+        if job.executor(action.suite).has_workers and suite.workers == "auto":
+            chosen = action.units or range(len(self._state.units))  # before a listing: of the plan
+            env[WORKERS_LIMIT] = str(fitting_workers(self._state, chosen) or "")
         return ProcessHandle(
             invocation.argv,
             env,

@@ -112,6 +112,22 @@ def test_recorded_accident_has_one_culprit_and_no_loss(tmp_path: Path, name: str
         assert "the test host died (exit code 0)" in loop.printed
 
 
+SERIAL = """
+needs = [{{ units = "*", memory = "1GiB" }}]
+[pool]
+small = {{ runs_on = "ubuntu-latest", cpus = 4, memory = "{}GiB" }}
+"""
+
+
+def test_shard_whose_tests_do_not_fit_together_runs_one_at_a_time(tmp_path: Path) -> None:
+    for memory, how in ((8, "parallel"), (4, "serial")):
+        toml = TOML + SERIAL.format(memory)
+        loop = lay_out(tmp_path / how, "recording xunit2-parallel", toml=toml)
+        is_whole(loop.run(), loop)
+        assert notes(loop, how) == ["names"]
+        assert ("serial: one test at a time: several do not" in loop.printed) == (memory == 4)
+
+
 @pytest.mark.soak
 def test_exception_from_elsewhere_has_no_culprit_and_is_not_green(tmp_path: Path) -> None:
     loop = lay_out(tmp_path, "recording mstest4-parallel")

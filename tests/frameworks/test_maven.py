@@ -60,6 +60,41 @@ def test_every_case_of_every_class_is_recorded(maven: Loop) -> None:
     assert (disabled["outcome"], disabled["message"]) == ("skipped", "all of it")
 
 
+BESIDE = """package p;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.*;
+class BesideTest {
+    static AtomicInteger running = new AtomicInteger(), most = new AtomicInteger();
+    @RepeatedTest(4) void holds() throws Exception {
+        most.accumulateAndGet(running.incrementAndGet(), Math::max);
+        Thread.sleep(300);
+        running.decrementAndGet();
+    }
+    @AfterAll static void tell() { System.err.println("most at once: " + most); }
+}
+"""
+PARALLEL = """junit.jupiter.execution.parallel.enabled = true
+junit.jupiter.execution.parallel.mode.default = concurrent
+"""
+MEMORY = """exclude = ["*.[!B]*"]
+needs = [{{ units = "p.BesideTest", memory = "{}GiB" }}]
+[pool]
+small = {{ runs_on = "ubuntu-latest", memory = "4GiB" }}
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("memory", [2, 4])
+def test_methods_of_a_class_that_does_not_fit_run_one_at_a_time(maven: Loop, memory: int) -> None:
+    (maven.folder / "src/test/java/p/BesideTest.java").write_text(BESIDE)
+    (maven.folder / "src/test/resources").mkdir()
+    (maven.folder / "src/test/resources/junit-platform.properties").write_text(PARALLEL)
+    maven.configure(maven.toml + MEMORY.format(memory))
+    maven.shards = ("01",)
+    is_whole(maven.run(), maven)
+    assert ("most at once: 1" in maven.printed) == (memory == 4)
+
+
 @pytest.mark.soak
 def test_own_reports_go_on(maven: Loop) -> None:
     assert maven.run(MORE="-Dsurefire.useFile=false")["verdict"] == "passed"

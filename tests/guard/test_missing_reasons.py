@@ -11,6 +11,7 @@ from guard.fixtures import World, text_of
 from ciguard.guard.annotations_and_outputs import annotations_of
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
+from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
     ENDINGS,
@@ -22,6 +23,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +102,16 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
     assert [(one.kind, one.facts["threads"]) for one in verdict.findings] == [
         (kind, detail) for kind in findings
     ]
+
+
+def test_fewer_workers_are_in_the_row_of_their_shard() -> None:
+    world = World()
+    for workers, reason in ((3.0, "memory"), (2.0, "memory"), (1.0, "fitting")):
+        facts = {"workers": workers, "tool_workers": 8.0}
+        event = EventLine("workers", 0.1, 1, reason=reason, facts=facts)
+        world.legs["01"].inner.insert(0, event)
+    shown = as_markdown(document(world.prove()), full_text_location="the record")
+    assert ", 2 of 8 workers: no more fit into its memory, by measured peaks |" in shown
 
 
 CAUSED = [

@@ -3,12 +3,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from plan.plan_factories import suite
+from plan.plan_factories import planned, suite
 
+from ciguard.codec.plan_file import decode
 from ciguard.model import PlannedUnit, Prediction, Shard
 from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.risk import (
@@ -20,10 +21,13 @@ from ciguard.plan.risk import (
     moments_of_leg,
 )
 from ciguard.plan.shard_memory import UNCORRECTED
+from ciguard.plan.view import document
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+GIB = 1 << 30
 MIB = 1 << 20
 NAN = float("nan")
 BASE = 50 * MIB
@@ -145,3 +149,31 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
         limit = risk + 2.6 * math.sqrt(risk * (1 - risk) / 200)
         assert fmean(found_over) <= limit, (risk, fmean(found_over))
     assert fmean(over[0.5]) > 0.5 / 3
+
+
+@pytest.mark.parametrize(
+    ("framework", "peak", "keys", "serial"),
+    [
+        # Of the budget of 7 GiB, 6.3 are for the process; the pool has two CPUs.
+        pytest.param("dotnet", 3 * GIB, {}, False, id="two-fit"),
+        pytest.param("dotnet", 4 * GIB, {}, True, id="two-do-not-fit"),
+        pytest.param("dotnet", 4 * GIB, {"parallel": True}, True, id="parallel"),
+        pytest.param("dotnet", 4 * GIB, {"parallel": False}, False, id="serial-anyway"),
+        pytest.param("dotnet", 4 * GIB, {"workers": "tool"}, False, id="left-to-the-tool"),
+        pytest.param("maven", 4 * GIB, {}, False, id="one-class-at-a-time"),
+        pytest.param("maven", 7 * GIB, {}, True, id="a-class-does-not-fit"),
+        pytest.param("pytest", 7 * GIB, {}, False, id="one-test-at-a-time"),
+    ],
+)
+def test_shard_runs_one_test_at_a_time_if_several_do_not_fit(
+    framework: str, peak: int, keys: dict[str, Any], serial: bool
+) -> None:
+    suites = {"": replace(suite(), framework=framework, base_bytes=BASE, **keys)}
+    peaks = {f"u{n}": peak if n < 2 else MIB for n in range(4)}
+    result = planned(dict.fromkeys(peaks, 1.0), suites=suites, peaks=peaks, shards=1)
+    (shard,) = result.plan.shards
+    assert shard.serial == serial
+    assert (b'"serial":true' in result.content) == serial == (b"serial" in result.content)
+    assert decode(result.content, "plan") == result.plan
+    shown = as_text(document(result.plan, ()))
+    assert ("one test at a time" in shown) == serial

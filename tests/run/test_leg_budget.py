@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from run.leg_runner import no_survivor, plan_of, start_shard
+import pytest
+from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
 from run.replay import replays
 
 from ciguard.model import PlannedUnit, Suite
@@ -73,3 +75,43 @@ def test_admitted_units_fit_the_budget_and_none_is_lost(tmp_path: Path) -> None:
         unit.unit: {"large-3": "died", "small-7": "failed"}.get(unit.unit, "passed")
         for unit in UNITS
     }
+
+
+HOLD = """
+import time
+import pytest
+@pytest.mark.parametrize("n", range(6))
+def test_hold(n):
+    held = bytearray(b"x") * (100 << 20)
+    time.sleep(0.3)
+"""
+CPUS = """
+import pytest
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers(config): return 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("delta", "workers", "said"),
+    [
+        pytest.param(None, "auto", "4 workers, not limited: no measured peaks", id="first"),
+        pytest.param(100 * MIB, "auto", "2 of 4 workers: no more fit into", id="measured"),
+        pytest.param(100 * MIB, "tool", "", id="left-to-the-tool"),
+    ],
+)
+def test_workers_of_xdist_fit_into_the_budget(
+    tmp_path: Path, delta: int | None, workers: str, said: str
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(CPUS)
+    (tmp_path / "test_hold.py").write_text(HOLD)
+    suite = replace(PYTEST, args=("-n", "auto"), base_bytes=BASE, workers=workers)
+    units = [PlannedUnit(f"test_hold.py::test_hold[{n}]", "", "", 1, delta) for n in range(6)]
+    plan = plan_of(units, suites={"": suite}, budget_bytes=460 * MIB)
+    leg = start_shard(tmp_path, plan).wait(0)
+    replays(leg.record_folder, plan)
+    assert set(leg.outcomes().values()) == {"passed"}
+    assert said in leg.printed
+    assert ("process 1: 4 w" in leg.printed) == (delta is None)
+    assert ((leg.record().peak_bytes or 0) < 460 * MIB) == (said.startswith("2"))

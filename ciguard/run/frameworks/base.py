@@ -122,6 +122,8 @@ class Framework:
         ignore_folder: argument that excludes the tests of folder {}; "" for none.
         plugin_files: files of `run/plugins/` that only this framework needs.
         has_parallel: the adapter reads `Suite.parallel`.
+        has_overlap: units of one process may run side by side, not only parts of one unit.
+        has_workers: its plugin reads `WORKERS_LIMIT`.
         reports_starts: a start line precedes each unit, in every project.
         closes_units: the end of each unit is reported: a unit that started and was not closed died.
         ids_one_per_line: the program reads `ProcessFiles.lines_file`: see `takes_id`.
@@ -151,6 +153,8 @@ class Framework:
     ignore_folder: str = ""
     plugin_files: tuple[str, ...] = ()
     has_parallel: bool = False
+    has_overlap: bool = False
+    has_workers: bool = False
     reports_starts: bool = True
     closes_units: bool = True
     ids_one_per_line: bool = False
@@ -182,6 +186,9 @@ PEAK_RESET_BY: Final = "CIGUARD_PEAK_RESET_BY"
 # Set to 1 by users whose tests read the mark themselves, as ru_maxrss: it is not reset then.
 KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
+# Largest number of workers that a framework may choose; "" if none is known.
+WORKERS_LIMIT: Final = "CIGUARD_WORKERS"
+
 # Variables of a leg for its own processes: a leg inside a test must not pass on the outer leg's.
 LEG_VARIABLES: Final = (
     "CIGUARD_CLAIMS_TOKEN",
@@ -201,6 +208,7 @@ LEG_VARIABLES: Final = (
     "CIGUARD_TRIES_FILE",
     "CIGUARD_UNITS_FILE",
     "CIGUARD_VARIANT",
+    WORKERS_LIMIT,
 )
 
 

@@ -73,4 +73,5 @@ DOTNET: Final = replace(
     junit_name=lambda unit: unit.rpartition("] ")[2].rpartition(".")[::2],
     ancestors=command.ancestors,
     has_parallel=True,
+    has_overlap=True,
 )

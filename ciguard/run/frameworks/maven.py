@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
 PLUGIN: Final = "ciguard_junit.jar"
+PARALLEL: Final = "junit.jupiter.execution.parallel.enabled"
 DONE: Final = b'\n{"done": true}\n'
 RAN: Final = re.compile(r"Tests run: [1-9]")
 ERROR: Final = re.compile(
@@ -43,6 +44,7 @@ def _invocation(suite: Suite, variant: str, inside_folder: str, **properties: st
         # One class at a time, for its memory and its timeout; its methods may run in parallel.
         "forkCount": "1",
         "junit.jupiter.execution.parallel.mode.classes.default": "same_thread",
+        **({} if suite.parallel is None else {PARALLEL: str(suite.parallel).lower()}),
         **{name.replace("_", "."): value for name, value in properties.items()},
     }
     words = tuple(f"-D{name}={value}" for name, value in settings.items())
@@ -109,6 +111,7 @@ MAVEN: Final = Framework(
         for name in ("Test*", "*Test", "*Tests", "*TestCase")
     ),
     plugin_files=(PLUGIN,),
+    has_parallel=True,
     ids_one_per_line=True,
     # Failed tests do not fail Maven, see `_invocation`: 1 means that a process of tests died, a
     # module does not compile, or another plugin failed.

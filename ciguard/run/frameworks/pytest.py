@@ -108,6 +108,7 @@ PYTEST: Final = Framework(
     ignore_folder="--ignore={}",
     closes_units=False,  # the one result of a unit closes it
     lists_in_tested_process=True,
+    has_workers=True,
     passed_codes=(0, 5),  # 5: no test was collected
     # 2 is an interruption, also by `pytest.exit` in a test: the other tests run in a fresh process.
     # --maxfail ends with 1, as the user configured.

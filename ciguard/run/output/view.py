@@ -41,6 +41,12 @@ IN_FILES: Final = "its result is in a file, or nowhere"
 GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
+_WORKERS: Final = {
+    "memory": "{workers:g} of {tool_workers:g} workers: no more fit into the memory budget, by "
+    "measured peaks",
+    "fitting": "{workers:g} workers: they fit into the memory budget, by measured peaks",
+    "not_measured": "{workers:g} workers, not limited: no measured peaks, or no memory budget",
+}
 MAX_RUNNING: Final = 4  # running units named in a progress line
 LISTED: Final = 100  # units recorded by name after an early end; the plan has the others
 
@@ -154,6 +160,11 @@ def describe_listing(counts: Mapping[str, float]) -> str:
     """Return a line of the log for a listing."""
     tests = count_of(int(counts["units"]), "test")
     return f"listed: {tests}, {counts['new']:g} new, {counts['gone']:g} gone"
+
+
+def describe_workers(event: EventLine) -> str:
+    """Return a line of the log for the workers that a process starts."""
+    return _WORKERS[event.reason or ""].format(**event.facts)
 
 
 def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[PlannedUnit]) -> str:

@@ -13,6 +13,7 @@ plugin does nothing.
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
     CIGUARD_STACKS_FILE   each process makes NAME-PID, and answers real-time signal SIGRTMAX - 7
+    CIGUARD_WORKERS       workers of xdist that fit into the memory, for "-n auto"; "": not known
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
     CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
                           is another one, CIGUARD_ORIGIN_AT by the time of day
@@ -52,12 +53,12 @@ if TYPE_CHECKING:  # the same file by the name that a checker finds it under
         reset_gpu_peak,
     )
     from ciguard.run.plugins.ciguard_messages import LAST, crash_line, top_folder, truncated
-    from ciguard.run.plugins.ciguard_xdist import Workers, end_session
+    from ciguard.run.plugins.ciguard_xdist import Workers, end_session, limited_workers
 else:
     from ciguard_listing import described
     from ciguard_memory import REAL, Memory, ReopeningFile, gpu_peak_bytes, reset_gpu_peak
     from ciguard_messages import LAST, crash_line, top_folder, truncated
-    from ciguard_xdist import Workers, end_session
+    from ciguard_xdist import Workers, end_session, limited_workers
 
 Wrapper = Generator[None, Any, None]
 
@@ -587,6 +588,19 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
         _RecordFile(leg.record_file).append(REAL.encode({**event, "detail": setting}))
         what = f"with {setting} pytest executes no test"
         raise pytest.UsageError(f"ciguard: {what}: remove it from the settings of pytest")
+
+
+@pytest.hookimpl(optionalhook=True, hookwrapper=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Wrapper:
+    """Limit the number that xdist, or a hook of the project, chooses for "-n auto"."""
+    answer = yield
+    line = limited_workers(int(answer.get_result()), config.option.maxprocesses, os.environ)
+    if line:
+        answer.force_result(line["facts"]["workers"])
+        leg = _Assignment(os.environ)
+        at_s = round(max(0.0, REAL.monotonic() - leg.origin_s), 6)
+        event = {"type": "event", "at_s": at_s, **line}
+        _RecordFile(leg.record_file).append(REAL.encode(event))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -80,6 +80,23 @@ def end_session(config: Any) -> None:
         session.shouldstop = STOPPED
 
 
+def limited_workers(wanted: int, most: Optional[int], environ: Mapping[str, str]) -> Dict[str, Any]:
+    """The event for workers that fit into memory, of those wanted and of --maxprocesses (`most`).
+
+    Nothing where the number is left to the user or to xdist.
+    """
+    limit = environ.get("CIGUARD_WORKERS")
+    # A pytest that a test starts inherits our variables. The last one: the user's own number.
+    inherited = "CIGUARD_TAKEN_BY" in environ or not environ.get("CIGUARD_RECORD_FILE")
+    if limit is None or inherited or environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return {}
+    wanted = min(wanted, most or wanted)
+    workers = min(wanted, int(limit or wanted))
+    reason = "memory" if workers < wanted else "fitting" if limit else "not_measured"
+    facts = {"workers": workers, "tool_workers": wanted}
+    return {"kind": "workers", "reason": reason, "facts": facts, "detail": ""}
+
+
 def last_start(record_file: str) -> Optional[Mapping[str, Any]]:
     """The start line that has no result after it; a last line that is cut gets its end.
 

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 # Kinds of the events of a tested process that change the state.
 PAUSED: Final = "unit_paused"
-OBSERVED_EVENTS: Final = ("closed", "second_session", "thread_left", PAUSED)
+WORKERS: Final = "workers"
+OBSERVED_EVENTS: Final = ("closed", "second_session", "thread_left", WORKERS, PAUSED)
 CLAIM_EVENTS: Final = ("claimed", "taken", "claims_ended")
 NO_BLOCKS: Final[Mapping[str, "tuple[PlannedUnit, ...]"]] = {}
 # The memory of a killed process is free again within half a second; other programs hold the rest.

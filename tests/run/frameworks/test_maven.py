@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,12 @@ def test_jar_is_what_its_source_makes(tmp_path: Path) -> None:
         pytest.skip("needs the JUnit Platform in Maven's local repository")
     build(tmp_path / "new.jar", ":".join(map(str, jars)))
     assert (tmp_path / "new.jar").read_bytes() == JAR.read_bytes(), "run `make listener`"
+
+
+@pytest.mark.parametrize(("parallel", "value"), [(None, None), (True, "true"), (False, "false")])
+def test_methods_run_in_parallel_as_the_suite_says(
+    parallel: bool | None, value: str | None
+) -> None:
+    argv = MAVEN.execution(replace(SUITE, parallel=parallel), "", batch()).argv
+    found = [word.partition("=")[2] for word in argv if "parallel.enabled" in word]
+    assert found == ([] if value is None else [value])

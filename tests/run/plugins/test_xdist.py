@@ -122,3 +122,51 @@ def test_other(): signal.raise_signal(signal.SIGINT)
     session = project.run("-n", "2")
     assert session.results == {}
     assert session.events("interrupted")
+
+
+CPUS = """
+import pytest
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers(config): return 3
+"""
+INNER = """
+import subprocess, sys
+def test_inner():
+    words = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-nauto", "inner.py"]
+    assert "created: 3/3" in subprocess.run(words, capture_output=True, text=True).stdout
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "number", "reason"),
+    [
+        pytest.param("-nauto", "2", 2, "memory", id="auto"),
+        pytest.param("-nlogical", "2", 2, "memory", id="logical"),
+        pytest.param("-nauto", "3", 3, "fitting", id="never-more-than-the-tool"),
+        pytest.param("-nauto --maxprocesses=1", "2", 1, "fitting", id="maximum-of-the-user"),
+        pytest.param("-nauto", "", 3, "not_measured", id="not-measured"),
+        pytest.param("-nauto", None, 3, None, id="left-to-the-tool"),
+        pytest.param("-n3", "2", 3, None, id="number-of-the-user"),
+    ],
+)
+def test_no_more_workers_than_fit(
+    project: Project, words: str, limit: str | None, number: int, reason: str | None
+) -> None:
+    project.write("conftest.py", CPUS)
+    project.write("test_a.py", "def test_a(): pass")
+    limits = {} if limit is None else {"CIGUARD_WORKERS": limit}
+    session = project.run(*words.split(), **limits)
+    assert f"created: {number}/{number} worker" in session.output
+    events = [(line["reason"], line["facts"]["workers"]) for line in session.events("workers")]
+    assert events == ([] if reason is None else [(reason, number)])
+
+
+def test_limit_is_not_of_a_session_in_a_test_nor_of_the_users_own_number(project: Project) -> None:
+    project.write("conftest.py", CPUS)
+    project.write("inner.py", "def test_x(): pass")
+    project.write("test_a.py", INNER)
+    session = project.run("-nauto", CIGUARD_WORKERS="1")
+    assert session.outcomes == {"test_a.py::test_inner": "passed"}, session.output
+    assert len(session.events("workers")) == 1
+    session = project.run("-nauto", CIGUARD_WORKERS="1", PYTEST_XDIST_AUTO_NUM_WORKERS="2")
+    assert not session.events("workers")

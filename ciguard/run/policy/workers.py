@@ -1,0 +1,58 @@
+"""The number of tests that memory holds side by side, by their measured peaks. Pure."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, Iterable, Sequence
+
+from ciguard.run.policy.recycling import process_limit_bytes
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
+
+if TYPE_CHECKING:
+    from ciguard.run.policy.state import State
+
+MOST: Final = 1024  # workers; no tool starts as many
+
+
+def count_fitting(limit_bytes: float, worker_bytes: int, peaks: Iterable[int | None]) -> int:
+    """Return how many workers fit when the largest tests run at once; 0 to `MOST`.
+
+    Args:
+        worker_bytes: memory of a worker without a test; 0 if the tests share one process.
+        peaks: of the tests above that; None for the default.
+    """
+    deltas = (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
+    taken_bytes = 0
+    for count, delta in zip(range(MOST), chain(sorted(deltas, reverse=True), repeat(0))):
+        taken_bytes += worker_bytes + delta
+        if taken_bytes > limit_bytes:
+            return count
+    return MOST
+
+
+def exceeds_side_by_side(state: State, suite: str, count: int) -> bool:
+    """Return whether the largest units of a suite do not fit into the limit of one process.
+
+    Args:
+        count: units that the process may run side by side; 1 for the parts of one unit.
+    """
+    peaks = [unit.peak_delta_bytes for unit in state.units if unit.suite == suite]
+    free_bytes = process_limit_bytes(state) - state.base_bytes[suite]
+    is_measured = any(peak is not None for peak in peaks)
+    return is_measured and count_fitting(free_bytes, 0, peaks) < min(count, len(peaks))
+
+
+def fitting_workers(state: State, units: Sequence[int]) -> int | None:
+    """Return how many workers of a process with these units fit into its limit, at least 1.
+
+    The process that directs the workers takes at most the base of one. What a test retains stays in
+    one of them, whatever their number. None without a memory budget or any measured unit.
+    """
+    planned = [state.units[unit] for unit in units]
+    peaks = [unit.peak_delta_bytes for unit in planned]
+    if state.budget_bytes is None or all(peak is None for peak in peaks):
+        return None
+    base_bytes = state.base_bytes[planned[0].suite]
+    retained_bytes = sum(max(0, unit.retained_bytes or 0) for unit in planned)
+    free_bytes = process_limit_bytes(state) - base_bytes - retained_bytes
+    return max(1, count_fitting(free_bytes, base_bytes, peaks))
