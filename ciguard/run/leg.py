@@ -194,13 +194,14 @@ def run_shard(
     # Without history the plan assumes equal times, which predict nothing.
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if is_known else None
-    with _private_folder() as private, _refusal_in_record(record, head, selection):
+    with _private_folder() as private:
         listed: List[EventLine] = []
         suite = plan.suites[shard.suite_key[0]]
         adapter = framework(suite.framework)
         is_chosen_first = selection != ALL_UNITS or plan.drill is not None  # a part of the units
         if plan.policy.lists and (is_chosen_first or not adapter.lists_in_tested_process):
-            shard, listed = listed_shard(plan, shard, private, environ)
+            with _refusal_in_record(record, head, selection):
+                shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
         shard, head, earlier, events = _select_units(shard, head, selection, plan, others)
         is_part = bool(selection.until or selection.step_limit_s or listed or earlier.legs)
