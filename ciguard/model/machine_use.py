@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
 
-# Below, the kernel may only have moved pages of idle daemons; a swapping program moves more.
+MAX_NAMES: Final = 64  # of processes in a sample; a record may be forged
 PHASE_RATIO: Final = 0.01  # of a peak; smaller programs are helpers
+# Below, the kernel may only have moved pages of idle daemons; a swapping program moves more.
 SWAPPED_BYTES: Final = 64 << 20
 STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both are needed
 
@@ -124,14 +125,15 @@ def machine_use(
         least_headroom=least("headroom_bytes"),
         swap_growth=_swap_growth(samples, moment),
         stalls=_stalls(samples, units_at),
-        peak=_peak_programs([sample for sample in samples if sample.peak_processes]),
+        peak=_peak_programs([one for one in samples if 0 < len(one.peak_processes) <= MAX_NAMES]),
     )
 
 
 def _peak_programs(samples: Sequence[SampleLine]) -> PeakPrograms | None:
     """Return the programs at the largest peak, from the top the first that are several.
 
-    They can be apart if one had half of its own largest memory while another one did not run.
+    They can be apart if each had half of its own largest memory while another one did not run: a
+    client that never runs without its server cannot.
     """
     if not samples:
         return None
@@ -139,27 +141,27 @@ def _peak_programs(samples: Sequence[SampleLine]) -> PeakPrograms | None:
     paths, depth = [path.split("/") for path in peak.peak_processes], 0
     while len(names := {path[depth] for path in paths if len(path) > depth}) == 1:
         depth += 1
+    total = sum(peak.peak_processes.values())
+    at_peak = _sizes_at(depth, peak).most_common()
+    shares = {name: size for name, size in at_peak if size >= PHASE_RATIO * total}
+    if len(shares) == 1:
+        return None
+    phases = names & shares.keys()
     sums = [_sizes_at(depth, sample) for sample in samples]
-    at_peak = _sizes_at(depth, peak)
-    total = sum(at_peak.values())
-    phases = [name for name in names if at_peak[name] >= PHASE_RATIO * total]
     own = {name: max(sizes[name] for sizes in sums) for name in phases}
-    is_apart = any(
-        2 * sizes[name] >= own[name] and not all(sizes[other] for other in phases)
-        for sizes in sums
+    is_apart = all(
+        any(2 * sizes[name] >= own[name] and not all(map(sizes.get, phases)) for sizes in sums)
         for name in phases
     )
-    shared = total - sum(at_peak[name] for name in phases)  # of the programs that started them
-    return (
-        None
-        if len(at_peak) == 1
-        else PeakPrograms(
-            peak.at_s,
-            dict(at_peak.most_common()),
-            sum(peak.gpu_bytes.values()) or None,
-            shared + max(own.values()) if is_apart else None,
-        )
+    apart_bytes = max(
+        sum(sizes.values()) - sum(sizes[other] for other in phases - {name})
+        for sizes in sums
+        for name in phases or shares
     )
+    if not is_apart or len(phases) == 1 or apart_bytes >= total:
+        apart_bytes = 0
+    gpu_bytes = sum(peak.gpu_bytes.values())
+    return PeakPrograms(peak.at_s, shares, gpu_bytes or None, apart_bytes or None)
 
 
 def _sizes_at(depth: int, sample: SampleLine) -> Counter[str]:

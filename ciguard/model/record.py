@@ -234,7 +234,7 @@ class SampleLine:
             memory since the leg's start (pressure stall information).
         gpu_bytes: of the tree, largest since the last written sample, by GPU.
         peak_processes: memory by the names of a process and its ancestors ("make/test.py"), at the
-            largest moment since the last written sample at which any had a new peak.
+            largest moment since the last written sample at which one had a new peak or had ended.
     """
 
     at_s: float

@@ -60,14 +60,26 @@ def at(at_s: float, gpu: int = 0, **mib: int) -> SampleLine:
         ),
         # The programs count with their children, below any number of wrappers.
         (
-            [at(1, s=1, s_p=9, s_p_a=50), at(2, s=1, s_p=9, s_p_a=60, s_p_b=30, s_p_b_c=70)],
-            {"b": 100, "a": 60, "p": 9, "s": 1},
+            [
+                at(1, s=1, s_p=9, s_p_a=50),
+                at(2, s=1, s_p=9, s_p_a=60, s_p_b=30, s_p_b_c=70),
+                at(3, s=1, s_p=9, s_p_b_c=70),
+            ],
+            {"b": 100, "a": 60, "p": 9},
             None,
             110,
         ),
+        # A client that never runs without its server; a parent that shrinks while one runs alone.
+        ([at(1, p=9, p_s=90), at(2, p=9, p_s=90, p_c=99)], {"c": 99, "s": 90, "p": 9}, None, None),
+        (
+            [at(1, p=1, p_x=400), at(2, p=300, p_x=100, p_y=100), at(3, p=1, p_y=400)],
+            {"p": 300, "x": 100, "y": 100},
+            None,
+            401,
+        ),
         # A pool of workers, and a helper that is too small to be a phase.
         ([at(1, p=9, p_w=5), at(2, p=9, p_w=40, p_v=40)], {"w": 40, "v": 40, "p": 9}, None, None),
-        ([at(1, p=9, p_w=400), at(2, p=9, p_w=410, p_h=1)], {"w": 410, "p": 9, "h": 1}, None, None),
+        ([at(1, p=9, p_w=400), at(2, p=9, p_w=410, p_h=1)], {"w": 410, "p": 9}, None, None),
     ],
 )  # fmt: skip
 def test_programs_at_the_peak_and_what_they_need_apart(

@@ -25,6 +25,8 @@ MAX_SCAN_COST_RATIO: Final = 200
 MAX_NAMED: Final = 16  # processes of a tree, the largest ones
 NAME_CHARACTERS: Final = 40
 # Of other programs the arguments are not shown: one may be a secret.
+LARGE_BYTES: Final = 16 << 20
+CODE: Final = re.compile(r"-$|-[A-Za-z]*c$|-[pne]+$|-r$|--eval|--print")
 INTERPRETER: Final = re.compile(r"(python|pypy|node|ruby|perl|php|dotnet|bash|dash|sh)[\d.]*$")
 LATE_S: Final = 1.0  # a sample is kept: the line of a start before it may be read after it
 CHILD_BYTES: Final = 1 << 20  # above the test's own peak; less is noise of shared pages
@@ -54,7 +56,7 @@ class TreeMemory:
         self.root = root
         self._pids: Dict[int, int] = {}  # process -> its parent
         self._sizes: Dict[int, int] = {}  # by process, of the last reading
-        self._peaks: Dict[int, int] = {}  # by running process, as `has_new_peak` saw them
+        self._peaks: Dict[int, int] = {}  # by running process, as `has_changed` saw them
         self._scanned_s = float("-inf")
         self._last_pid, self._is_new = b"", False
         self._scan_cost_s = 0.0
@@ -93,12 +95,16 @@ class TreeMemory:
             self.samples.append((now_s, sizes))
         return sum(self._sizes.values()) or None
 
-    def has_new_peak(self) -> bool:
-        """Return whether a process is notably larger than at any earlier call."""
+    def has_changed(self) -> bool:
+        """Return whether a process is larger than at any earlier call, or a large one ended.
+
+        What the others hold after that end tells whether they can run without it.
+        """
         peaks = {pid: self._peaks.get(pid, 0) for pid in self._sizes}
         grown = {pid: size for pid, size in self._sizes.items() if size > peaks[pid] + CHILD_BYTES}
+        ended = any(size > LARGE_BYTES for pid, size in self._peaks.items() if pid not in peaks)
         self._peaks = {**peaks, **grown}
-        return bool(grown)
+        return bool(grown) or ended
 
     def named_sizes(self) -> Mapping[str, int]:
         """Return the largest sizes of the last reading by the names of the process's ancestors.
@@ -195,10 +201,21 @@ def program_name(pid: int) -> str:
     except OSError:
         return "?"
     name = os.path.basename(words[0])
-    if INTERPRETER.match(name) and not {"-c", "-e", "-r"}.intersection(words[1:3]):  # no code
-        scripts = (word for word in words[1:] if word and not word.startswith("-"))
-        name = os.path.basename(next(scripts, "")) or name
+    if INTERPRETER.match(name):
+        name = _script(f"/proc/{pid}/cwd", words[1:], name.startswith("py")) or name
     return name[:NAME_CHARACTERS] or "?"
+
+
+def _script(folder: str, words: Sequence[str], takes_module: bool) -> str:
+    """Return the file that an interpreter runs, or its module; "" for code in an argument."""
+    for word, following in zip(words, [*words[1:], ""]):
+        if CODE.match(word):
+            break
+        if word == "-m" and takes_module:
+            return following
+        if word and not word.startswith("-") and os.path.isfile(os.path.join(folder, word)):
+            return os.path.basename(word)
+    return ""
 
 
 def last_pid() -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.listings import LISTING_EVENT_KINDS
+from ciguard.model.machine_use import STALLED_S
 from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
@@ -331,9 +332,9 @@ def describe_machine(
     if result is not None and result.cpu_s is not None and result.wall_s and cpus:
         share = result.cpu_s / result.wall_s / cpus
         parts.append(f"CPU {100 * share:.0f} % of {count_of(cpus, 'core')}")
-    if use.swap_growth is not None:
+    if use.swap_growth is not None and use.has_swapped:
         parts.append(f"swap +{size(use.swap_growth.size_bytes)}")
-    if use.stalls is not None:
+    if use.stalls is not None and use.stalls.stalled_s >= STALLED_S:
         parts.append(f"waited {duration(use.stalls.stalled_s)} for memory")
     for text in filter(None, (peak, ", ".join(parts))):
         yield from textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")

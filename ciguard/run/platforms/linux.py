@@ -49,8 +49,8 @@ class LinuxInstruments(MemoryInstruments):
     def named_sizes(self, trees: Sequence[Tree]) -> Mapping[str, int]:
         """Return the largest processes, with the names of their ancestors."""
         memories = cast("Sequence[TreeMemory]", trees)
-        has_new_peak = [memory.has_new_peak() for memory in memories]  # each takes note of its own
-        if not any(has_new_peak):
+        changed = [memory.has_changed() for memory in memories]  # each takes note of its own
+        if not any(changed):
             return {}
         return sum((Counter(memory.named_sizes()) for memory in memories), Counter())
 

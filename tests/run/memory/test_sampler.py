@@ -26,6 +26,9 @@ def test_tree_memory_includes_descendants(holder: int) -> None:
     assert 50 << 20 < size < 100 << 20
 
 
+PYTHON = Path(sys.executable).name
+
+
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -33,12 +36,18 @@ def test_tree_memory_includes_descendants(holder: int) -> None:
         ((sys.executable, "-u", "hold.py", "token"), "hold.py"),
         ((sys.executable, "-m", "timeit", "-n1", "import time; time.sleep(9)"), "timeit"),
         (("sh", "-c", "sleep 9; echo token"), "sh"),
+        (("bash", "-lc", "A=token; sleep 9; true"), "bash"),
+        (("bash", "--norc", "-x", "-u", "-c", "sleep 9; echo token"), "bash"),
+        (("bash", "--noprofile", "--norc", "-eo", "pipefail", "step.sh"), "step.sh"),
+        ((sys.executable, "-Ic", "import time; time.sleep(9)", "-m", "token"), PYTHON),
+        (("perl", "-ne", "token", "/dev/zero"), "perl"),
     ],
 )
 def test_process_is_named_without_its_arguments(
     tmp_path: Path, words: tuple[str, ...], name: str
 ) -> None:
     (tmp_path / "hold.py").write_text("import time; time.sleep(9)")
+    (tmp_path / "step.sh").write_text("sleep 9; true")
     with subprocess.Popen(words, cwd=tmp_path, start_new_session=True) as process:
         until(lambda: program_name(process.pid) == name, what=name, timeout_s=5)
         os.killpg(process.pid, signal.SIGKILL)
