@@ -119,11 +119,15 @@ class LimitsConfig(Section):
     units: UnitPattern
     memory: Bytes | None = Field(
         None,
-        description="peak memory above which a test fails, without that of its process before it",
+        gt=0,
+        description=(
+            "peak memory above which a test fails the run, without that of its process before it; "
+            "where tests of a file are not measured alone, that of the file"
+        ),
     )
     time: Seconds | None = Field(
         None,
-        description="time above which a test fails; the test runs to its end (`timeout` stops it)",
+        description="time above which a test fails the run; the test is not stopped (`timeout`)",
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
-SUMMED_UP: Final[tuple[str, ...]] = ("above_limit", "unexplained_exit")
+SUMMED_UP: Final[tuple[str, ...]] = ("above_limit", "more_above_limit", "unexplained_exit")
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
 # Warnings that the headline names: many readers see nothing else.
@@ -118,9 +118,10 @@ def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
     above = [finding for finding in verdict.findings if finding.kind == "above_limit"]
+    more = [one.facts["count"] for one in verdict.findings if one.kind == "more_above_limit"]
     if above:
-        is_single, many = len(above) == 1, f"{count_of(len(above), 'test')} took more than a limit"
-        yield finding_message(above[0]) if is_single else many
+        many = f"{count_of(len(above) + sum(more), 'test')} took more than a limit"
+        yield finding_message(above[0]) if len(above) == 1 else many
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if bad:
         yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.verdict import Finding, Limit
 from ciguard.model.plan import excluding_pattern
-from ciguard.text import case_name
+from ciguard.text import case_name, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,34 +14,69 @@ if TYPE_CHECKING:
     from ciguard.model import Result, UnitKey
     from ciguard.model.attempts import UnitResult
 
+    Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
+
+MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are counted
+
 
 def check_limits(
     units: Mapping[UnitKey, UnitResult], limits: Mapping[str, Sequence[Limit]]
 ) -> Iterator[Finding]:
-    """Find the passed tests that took more than the first limit of their suite that matches."""
-    for key, unit in sorted(units.items()) if limits else ():
-        entries = enumerate(limits.get(key.suite, ()), 1)
-        matching = ((n, one) for n, one in entries if excluding_pattern(key.unit, (one.units,)))
-        entry, limit = next(matching, (0, Limit("")))
-        for case in unit.cases:
-            if case.outcome == "passed" and (taken := _taken_above(case, limit)):
-                place = {"suite": key.suite or '""', "entry": entry, "test": case_name(case.key)}
-                yield Finding("above_limit", facts={**place, **taken})
+    """Find passed tests that took more than the first limit of their suite that matches them.
 
-
-def _taken_above(result: Result, limit: Limit) -> dict[str, Any]:
-    """Return what a test took beyond a limit; of the bounds of its peak, the lower one counts.
-
-    That bound has the memory of child processes, which a measured peak delta has not. Tests side
-    by side share the peak of their process, so theirs are not known.
+    Also find the entries of a suite of the run that match none of its tests.
     """
-    lower, before = result.peak_lower_bytes, result.rss_before_bytes
-    with_children = 0 if lower is None or before is None else lower - before
-    peak_bytes = max(result.peak_delta_bytes or 0, with_children)
-    is_alone = (result.concurrent or 1) == 1
-    taken: dict[str, Any] = {}
-    if limit.memory_bytes is not None and peak_bytes > limit.memory_bytes and is_alone:
-        taken |= {"peak_bytes": peak_bytes, "limit_bytes": limit.memory_bytes}
-    if limit.time_s is not None and (result.wall_s or 0) > limit.time_s:
-        taken |= {"wall_s": result.wall_s, "limit_s": limit.time_s}
-    return taken
+    found: dict[tuple[str, int], list[Taken]] = {}
+    for key, unit in sorted(units.items()) if limits else ():
+        for entry, limit in enumerate(limits.get(key.suite, ())):
+            if excluding_pattern(key.unit, (limit.units,)) is not None:
+                found.setdefault((key.suite, entry), []).extend(_above(key, unit, limit))
+                break
+    for suite in sorted({key.suite for key in units} & limits.keys()):
+        for entry, limit in enumerate(limits[suite]):
+            place = {"suite": suite or '""', "entry": entry, "units": limit.units}
+            if (suite, entry) not in found:
+                yield Finding("limit_unused", facts=place)
+            taken = sorted(found.get((suite, entry), ()), key=lambda each: -each[0])
+            for _, facts in taken[:MAX_NAMED]:
+                yield Finding("above_limit", facts={**place, **facts})
+            if (more := len(taken) - MAX_NAMED) > 0:
+                yield Finding("more_above_limit", facts={**place, "count": more})
+
+
+def _above(key: UnitKey, unit: UnitResult, limit: Limit) -> Iterator[Taken]:
+    """Yield the passed tests of a unit above its limit, else the unit if its memory is above.
+
+    A test has its own peak where it was measured, as in a worker of its own. Else only bounds are
+    known, which all tests of a file share and which contain child processes: the lower one counts.
+    """
+    passed = [case for case in unit.cases if case.outcome == "passed"]
+    is_measured = False
+    for case in passed:
+        facts: dict[str, Any] = {}
+        ratios = []
+        peak_bytes, wall_s = case.peak_delta_bytes or 0, case.wall_s or 0.0
+        if limit.memory_bytes is not None and peak_bytes > limit.memory_bytes and _is_own(case):
+            facts |= {"peak_bytes": peak_bytes, "limit_bytes": limit.memory_bytes}
+            ratios.append(peak_bytes / limit.memory_bytes)
+        is_measured |= bool(facts)
+        if limit.time_s is not None and wall_s > limit.time_s:
+            facts |= {"wall_s": wall_s, "limit_s": limit.time_s}
+            ratios.append(wall_s / limit.time_s)
+        if ratios:
+            yield max(ratios), {"test": case_name(case.key), **facts}
+    bounds = [
+        case.peak_lower_bytes - case.rss_before_bytes
+        for case in passed
+        if case.peak_lower_bytes is not None and case.rss_before_bytes is not None
+        if (case.concurrent or 1) == 1
+    ]
+    lower_bytes = max(bounds, default=0)
+    if limit.memory_bytes is not None and lower_bytes > limit.memory_bytes and not is_measured:
+        facts = {"peak_bytes": lower_bytes, "limit_bytes": limit.memory_bytes}
+        yield lower_bytes / limit.memory_bytes, {"test": unit_name(key), **facts}
+
+
+def _is_own(case: Result) -> bool:
+    """Return whether a peak is that of this test alone, as of a process that resets its mark."""
+    return (case.concurrent or 1) == 1 or case.measured_by == "mark"

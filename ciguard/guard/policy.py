@@ -328,6 +328,9 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
         for name in type(old).model_fields:
             if getattr(old, name) != getattr(new, name):
                 yield f"{section}.{name}"
+    for suite in sorted(base.config.suite.keys() - own.config.suite.keys()):
+        if base.config.suite[suite].limits:
+            yield f"suite.{suite}.limits"
     for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
         old, new = base.config.suite[suite], own.config.suite[suite]
         for name, info in SuiteConfig.model_fields.items():

@@ -36,15 +36,16 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
 # another level (`Finding.stated_level`).
 _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     "failed": (
-        "above_limit", "failure_missing", "job_failed", "quarantine", "unexplained_exit",
+        "above_limit", "failure_missing", "job_failed", "more_above_limit", "quarantine",
+        "unexplained_exit",
     ),
     "warning": (
         "absent_shards", "base_plan_unread", "base_tests_gone",
         "cases_gone", "cases_gone_of_changed_file", "cases_not_selected", "combination_gone",
         "duplicate_record", "duplicate_unit", "empty_record_file", "excluded",
         "fewer_units_accepted", "filter_planned", "job_died", "job_excused", "job_open",
-        "jobs_unknown", "needs_empty", "no_base_run", "older_record_without_shard_line",
-        "orphans_accepted",
+        "jobs_unknown", "limit_unused", "needs_empty", "no_base_run",
+        "older_record_without_shard_line", "orphans_accepted",
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
         "policy_changed", "policy_unread", "quarantine_ends", "quarantine_passed",
         "quarantine_stale", "ran_beside", "ran_in_several_shards", "setting_ignored",

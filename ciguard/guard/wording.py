@@ -466,9 +466,13 @@ WORDS: Final[Mapping[str, Words]] = {
     # Excused failures, quarantine.toml and the policy.
     "above_limit": Words(
         "{test} took [{peak_bytes}, limit {limit_bytes}; ][{wall_s}, limit {limit_s}; ]"
-        "by suite.{suite}.limits, entry {entry}",
+        "by suite.{suite}.limits.{entry} ({units})",
         "reduce it, or raise the limit in the configuration of the base",
     ),
+    "more_above_limit": Words(
+        "{count} more tests took more than suite.{suite}.limits.{entry} ({units})"
+    ),
+    "limit_unused": Words("suite.{suite}.limits.{entry}: {units} matches no test of the run"),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),

@@ -21,6 +21,7 @@ from ciguard.model.attempts import resolve_attempts
 
 GIB = 1 << 30
 LIMITS = (Limit("slow/*", time_s=60.0), Limit("*", GIB, 10.0))
+OF = ("limits.0 (slow/*)", "limits.1 (*)")
 CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
 
 
@@ -28,19 +29,25 @@ CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
     ("unit", "measured", "message"),
     [
         ("t", {"peak_delta_bytes": GIB, "wall_s": 10.0}, ""),
-        ("t", {"peak_delta_bytes": 3 * GIB}, "took 3.00 GiB, limit 1.00 GiB; {} 2"),
-        ("t", {"wall_s": 12.0}, "took 12 s, limit 10 s; {} 2"),
+        ("t", {"peak_delta_bytes": 3 * GIB}, "took 3.00 GiB, limit 1.00 GiB; {1}"),
+        ("t", {"wall_s": 12.0}, "took 12 s, limit 10 s; {1}"),
         (
             "t",
             {"peak_delta_bytes": 3 * GIB, "wall_s": 65.0},
-            "took 3.00 GiB, limit 1.00 GiB; 1 min 05 s, limit 10 s; {} 2",
+            "took 3.00 GiB, limit 1.00 GiB; 1 min 05 s, limit 10 s; {1}",
         ),
         ("slow/t", {"peak_delta_bytes": 3 * GIB, "wall_s": 50.0}, ""),
-        ("slow/t", {"wall_s": 61.0}, "took 1 min 01 s, limit 1 min 00 s; {} 1"),
-        ("t", {**CHILDREN, "peak_delta_bytes": 5}, "took 2.00 GiB, limit 1.00 GiB; {} 2"),
+        ("slow/t", {"wall_s": 61.0}, "took 1 min 01 s, limit 1 min 00 s; {0}"),
+        ("t", {**CHILDREN, "peak_delta_bytes": 5}, "took 2.00 GiB, limit 1.00 GiB; {1}"),
         ("t", {**CHILDREN, "peak_lower_bytes": 2 * GIB, "peak_upper_bytes": 9 * GIB}, ""),
         ("t", {"peak_lower_bytes": 3 * GIB}, ""),
         ("t", {"peak_delta_bytes": 3 * GIB, "concurrent": 2}, ""),
+        # A worker of xdist.
+        (
+            "t",
+            {"peak_delta_bytes": 3 * GIB, "concurrent": 2, "measured_by": "mark"},
+            "took 3.00 GiB, limit 1.00 GiB; {1}",
+        ),
         ("t", {"wall_s": 11.0, "outcome": "skipped"}, ""),
         ("t", {"wall_s": 11.0, "outcome": "failed", "message": "assert"}, ""),
         ("t", {"wall_s": 11.0, "outcome": "died", "ending": "deadline"}, ""),
@@ -51,8 +58,30 @@ def test_passed_tests_above_their_first_limit(
 ) -> None:
     units = {UnitKey("a", "", unit): resolve_attempts([passed(unit, suite="a", **measured)])}
     found = check_limits(units, {"a": LIMITS, "other": (Limit("*", 0, 0.001),)})
-    text = f"[a] {unit} {message.format('by suite.a.limits, entry')}"
-    assert list(map(finding_message, found)) == ([text] if message else [])
+    text = f"[a] {unit} {message.format(*(f'by suite.a.{entry}' for entry in OF))}"
+    assert [finding_message(one) for one in found if one.level == "failed"] == [text] * bool(
+        message
+    )
+
+
+def test_file_is_above_a_limit_where_its_tests_share_one_peak() -> None:
+    shared = {"rss_before_bytes": 0, "peak_lower_bytes": 3 * GIB}
+    cases = [passed("a.js", case=name, suite="a", **shared) for name in ("large", "empty")]
+    units = {UnitKey("a", "", "a.js"): resolve_attempts(cases)}
+    unused, above = map(finding_message, check_limits(units, {"a": LIMITS}))
+    assert unused == "suite.a.limits.0: slow/* matches no test of the run"
+    assert above == "[a] a.js took 3.00 GiB, limit 1.00 GiB; by suite.a.limits.1 (*)"
+
+
+def test_furthest_tests_of_an_entry_are_named_and_the_others_counted() -> None:
+    tests = [f"t{n}" for n in range(9)]
+    units = {
+        UnitKey("a", "", test): resolve_attempts([passed(test, suite="a", wall_s=11.0 + number)])
+        for number, test in enumerate(tests)
+    }
+    messages = list(map(finding_message, check_limits(units, {"a": LIMITS[1:]})))
+    assert [message.split()[1] for message in messages[:5]] == tests[:3:-1]
+    assert messages[5:] == ["4 more tests took more than suite.a.limits.0 (*)"]
 
 
 def run_with_limit(needs: str = "success") -> World:
@@ -65,7 +94,7 @@ def run_with_limit(needs: str = "success") -> World:
 
 def test_test_above_its_limit_fails_the_run_and_says_why() -> None:
     verdict = run_with_limit().prove()
-    reason = 'a.t::two took 2.00 GiB, limit 1.00 GiB; by suite."".limits, entry 1'
+    reason = 'a.t::two took 2.00 GiB, limit 1.00 GiB; by suite."".limits.0 (a.t::*)'
     assert (verdict.state, headline(verdict)) == ("failed", f"FAILED: {reason}")
     assert reason in " ".join(text_of(verdict).split())
     (finding,) = as_json(verdict)["findings"]
@@ -92,5 +121,6 @@ def test_entry_without_limit_and_zero_time_are_mistakes() -> None:
     text = b'[[suite.a.limits]]\nunits = "x"\n'
     with pytest.raises(CiguardError, match=r"suite\.a\.limits\.0: declares nothing\n.*time"):
         parse({"ciguard.toml": text}, {})
-    with pytest.raises(CiguardError, match=r"suite\.a\.limits\.0\.time: expected .* 0"):
-        parse({"ciguard.toml": text + b"time = 0\n"}, {})
+    for key in ("time", "memory"):
+        with pytest.raises(CiguardError, match=rf"suite\.a\.limits\.0\.{key}: expected .* 0"):
+            parse({"ciguard.toml": text + f"{key} = 0\n".encode()}, {})
