@@ -471,20 +471,19 @@ def result_count(with_result: int, promised: int | None, noun: str = "test") -> 
 
 
 def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
-    fewer = note_text(leg.fewer_at_once) if leg.fewer_at_once is not None else ""
-    peak = ", ".join(filter(None, (size(leg.peak_bytes), fewer)))
-    peaks = ((peak, leg.peak_bytes), (size(leg.predicted_peak_bytes), leg.predicted_peak_bytes))
+    peaks = [(size(value), value) for value in (leg.peak_bytes, leg.predicted_peak_bytes)]
     ended = (_count_ended(leg.endings, word) for word in words)
     counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
     is_known = verdict.promised is not None or verdict.unlisted_shards
     planned = leg.planned if is_known else None
     slowdown = slowdown_text(leg.machine, leg.wall_s)
-    after_tests = note_text(leg.after_tests) if leg.after_tests is not None else ""
+    # In a column that narrow terminals keep, and both explain the time.
+    notes = [note_text(note) for note in (leg.fewer_at_once, leg.after_tests) if note is not None]
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
         Cell(result_count(leg.with_result, planned, "") if leg.planned else "-", leg.with_result),
-        Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, after_tests))), leg.wall_s),
+        Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, *notes))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(text, value) for text, value in peaks if has_peaks),
         *(Cell(f"{value:,}", value) for value in counts),

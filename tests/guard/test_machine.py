@@ -63,6 +63,7 @@ OVERLAP = [
     SampleLine(0.5, peak_processes={"p": 1 * GIB, "p/worker": 50 * GIB}),
     SampleLine(1.5, peak_processes={"p": 1 * GIB, "p/worker": 51 * GIB, "p/profiler": 3 * GIB},
                gpu_bytes={"0": 52 * GIB}),
+    SampleLine(2.5, peak_processes={"p": 1 * GIB, "p/profiler": 2 * GIB}),
 ]  # fmt: skip
 
 
