@@ -116,12 +116,6 @@ def test_truncated_or_invalid_result_files_are_incomplete(ciguard: Ciguard, tmp_
         )
 
 
-def test_single_file_is_accepted_as_a_record(ciguard: Ciguard, place: Path) -> None:
-    file = next((place / "head").rglob("*.jsonl"))
-    done = ciguard("compare", "base", file, "--format", "json", cwd=place)
-    assert json.loads(done.stdout)["state"] == "incomplete"
-
-
 def test_file_of_a_supervisor_stands_for_its_record(ciguard: Ciguard, tmp_path: Path) -> None:
     """As a leg writes it: the results are in the files of its processes."""
     write(tmp_path, "records", {"01": [case("a"), case("b")]}, run_id=None, run_attempt=None)

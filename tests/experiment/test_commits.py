@@ -190,12 +190,6 @@ def test_contradictory_options_are_usage_errors(
         compares_commits(commands, commits, comparison, words)
 
 
-def test_options_select_commands_or_commits() -> None:
-    assert not compares_commits(("x", "y"), (None, None, None), None, ("n=1",))
-    assert compares_commits((None, None), ("a", "b", "u"), None, ())
-    assert compares_commits((None, None), ("a", "b", "suspects"), "c", ())
-
-
 def test_unknown_commit_suite_or_no_unit_is_an_error(project: Path, ciguard: Ciguard) -> None:
     both = ("experiment", "--base", "HEAD", "--head")
     done = ciguard(*both, "no-such", "--units", "-", cwd=project, stdin="x", expect=3)

@@ -250,12 +250,6 @@ def test_unit_too_large_for_its_pool_is_a_warning() -> None:
     assert warning == PlanNote("memory_exceeded", {"pool": "linux", **facts})
 
 
-def test_fewer_units_than_shards_is_a_warning() -> None:
-    plan = planned({"a": 1.0}, shards=3).plan
-    (warning,) = plan.warnings
-    assert warning == PlanNote("fewer_shards", {"requested": 3, "planned": 1})
-
-
 def test_shard_keys_have_one_width_and_start_at_one() -> None:
     walls_s = {f"t{number}": 1.0 for number in range(120)}
     found = [shard.key for shard in planned(walls_s, shards=120, group="none").plan.shards]

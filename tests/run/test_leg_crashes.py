@@ -285,18 +285,6 @@ def test_missing_program_is_named(tmp_path: Path) -> None:
     assert "no-such-program-anywhere: No such file or directory" in leg.printed
 
 
-def test_vanished_unit_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
-    units = ["test_a.py::test_a", "test_a.py::test_gone"]
-    leg = start_shard(tmp_path, plan_of(units)).wait(13)
-    assert "did not run test_a.py::test_gone" in leg.printed
-    assert [event.unit for event in leg.record().events if event.kind == "not_collected"] == units[
-        1:
-    ]
-    assert "1 test did not run" in leg.printed
-    assert "every unit was started" not in leg.printed
-
-
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the guard rail needs /proc")
 def test_largest_process_is_stopped_when_memory_runs_out(tmp_path: Path) -> None:
     """The machine's memory is a file here, lowered while a test is running."""

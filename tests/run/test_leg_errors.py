@@ -66,10 +66,6 @@ def run_and_read_error(folder: Path, *words: str, expect: int, **environ: str) -
     return printed
 
 
-def test_a_plan_is_found_in_the_folder_of_its_artifact(folder: Path) -> None:
-    start(folder, "--plan", ".", *WORDS[2:]).wait(0)
-
-
 def test_unknown_shard_is_an_error(folder: Path) -> None:
     printed = run_and_read_error(
         folder, "--plan", "plan.json", "--shard", "7", "--record", "record", expect=3
@@ -91,7 +87,8 @@ def test_missing_plan_is_an_error(folder: Path) -> None:
 
 
 def test_existing_record_is_not_overwritten(folder: Path) -> None:
-    start(folder, *WORDS).wait(0)
+    """The plan is named by the folder of its artifact, too."""
+    start(folder, "--plan", ".", *WORDS[2:]).wait(0)
     before = {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
     assert "a record is written once" in run_and_read_error(folder, *WORDS, expect=3)
     assert before == {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
@@ -130,23 +127,6 @@ def test_plan_of_another_commit_is_an_error(folder: Path) -> None:
     printed = run_and_read_error(folder, *WORDS, expect=3, **github)
     assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
     assert "  fix: download the plan" in printed
-    assert not (folder / "record").exists()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        ("--record", "record"),
-        ("--record", "record", "--"),
-        ("--record", "record", "--plan", "plan.json"),
-        ("--plan", "plan.json", "--shard", "01"),
-        (*WORDS, "--unknown"),
-        (*WORDS, "--", "true"),
-    ],
-)
-def test_incomplete_command_line_is_a_usage_error(folder: Path, words: tuple[str, ...]) -> None:
-    run_and_read_error(folder, *words, expect=2)
     assert not (folder / "record").exists()
 
 

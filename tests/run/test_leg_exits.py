@@ -146,25 +146,6 @@ def new(folder: Path, name: str) -> Path:
     return folder / name
 
 
-@pytest.mark.soak
-def test_import_error_is_reported_once_and_not_retried(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("import no_such_module_here\n\ndef test_a(): pass\n")
-    (tmp_path / "test_b.py").write_text("def test_b(): pass\n")
-    plan = plan_of(["test_a.py::test_a", "test_b.py::test_b"])
-    leg = start_shard(tmp_path, plan).wait(13)
-    why = "it could not be imported: ModuleNotFoundError: No module named 'no_such_module_here'"
-    assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
-    assert f"did not run test_a.py::test_a {why}" in leg.said
-    assert "incomplete: 1 of 2 tests got no result" in leg.printed
-    assert unexplained(leg) == [], "what is missing explains it"
-    (new(tmp_path, "alone") / "test_a.py").write_text("import no_such_module_here\n")
-    alone = plan_of(["test_a.py::test_a"])
-    leg = start_shard(tmp_path / "alone", alone).wait(13)
-    assert [end.ending for end in leg.record().process_ends] == ["completed"], "once is enough"
-    assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
-    replays(leg.record_folder, alone)
-
-
 def test_units_missing_in_the_checkout_are_not_found(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     units = ["test_a.py::test_a", "test_a.py::test_old", "gone/test_b.py::test_b"]

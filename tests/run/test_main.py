@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import PYTEST, SCRUBBED, plan_of
+from run.leg_runner import SCRUBBED, plan_of
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import PlannedUnit, Suite
-from ciguard.run.__main__ import main, run
+from ciguard.run.__main__ import run
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
@@ -37,16 +37,6 @@ def test_dies(): os._exit(9)
 
 def units(*names: str) -> list[str]:
     return [f"test_a.py::test_{name}" for name in names]
-
-
-def test_passing_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    suite = Suite("pytest", PYTEST.command, args=("-s",))
-    plan = plan_of(units("passes"), suites={"": suite})
-    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
-    assert run(SHARD) == 0
-    printed = capfd.readouterr().out
-    assert "seen live" in printed
-    assert "shard 01: 1 passed in " in printed
 
 
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
@@ -96,6 +86,9 @@ sys.exit(1)
     [
         (("--help",), 0, "--record DIR"),
         (("--record", "r"), 2, "nothing to run"),
+        (("--record", "r", "--"), 2, "nothing to run"),
+        (("--record", "r", "--plan", "plan.json"), 2, "--shard"),
+        (SHARD[:4], 2, "--record"),
         (("--record", "r", "--plan", "p", "--", "true"), 2, "one of them"),
         (("--record", "r", "--until", "u", "--", "true"), 2, "no units to choose from"),
         (
@@ -145,9 +138,3 @@ def test_limit_of_the_step_replaces_that_of_the_plan(
     assert record.end is not None
     assert record.end.ending == "deadline"
     assert "deadline: 1.6 s have passed" in capfd.readouterr().out
-
-
-def test_the_program_exits_with_its_code(folder: Path) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--record", "record"])
-    assert caught.value.code == 2

@@ -47,21 +47,6 @@ def joined(*lines: Line) -> bytes:
     return b"".join(map(encode, lines))
 
 
-def test_the_files_of_a_leg_become_one_record() -> None:
-    files = {
-        "a/supervisor.jsonl": joined(leg("01"), EndLine("completed")),
-        "a/process-001.jsonl": joined(defaults("01", process=1), Result("u", "passed")),
-        "a/process-002.jsonl": joined(defaults("01", process=2), Result("v", "failed")),
-    }
-    (record,) = read_records(files.items())
-    assert record.header == leg("01")
-    assert record.end == EndLine("completed")
-    assert [(one.unit, one.case, one.process) for one in record.results] == [
-        ("u", "u", 1),
-        ("v", "v", 2),
-    ]
-
-
 def test_leg_identity_comes_from_the_shard_line_not_the_folder() -> None:
     files = {
         "shard-02/x.jsonl": joined(leg("01"), Result("a", "passed")),
@@ -102,15 +87,6 @@ def test_record_is_independent_of_file_order(order: list[int]) -> None:
         ("b/process-001.jsonl", joined(defaults("02", process=1), Result("v", "passed"))[:-4]),
     ]
     assert read_records(files[at] for at in order) == read_records(files)
-
-
-def test_unit_and_outcome_suffice_for_a_result() -> None:
-    files = {
-        "a/supervisor.jsonl": joined(leg("01")),
-        "a/mine.jsonl": b'{"type":"result","unit":"u","outcome":"passed"}\n',
-    }
-    (record,) = read_records(files.items())
-    assert record.results == (Result("u", "passed", case="u"),)
 
 
 def test_process_file_may_start_with_a_defaults_line() -> None:

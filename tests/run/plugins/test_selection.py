@@ -104,14 +104,6 @@ def test_missing_units_are_reported_once(project: Project) -> None:
     }
 
 
-def test_deselection_by_another_plugin_is_reported(project: Project) -> None:
-    project.write("test_o.py", ORDERED)
-    session = project.run("-k", "not test_d", units=["test_o.py::test_c", "test_o.py::test_d"])
-    (vanished,) = session.events("not_collected")
-    assert vanished["unit"] == "test_o.py::test_d"
-    assert "deselected" in vanished["detail"]
-
-
 def test_no_selected_unit_gives_the_pytest_exit_code(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run(units=["test_o.py::gone"])
@@ -151,17 +143,6 @@ def test_3(wide): pass
     assert session.exit_code == pytest.ExitCode.INTERRUPTED
     assert [line["detail"] for line in session.events("session_end")] == ["2"]
     assert (project.folder / "torn-down").exists()
-
-
-def test_a_file_that_cannot_be_collected_hides_no_other(project: Project) -> None:
-    project.write("test_bad.py", "import no_such_module_anywhere")
-    project.write("test_o.py", ORDERED)
-    units = ["test_o.py::test_c", "test_bad.py::test_x"]
-    session = project.run("--continue-on-collection-errors", units=units)
-    assert list(session.outcomes) == ["test_o.py::test_c"]
-    (error,) = session.events("collection_error")
-    assert error["unit"] == "test_bad.py"
-    assert "no_such_module_anywhere" in error["detail"]
 
 
 def test_tries_and_origin_come_from_the_supervisor(project: Project) -> None:

@@ -8,9 +8,21 @@ import pytest
 from serve.conftest import new_database
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.database import Database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_database(request, tmp_path)
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[Connection]:
+    """One transaction for the whole test."""
+    with database.write() as opened:
+        yield opened

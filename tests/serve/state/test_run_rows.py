@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import sqlalchemy as sa
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
@@ -14,11 +13,8 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, record_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.state.database import Database
 
 RUN = RunRow(
     key=RunKey(1, 10, 1),
@@ -42,13 +38,6 @@ RUN = RunRow(
     answer="answers/1/10/1.json",
 )
 UNIT = RunSuiteRow("unit", "py311", 20, 0, {"passed": 19, "failed": 1}, 9.5, 2**33, None)
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    """One transaction."""
-    with database.write() as opened:
-        yield opened
 
 
 def run(number: int, attempt: int = 1, **changes: Any) -> RunRow:

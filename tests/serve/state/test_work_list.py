@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, repositories, schema, work_list
@@ -13,18 +12,7 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, PROMPT_TRIES, NewWork, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    """One transaction for the whole test."""
-    with database.write() as opened:
-        yield opened
 
 
 def key(run: int, attempt: int = 1) -> RunKey:
@@ -210,16 +198,6 @@ def test_a_row_that_kills_its_workers_takes_no_other_with_it(connection: Connect
     delays = [one.due_at_ms for one in (row(connection, 1), row(connection, 2))]
     assert delays[0] != delays[1]
     assert [row(connection, number).tries for number in (1, 2)] == [PROMPT_TRIES + 1] * 2
-
-
-def test_a_late_worker_may_not_finish_even_what_nobody_took(connection: Connection) -> None:
-    """Its job may have been told that the lease had ended, and have left something out."""
-    add(connection, "a", 1)
-    work = take(connection)
-    wait(connection, lanes.LEASE_S + 1)
-    assert not work_list.finish(connection, work)
-    assert row(connection, 1).state == "running"
-    assert taken(connection) == 1
 
 
 def test_delays_grow_to_about_a_day_in_all_and_then_end() -> None:

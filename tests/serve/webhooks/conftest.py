@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import PATH
-from httpx import Client
 
 from ciguard.serve.state import repositories
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fakegithub.deliveries import FakeDelivery
-    from httpx import Response
+    from httpx import Client, Response
 
     from ciguard.serve.service import Service
 
@@ -35,12 +32,6 @@ def shop(service: Service) -> FakeRepository:
         row = Repository(known.id, known.full_name, known.private, "main", installation_id=101)
         repositories.upsert(connection, [row])
     return known
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[Client]:
-    with Client(base_url=address, trust_env=False, timeout=20.0) as opened:
-        yield opened
 
 
 @pytest.fixture
