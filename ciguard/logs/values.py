@@ -125,8 +125,7 @@ def parse_quantity(text: str, unit: str) -> tuple[float, float, str] | None:
         return None
     scale, scaled = SCALES[unit]
     value = float(text.replace(",", "")) * scale
-    # Of 1000000.0, "%g" prints `1e+06`: six digits without the zeros at their end.
-    decimals = max(len(match[1] or ""), 5 if match[2] else 0)
+    decimals = max(len(match[1] or ""), 5 if match[2] else 0)  # %g cuts 1.00000e+06 to 1e+06
     resolution = scale * float(f"1e{int(match[2] or 0) - decimals}")
     if match[2]:  # also for `0e300`
         resolution = min(resolution, abs(value))
