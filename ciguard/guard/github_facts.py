@@ -43,13 +43,8 @@ T = TypeVar("T")
 # Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
 LOG_CHARS: Final = 64 * 1024  # that are searched for causes: those are in the last lines
-COUNTED_CHARS: Final = 64 << 20  # of all logs, in which timeouts are counted: some seconds
-UNCOUNTED: Final = (
-    "cancelled",
-    "superseded",
-    "lost_runner",
-    "never_started",
-)  # logs are not counted
+COUNTED_CHARS: Final = 64 << 20  # of all logs in which timeouts are counted
+UNCOUNTED: Final = ("cancelled", "superseded", "lost_runner", "never_started")  # by endings_note
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
 DIED: Final = ("cancelled", "failure", "timed_out")
 LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure

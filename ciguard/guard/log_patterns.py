@@ -181,20 +181,24 @@ def step_error(log: str, steps: Sequence[Step], failed: Step) -> str | None:
     """Return the line of the end of a log with the error of a failed step; None without one.
 
     The last line that the runner marks as an error counts, but for exit codes; without one, the
-    last in which a tool reports an error.
+    last in which a tool reports an error; without one, the last output before the exit code.
     """
     lines = [COLOURS.sub("", line) for line in log.splitlines()]
     starts = find_steps((line.encode() for line in lines), steps)
-    marked, printed, step = None, None, None if starts else failed
+    marked, printed, output, end, step = None, None, "", "", None if starts else failed
     for number, line in enumerate(lines, 1):
         step, text = starts.get(number, step), _MARKS.sub("", line)
-        if step != failed or EXIT_CODE.search(text):
+        if step != failed:
             continue
-        if ERROR_MARK in line[:_MARK_CHARS]:
+        if EXIT_CODE.search(text):
+            end = output
+        elif ERROR_MARK in line[:_MARK_CHARS]:
             marked = text
         elif TOOL_ERROR.match(text):
             printed = text
-    return (marked or printed or "")[:_QUOTED_CHARS] or None
+        elif text.strip():
+            output = "" if text.startswith("##[") else text  # no command, which is in a group
+    return (marked or printed or end)[:_QUOTED_CHARS] or None
 
 
 def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]]:
