@@ -25,7 +25,7 @@ from ciguard.github.models import (
     RunJob,
     WorkflowRun,
 )
-from ciguard.model.jobs import Job, Step
+from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
 MAX_LISTED: Final = 1_000  # GitHub's limit of runs in a filtered list
 MAX_OF_BASE: Final = 10  # of whose commits GitHub is asked
-LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # nearly all logs are shorter
 LOG_MAX_BYTES: Final = 256 * 1024 * 1024
 # Branches of a merge queue; docs.github.com, "Managing a merge queue".
 _QUEUE: Final = re.compile(r"gh-readonly-queue/(?P<base>.+)/pr-\d+-(?P<sha>[0-9a-f]{40})")

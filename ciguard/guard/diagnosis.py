@@ -59,7 +59,7 @@ class JobEvidence:
         job: that of the attempt in which it ran last; None if the run has no such job.
         name: the name by which the job was searched.
         annotations: None if they are unknown; then `not_fetched` has the reason.
-        log: the end of the log, "" if it is unknown or was not needed.
+        log: the end of the log, "" if it is unknown or was not needed for the cause.
         log_endings: timeouts and memory that ran out, counted in a longer part of the log.
         limit_s: time limit of the job; None if the plan has none.
         of_run: texts on another cancelled job of the run that apply to all of them.

@@ -43,6 +43,8 @@ T = TypeVar("T")
 # Names of the planning job, by `init` and by the actions: no test explains its failure.
 PLANNING: Final = ("plan", "ciguard")
 LOG_CHARS: Final = 64 * 1024  # that are searched for causes: those are in the last lines
+COUNTED_CHARS: Final = 64 << 20  # of all logs in which timeouts are counted
+UNCOUNTED: Final = ("cancelled", "superseded", "lost_runner", "never_started")  # by endings_note
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
 DIED: Final = ("cancelled", "failure", "timed_out")
 LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure
@@ -198,8 +200,8 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
 def _query_dead_legs(
     legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
 ) -> dict[str, JobEvidence]:
-    """Return the facts of dead legs; annotations come first, as they often make logs needless."""
-    refused: dict[str, Note] = {}
+    """Return the facts of dead legs; logs of which annotations name the cause are only counted."""
+    refused, left = dict[str, Note](), COUNTED_CHARS
     answers: dict[str, JobEvidence] = {}
     for number, shard in enumerate(dead):
         facts, job = legs[shard], legs[shard].job
@@ -216,15 +218,16 @@ def _query_dead_legs(
             continue
         if job.conclusion == "cancelled":
             facts = answers[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
-        if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
+        is_needed = not is_explained(facts, record)
+        is_counted = left > 0 and diagnose(facts, record).ending not in UNCOUNTED
+        if number < MAX_QUERIED_LEGS and (is_needed or is_counted):
             log, errors = _ask(source.log_end, job, "log", refused)
-            not_fetched = (*facts.not_fetched, *errors)
-            answers[shard] = replace(
-                facts,
-                log=(log or "")[-LOG_CHARS:],
-                log_endings=endings_note(log or ""),
-                not_fetched=not_fetched,
-            )
+            facts = replace(facts, log_endings=endings_note(log or "") if left > 0 else None)
+            left -= len(log or "")
+            if is_needed:
+                not_fetched = (*facts.not_fetched, *errors)
+                facts = replace(facts, log=(log or "")[-LOG_CHARS:], not_fetched=not_fetched)
+            answers[shard] = facts
     return answers
 
 
@@ -386,18 +389,19 @@ def check_needs(
 
 
 def check_died_jobs(source: RunApi) -> Iterator[Finding]:
-    """Find the jobs that GitHub says it ended, of a run whose shards name no job."""
+    """Find the jobs that GitHub ended, and counts of logs, of a run whose shards name no job."""
     last = chain.from_iterable(last_attempts(source.jobs()).values())
     bad = [job for job in last if job.conclusion in DIED]
-    refused: dict[str, Note] = {}
+    refused, left = dict[str, Note](), COUNTED_CHARS
     for job in bad[:MAX_QUERIED_LEGS]:
-        match = first_match(source.annotations(job))
-        if match is not None:
+        annotations, _ = _ask(source.annotations, job, "annotations", refused)
+        log, errors = _ask(source.log_end, job, "log", refused)
+        if match := first_match(annotations or ()):
             facts = {"job": job.name, "ending": match[0].ending}
-            log, not_fetched = _ask(source.log_end, job, "log", refused)
-            counted = endings_note(log or "")
-            seen = (match[1], *((counted,) if counted else ()), *not_fetched)
-            yield Finding("job_died", facts=facts, evidence=seen)
+            yield Finding("job_died", facts=facts, evidence=(match[1], *errors))
+        if left > 0 and (counted := endings_note(log or "")):
+            yield Finding("job_log", facts={"job": job.name, **counted.facts})
+        left -= len(log or "")
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:

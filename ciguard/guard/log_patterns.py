@@ -10,6 +10,7 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -19,12 +20,14 @@ from ciguard.logs.pattern_table import PATTERNS as TABLE
 from ciguard.logs.pattern_table import endings
 from ciguard.logs.values import UNPLACED, LogValue
 from ciguard.model import MEMORY_ENDINGS
+from ciguard.model.jobs import LOG_TAIL_BYTES
 from ciguard.render.notes import Note
 from ciguard.text import COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from ciguard.logs.log_reader import LogReader
     from ciguard.model import Ending, Result
     from ciguard.model.jobs import Step
 
@@ -129,16 +132,23 @@ def first_match(
 
 def endings_note(log: str) -> Note | None:
     """Return how often a log reports timeouts and memory that ran out; None for never."""
-    # Imported here: only logs of jobs that died need RE2.
-    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
-
-    by_name = endings()
-    values = LogReader(TABLE).read(io.BytesIO(log.encode())).values if log else ()
-    found = Counter(by_name[value.name][0] for value in values if value.kind == "failure")
+    by_name, tail = endings(), log.encode()
+    values = _failure_reader().read(io.BytesIO(tail)).values if log else ()
+    found = Counter(by_name[value.name][0] for value in values)
     out_of_memory = sum(found[ending] for ending in MEMORY_ENDINGS)
     if not found["timeout"] and not out_of_memory:
         return None
-    return Note("log_endings", {"timeouts": found["timeout"], "out_of_memory": out_of_memory})
+    last_bytes = LOG_TAIL_BYTES if len(tail) >= LOG_TAIL_BYTES else None
+    facts = {"timeouts": found["timeout"], "out_of_memory": out_of_memory}
+    return Note("counted", {**facts, "last_bytes": last_bytes})
+
+
+@lru_cache(maxsize=1)
+def _failure_reader() -> LogReader:
+    # Imported here: only logs of jobs that died need RE2.
+    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
+
+    return LogReader([row for row in TABLE if row.kind == "failure"])
 
 
 def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Note] | None:
@@ -171,20 +181,24 @@ def step_error(log: str, steps: Sequence[Step], failed: Step) -> str | None:
     """Return the line of the end of a log with the error of a failed step; None without one.
 
     The last line that the runner marks as an error counts, but for exit codes; without one, the
-    last in which a tool reports an error.
+    last in which a tool reports an error; without one, the last output before the exit code.
     """
     lines = [COLOURS.sub("", line) for line in log.splitlines()]
     starts = find_steps((line.encode() for line in lines), steps)
-    marked, printed, step = None, None, None if starts else failed
+    marked, printed, output, end, step = None, None, "", "", None if starts else failed
     for number, line in enumerate(lines, 1):
         step, text = starts.get(number, step), _MARKS.sub("", line)
-        if step != failed or EXIT_CODE.search(text):
+        if step != failed:
             continue
-        if ERROR_MARK in line[:_MARK_CHARS]:
+        if EXIT_CODE.search(text):
+            end = output
+        elif ERROR_MARK in line[:_MARK_CHARS]:
             marked = text
         elif TOOL_ERROR.match(text):
             printed = text
-    return (marked or printed or "")[:_QUOTED_CHARS] or None
+        elif text.strip():
+            output = "" if text.startswith("##[") else text  # no command, which is in a group
+    return (marked or printed or end)[:_QUOTED_CHARS] or None
 
 
 def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]]:

@@ -43,7 +43,7 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
         "absent_shards", "base_plan_unread", "base_tests_gone",
         "cases_gone", "cases_gone_of_changed_file", "cases_not_selected", "combination_gone",
         "duplicate_record", "duplicate_unit", "empty_record_file", "excluded",
-        "fewer_units_accepted", "filter_planned", "job_died", "job_excused", "job_open",
+        "fewer_units_accepted", "filter_planned", "job_died", "job_excused", "job_log", "job_open",
         "jobs_unknown", "limit_unused", "needs_empty", "no_base_run",
         "older_record_without_shard_line", "orphans_accepted",
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",

@@ -28,6 +28,9 @@ WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 # Parts that several sentences share; the first ones are advice.
 _RERUN: Final = "check the log of its job, then run it again"
+_COUNTED: Final = (
+    "timeouts {timeouts}, out of memory {out_of_memory} in [the last {last_bytes} of ]its log"
+)
 _MEMORY: Final = "plan with fewer processes, or give its pool more memory"
 _TIME: Final = "raise the limit, or plan more shards"
 _CANCELLED: Final = "find out who cancelled it, then run it again"
@@ -152,12 +155,13 @@ WORDS: Final[Mapping[str, Words]] = {
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
     "job_died": Words("job {job}: {ending:words}", _RERUN),
+    "job_log": Words(f"job {{job}}: {_COUNTED}"),
     "job_not_successful": Words("job {job} is {result!r}", _RERUN),
     # Evidence of a cause: what GitHub or the record shows.
     "annotation": Words("{text}"),
     "other_job": Words("{text}"),
     "log": Words("{text}"),
-    "log_endings": Words("in its log: timeouts {timeouts}, out of memory {out_of_memory}"),
+    "counted": Words(_COUNTED),
     "job": Words(
         "{name}: {conclusion}[ after {wall_s}][, its limit is {limit_s}][ in attempt {attempt}]"
     ),

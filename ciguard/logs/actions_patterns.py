@@ -87,7 +87,7 @@ PATTERNS: Final = (
 )
 
 # The start of a line in which pip, git, docker or npm reports why it failed.
-TOOL_ERROR: Final = re.compile(r"(?i:error|fatal)\b|npm (?:ERR!|error) code \S")
+TOOL_ERROR: Final = re.compile(r"(?i:error|fatal)\b[^:]{,40}:(?! *\d+$)|npm (?:ERR!|error) code \S")
 REFUSED: Final = '":<>|*?\r\n\\/'
 _REFUSED: Final = re.compile(f"[{re.escape(REFUSED)}]+")
 

@@ -125,8 +125,10 @@ def parse_quantity(text: str, unit: str) -> tuple[float, float, str] | None:
         return None
     scale, scaled = SCALES[unit]
     value = float(text.replace(",", "")) * scale
-    digits = len(match[1] or "") - int(match[2] or 0)
-    resolution = scale * float(f"1e{-digits}")
+    decimals = max(len(match[1] or ""), 5 if match[2] else 0)  # %g cuts 1.00000e+06 to 1e+06
+    resolution = scale * float(f"1e{int(match[2] or 0) - decimals}")
+    if match[2]:  # also for `0e300`
+        resolution = min(resolution, abs(value))
     return (value, resolution, scaled) if math.isfinite(value) else None
 
 
@@ -136,4 +138,5 @@ def _parse_span(text: str, pattern: re.Pattern[str]) -> tuple[float, float, str]
         return None
     hours, minutes, seconds = (part or "0" for part in match.groups())
     digits = len(seconds.partition(".")[2])
-    return 3600 * int(hours) + 60 * int(minutes) + float(seconds), float(f"1e{-digits}"), "s"
+    value = 3600 * float(hours) + 60 * float(minutes) + float(seconds)
+    return (value, float(f"1e{-digits}"), "s") if math.isfinite(value) else None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 MINUTE_S: Final = 60.0
+LOG_TAIL_BYTES: Final = 8 << 20  # of the log of a job; nearly all logs are shorter
 # The first plan, without timings: 7 of 10 recorded suites of 144 to 57,000 tests stay below a limit
 # of 45 minutes so, 2 in one shard; two of the others take over 30 hours.
 FIRST_SHARDS: Final = 4

@@ -16,14 +16,13 @@ from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
 from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import (
-    LOG_TAIL_BYTES,
     RunClient,
     completed_runs,
     pulls_of,
     pushed_runs,
     runs_of_base,
 )
-from ciguard.model.jobs import Job, Step
+from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub

@@ -55,7 +55,6 @@ def test_invalid_name_is_the_cause_of_a_missing_record() -> None:
         "shard 03: no record: artifact name 'results/linux' is not valid"
     )
     assert finding_fix(death(verdict)) == "use 'results-linux'"
-    assert "log" not in api.calls
     text = " ".join(text_of(verdict).split())
     assert "artifact name 'results/linux' is not valid. Use 'results-linux'." in text
     assert "annotation: The artifact name is not valid: results/linux." in text

@@ -10,6 +10,7 @@ from guard.fake_jobs import (
     FAILED,
     KERNEL,
     KILLED,
+    NEW_LIMIT,
     SHUTDOWN,
     SUPERSEDED,
     FakeEvaluatedRun,
@@ -25,6 +26,7 @@ from guard.fixtures import World, make_plan
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
 from ciguard.guard.headline import headline
 from ciguard.guard.wording import note_text
+from ciguard.model.jobs import LOG_TAIL_BYTES
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
@@ -50,15 +52,27 @@ def test_annotation_of_one_cancelled_job_applies_to_all() -> None:
     assert leg(verdict_of(world, reported)).ending == "runner_shutdown"
 
 
-def test_timeouts_and_memory_in_the_log_of_a_dead_job_are_counted() -> None:
+@pytest.mark.parametrize("annotations", [(), (NEW_LIMIT,)])
+def test_timeouts_and_memory_in_the_log_of_a_dead_job_are_counted(
+    annotations: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A job without a record, and a program that prints more than the last lines."""
     timed_out = "2026-11-21T10:04:00.1Z Test execution timed out after 300000 milliseconds\n"
     log = 3 * f"{timed_out}{KERNEL}\n" + 20_000 * "printed line\n" + f"##[error]{SHUTDOWN}\n"
     world = World()
     del world.legs["03"]
-    seen = death(verdict_of(world, FakeRunApi((failed(),), {}, {"03": log}))).evidence
-    assert "in its log: timeouts 3, out of memory 3" in map(note_text, seen)
-    assert all("of memory: Killed" not in note_text(note) for note in seen)
+    reported = FakeRunApi((failed(),), {"03": [*annotations]})
+    for cut, where in (("", "its log"), ("x" * LOG_TAIL_BYTES, "the last 8.00 MiB of its log")):
+        reported.logs["03"] = cut + "\n" + log
+        reported.calls.clear()
+        seen = death(verdict_of(world, reported)).evidence
+        assert f"timeouts 3, out of memory 3 in {where}" in map(note_text, seen)
+        assert all("of memory: Killed" not in note_text(note) for note in seen)
+        assert reported.calls == ["jobs", "annotations", "log"]
+    monkeypatch.setattr("ciguard.guard.github_facts.COUNTED_CHARS", 0)
+    seen = death(verdict_of(world, reported)).evidence
+    assert not any(note.kind == "counted" for note in seen)
+    assert reported.calls.count("log") == (1 if annotations else 2)
 
 
 class Only(FakeRunApi):

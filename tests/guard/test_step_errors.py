@@ -33,6 +33,7 @@ GIT: Final = (  # of actions/checkout#417
     "The process '/usr/bin/git' failed with exit code 128",
     "##[error]The process '/usr/bin/git' failed with exit code 128",
 )
+CURL: Final = "curl: (22) The requested URL returned error: 404"
 DOCKER: Final = ('ERROR: failed to calculate checksum of ref: "/shared-config": not found',)
 
 
@@ -44,7 +45,13 @@ DOCKER: Final = ('ERROR: failed to calculate checksum of ref: "/shared-config": 
         (NPM, NPM[0]),
         (GIT, GIT[0].removeprefix("##[error]")),
         (DOCKER, DOCKER[0]),
-        (("no error here", "errors: 0"), None),
+        (("ERROR: real", "Error count: 0"), "ERROR: real"),
+        (("error[E0308]: mismatched types",), "error[E0308]: mismatched types"),
+        (("a.c:3:5: error: unknown", "make: *** [all] Error 1", ""), "make: *** [all] Error 1"),
+        (("/x.sh: line 1: foo: command not found",), "/x.sh: line 1: foo: command not found"),
+        (("Traceback (most recent call last):", "KeyError: 'x'"), "KeyError: 'x'"),
+        ((CURL,), CURL),
+        (("make all", "shell: /usr/bin/bash -e {0}", "##[endgroup]"), None),
     ],
 )
 def test_error_of_the_failed_step_alone(lines: tuple[str, ...], error: str | None) -> None:

@@ -169,6 +169,23 @@ def test_thousands_may_have_commas_and_decimals_may_not(text: str, value: float 
     assert (found[0] if found else None) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "found"),
+    [
+        ("9" * 400 + "h1s", "hms", None), ("9" * 5000 + "h1s", "hms", None),
+        ("9" * 400 + "s", "hms", None), ("9" * 400, "", None), ("9" * 308, "G", None),
+        ("1h0.50s", "hms", (3600.5, 0.01, "s")), ("0e999", "", (0, 0, "")),
+        ("1e+06", "", (1e6, 10, "")), ("1.5e+6", "", (1.5e6, 10, "")),
+        ("1.2e-03", "", (1.2e-3, 1e-8, "")),
+        ("1.0000000e+01", "", (10, 1e-6, "")),
+    ],
+)  # fmt: skip
+def test_numbers_are_finite_and_as_exact_as_printed(
+    text: str, unit: str, found: tuple[float, float, str] | None
+) -> None:
+    assert parse_quantity(text, unit) == found
+
+
 class Repeated(io.RawIOBase):
     """A log of one line, many times."""
 

@@ -189,12 +189,14 @@ def test_job_that_github_stopped_is_named_with_the_reason(call: Call, server: Fa
     upload(server, 70)
     limit = "The job has exceeded the maximum execution time of 45m0s"
     add_job(server, "test (5)", "cancelled", run=70, annotations=[limit])
-    add_job(server, "lint", "failure", run=70, annotations=["Process completed with exit code 1."])
+    exited, timeout = "Process completed with exit code 1.", "panic: test timed out after 1m0s\n"
+    add_job(server, "lint", "failure", run=70, annotations=[exited], log=9 * timeout)
     needs = ("--needs", json.dumps({"test": {"result": "cancelled"}}))
     done = call(*needs, expect=13)
     line = ":warning: INCOMPLETE: job test is 'cancelled'"
     assert first_line(done.stdout) == f"{line}; job test (5): timeout"
     assert limit in done.stdout
+    assert "job lint: timeouts 9, out of memory 0 in its log." in done.stdout
     server.faults.append(Fault(path="/annotations", status=403, message="Resource not accessible"))
     assert first_line(call(*needs, expect=13).stdout) == line
 

@@ -36,6 +36,8 @@ from guard.fake_jobs import (
     job,
 )
 
+from ciguard.guard.github_facts import UNCOUNTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,7 +58,7 @@ def dead(
     output: tuple[str, ...] = (),
     *,
     log: str | None = None,
-    calls: tuple[str, ...] = ("annotations",),
+    calls: tuple[str, ...] = (),
 ) -> Case:
     """Shard 03 dies, and nothing is known but what its job and its record say."""
     return Case(
@@ -68,7 +70,7 @@ def dead(
         expected_texts=output,
         log=log,
         shows=shows,
-        calls=calls,
+        calls=calls or (BOTH[:1] if ending in UNCOUNTED else BOTH),
     )
 
 
