@@ -162,6 +162,10 @@ def test_bounds_are_in_the_unit_and_keep_the_direction() -> None:
         ('[metrics.hits]\nwithin = "a (?P<b>c)"', "metrics.hits.within: no plain text"),
         ('[metrics.hits]\nwithin = "kernel (?P<b>c)"', "metrics.hits.within: of no pattern"),
         ("[metrics.hits]\nat_most = inf", "metrics.hits.at_most: expected a finite number"),
+        (
+            "[metrics.hits]\nat_least = 2\nat_most = 1",
+            "metrics.hits.at_least: above at_most",
+        ),
         ('[metrics]\nkeep = [""]', "metrics.keep: a name without a character"),
     ],
 )

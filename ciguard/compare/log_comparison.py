@@ -458,7 +458,7 @@ def compare_logs(
         _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
-        tuple(find_violations(((one.name, one.unit, one.value) for one in numbers[1]), directions)),
+        tuple(find_violations(((one.name, one.unit, one.value) for one in after), directions)),
         compare_series(*map(summarize_values, numbers)),
     )
     caveats = (

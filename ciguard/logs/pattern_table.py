@@ -31,7 +31,7 @@ class Direction:
 
     Attributes:
         better: None for the default of its unit.
-        is_occurrence: the value counts a text, such as a warning.
+        is_occurrence: the number of lines counts, such as of a warning or a failure.
     """
 
     better: Better | None = ""
@@ -70,18 +70,22 @@ def find_violations(
         numbers[name].append(value)
     for name, row in directions.items():
         found = [float(len(numbers[name]))] if row.is_occurrence else numbers[name]
-        low, high, unit = min(found, default=None), max(found, default=None), units.get(name, "")
+        low, high = min(found, default=None), max(found, default=None)
+        unit = "" if row.is_occurrence else units.get(name, "")
         if row.at_least is not None and (low is None or low < row.at_least):
             yield BoundViolation(name, unit, low, row.at_least, "at_least")
-        if row.at_most is not None and high is not None and high > row.at_most:
+            if low is None:  # one sentence is enough
+                continue
+        if row.at_most is not None and (high is None or high > row.at_most):
             yield BoundViolation(name, unit, high, row.at_most, "at_most")
 
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
     """Map the name of each value to its direction, also of values computed from others."""
     by_name = {
-        name: Direction(row.better, row.exact, not row.fields, row.at_least, row.at_most)
+        name: Direction(row.better, row.exact, is_counted, row.at_least, row.at_most)
         for row in patterns
+        for is_counted in (row.kind == "failure" or not row.fields,)
         for name in ({*row.value_names().values(), row.name})
     }
     # A share has no better direction, because it also depends on the limit.

@@ -227,12 +227,13 @@ def test_kernels_are_told_apart_by_the_line_before_their_numbers(
     assert " ".join(done.stdout.split()).startswith(words)
 
 
+EXHAUSTED: Final = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 51712165888 bytes.\n"
 BOUNDS: Final = """
 [metrics.contracts]
 pattern = 'measured contract \\w+'
 at_least = 1
 [metrics.peak]
-pattern = 'peak: (?P<value>[\\d.]+) MiB'
+pattern = 'peak: (?P<value>\\S+) MiB'
 unit = "MiB"
 at_least = 10
 at_most = 2048
@@ -240,6 +241,8 @@ at_most = 2048
 at_most = 100
 [metrics.recorded]  # by a program: in no log
 at_least = 1
+[metrics."xla.out_of_memory"]
+at_most = 0
 """
 
 
@@ -253,7 +256,12 @@ at_least = 1
             11,
         ),
         ("peak: 10 MiB\n", "WORSE: contracts: 0 (at least 1 expected); ", 11),
-        ("measured contract a\n", "WORSE: peak: no value found; ", 11),
+        ("measured contract a\npeak: nan MiB\n", "WORSE: peak: no value found; ", 11),
+        (
+            f"measured contract a\npeak: 10 MiB\n{EXHAUSTED}",
+            "WORSE: xla.out_of_memory: 1 (at most 0 expected); ",
+            11,
+        ),
         (
             "measured contract a\npeak: 9 MiB\npeak: 3072 MiB\n",
             "WORSE: peak: 9.00 MiB (at least 10.0 MiB expected); "

@@ -400,11 +400,14 @@ def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
         ([("step", 2.5, "s"), ("n", 1.0)], "step: 2.50 s (at most 1.00 s expected)"),
         ([("step", 0.5, "s")], "n: 0 (at least 1 expected)"),
         ([("n", 1.0)], "step: no value found"),
+        ([("step", 0.5, "s"), ("n", 1.0), ("oom", 9.0, "bytes")], "oom: 1 (at most 0 expected)"),
     ],
 )
 def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words: str) -> None:
-    step = Direction(None, at_least=0.0, at_most=1.0)
-    context = Context(directions={"step": step, "n": Direction(is_occurrence=True, at_least=1.0)})
+    step = Direction(None, at_most=1.0)
+    counted = Direction(is_occurrence=True, at_least=1.0)
+    oom = Direction(is_occurrence=True, at_most=0.0)
+    context = Context(directions={"step": step, "n": counted, "oom": oom})
     metrics = [MetricLine(*line) for line in lines]
     for bases in ([], [recorded(1, *metrics)], [recorded(1)]):
         found = compare_run(recorded(2, *metrics), None, bases, context=context)
