@@ -32,6 +32,7 @@ class Direction:
     Attributes:
         better: None for the default of its unit.
         is_occurrence: the number of lines counts, such as of a warning or a failure.
+        within: the names in its key of what it is counted in, such as a kernel.
     """
 
     better: Better | None = ""
@@ -39,6 +40,7 @@ class Direction:
     is_occurrence: bool = False
     at_least: float | None = None
     at_most: float | None = None
+    within: tuple[str, ...] = ()
 
     def judge(self, difference: float) -> DirectionVerdict:
         """Judge a difference that is significant, or 0."""
@@ -82,10 +84,12 @@ def find_violations(
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
     """Map the name of each value to its direction, also of values computed from others."""
+    keys = {row.name: row.key for row in patterns if row.kind == "context"}
     by_name = {
-        name: Direction(row.better, row.exact, is_counted, row.at_least, row.at_most)
+        name: Direction(row.better, row.exact, is_counted, row.at_least, row.at_most, within)
         for row in patterns
         for is_counted in (row.kind == "failure" or not row.fields,)
+        for within in (tuple(part for context in row.contexts for part in keys[context]),)
         for name in ({*row.value_names().values(), row.name})
     }
     # A share has no better direction, because it also depends on the limit.

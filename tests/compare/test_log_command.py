@@ -180,7 +180,7 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     words = " ".join(done.stdout.split())
     assert "pool_hits pool=a 50 % 60 % +20.00 % (+10 %) better 1 -> 1" in words
     assert "head.txt:3: pool_hits is no number: nan" in words
-    assert words.startswith("UNKNOWN: exact values of the base have no equal in the candidate")
+    assert words.startswith("UNKNOWN: values of the base have no equal in the candidate")
 
 
 # Peaks beyond the memory in use: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307.
@@ -213,7 +213,7 @@ def allocations(*kernels: str, grown: int = 0) -> str:
         ),
         (
             allocations("all", "east_west", grown=-10),
-            "UNKNOWN: exact values of the base have no equal in the candidate; values: 1 better",
+            "UNKNOWN: values of the base have no equal in the candidate; values: 1 better",
         ),
     ],
     ids=["swapped", "swapped and grown", "missing"],
@@ -278,6 +278,24 @@ def test_metric_beyond_its_bound_is_worse_in_any_base(
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     assert " ".join(done.stdout.split()).startswith(words or "NO DIFFERENCE")
     ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
+
+
+def test_lines_of_a_kernel_that_did_not_run_are_not_better(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    misses = f"{WITHIN}[metrics.miss]\npattern = 'cache miss'\nbetter = 'lower'\n"
+    misses += "within = 'launch kernel (?P<kernel>\\w+)'\n"
+    (tmp_path / "ciguard.toml").write_text(misses, encoding="utf-8")
+    run, kernels = "launch kernel {}\ncache miss\ncache miss\n", ("ew", "ns")
+    base = "".join(map(run.format, kernels)) + USE
+    gone, fixed = (
+        run.format("ew") + USE,
+        f"{run.format('ew')}launch kernel ns\npeak: 5 bytes\n{USE}",
+    )
+    for head, words in ((gone, "UNKNOWN: values of the base have no equal"), (fixed, "BETTER: 1")):
+        write(tmp_path, base, head)
+        done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+        assert " ".join(done.stdout.split()).startswith(words)
 
 
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
