@@ -127,16 +127,3 @@ def test_what_pytest_prints_before_a_line_hides_no_value(before: str) -> None:
 def test_a_retried_allocation_is_no_failure() -> None:
     (line,) = [line for line in own_lines() if "this is not a failure" in line]
     assert [one.kind for one in values_of(line)] == ["metric"]
-
-
-@pytest.mark.parametrize("order", [(0, 1, 0, 1), (1, 0), (0, 2), (0, 0)])
-def test_one_failed_allocation_in_two_lines_counts_once(order: tuple[int, ...]) -> None:
-    allocator = "bfc_allocator.cc:5] Allocator (GPU_2_bfc) ran out of memory trying to allocate"
-    texts = (
-        "Execution failed: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 512 bytes.",
-        *(f"{allocator} 512B (rounded to {number})requested by op" for number in (512, 768)),
-    )
-    found = [one.name for one in values_of("\n".join(texts[number] for number in order))]
-    pair = ["xla.out_of_memory", "allocator.out_of_memory"]
-    expected = {(0, 2): pair, (0, 0): pair[:1] * 2}
-    assert found == expected.get(order, pair[1:] * (len(order) // 2))

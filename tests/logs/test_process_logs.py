@@ -46,8 +46,8 @@ def record(folder: Path, name: str, script: str) -> None:
 def test_metrics_of_two_records_are_compared(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIG)
     for name, heap, took in (("before", 100, 60), ("after", 150, 30)):
-        lines = f"echo 'heap after the run: {heap} MiB'; echo 'took {took} s'; echo '{OOM}'"
-        record(tmp_path, name, lines)
+        lines = (f"heap after the run: {heap} MiB", f"took {took} s", OOM)
+        record(tmp_path, name, "; ".join(f"echo '{line}'" for line in lines))
     done = ciguard("compare", "before", "after", "--format", "json", cwd=tmp_path)
     metrics = json.loads(done.stdout)["metrics"]
     (found, _), (bound,) = metrics["changes"], metrics["violations"]
