@@ -227,6 +227,7 @@ class Progress:
             for name, job in self._base.items()
             if name in self._candidate
         }
+        self.seen = {field for value in values[1] for field in value.key}
         self._places: dict[tuple[object, ...], list[Place]] = {}
         for value in values[0]:
             key = (*self.shared_place(value.place), value.name, value.key)
@@ -346,7 +347,8 @@ class WarningChange:
     """A warning, a text with a better direction, that one of the logs has more often.
 
     Attributes:
-        verdict: better, worse, or "not judged" if the candidate may have ended before the last.
+        verdict: better, worse, or "not judged" if the candidate may have ended before the last, or
+            has no value of its kernel.
     """
 
     change: CountChange
@@ -458,7 +460,7 @@ def compare_logs(
         _count_failures(values, endings, progress),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
-        tuple(find_violations(((one.name, one.unit, one.value) for one in numbers[1]), directions)),
+        tuple(find_violations(((one.name, one.unit, one.value) for one in after), directions)),
         compare_series(*map(summarize_values, numbers)),
     )
     caveats = (
@@ -507,7 +509,9 @@ def _judge_warnings(
         if not direction.is_occurrence or not direction.better:
             continue
         verdict: Verdict = direction.judge(count.after - count.before)
-        if count.after < count.before and not progress.is_past(count.example):
+        around = {field for field in count.example.key if field.name in direction.within}
+        is_there = around <= progress.seen and progress.is_past(count.example)
+        if count.after < count.before and not is_there:
             verdict = "not judged"
         yield WarningChange(count, verdict)
 
@@ -544,7 +548,8 @@ def _content_caveats(
         count.after < count.before and is_exact(count.example) and count not in warnings
         for count in pairing.counts
     )
-    if fewer or any(is_exact(pair.before) for pair in pairing.nearest):
+    is_gone = any(warning.verdict == "not judged" for warning in comparison.warnings)
+    if fewer or is_gone or any(is_exact(pair.before) for pair in pairing.nearest):
         yield "values missing"
     is_judged = any(pair.verdict not in ("not judged", "changed") for pair in comparison.pairs)
     if not is_judged and not comparison.failures and not warnings:

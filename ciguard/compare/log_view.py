@@ -64,7 +64,7 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "jobs missing": "the candidate has no log of",
     "not reached": "nothing shows that the candidate came so far",
     "nothing in common": "the logs have no value in common",
-    "values missing": "exact values of the base have no equal in the candidate",
+    "values missing": "values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",
 }
 MAX_MISSING: Final = 3  # jobs and steps named in a sentence

@@ -4,8 +4,8 @@ Only values of equal name, unit and key are compared; the median represents seve
 An exact metric differs from the base or does not: several values of a run, whose tests may run in
 any shard, are compared smallest with smallest. Any other metric is judged by the past runs with as
 many values under the same conditions (`[metrics] conditions`), if there are enough of them. Of a
-text that is counted, the number is the value, and exact if no such runs show its noise. A
-difference below the last digit that a log printed is none.
+text that is counted, the number is the value, 0 if a run has none, and exact if no such runs show
+its noise. A difference below the last digit that a log printed is none.
 
 Printed metrics without an equal key are shown with the most similar one, without a verdict: people
 pair such values by hand, and wrongly, as two compilation stages print the same words about
@@ -309,36 +309,40 @@ def compare_metrics(
     violations = tuple(find_violations(numbers, directions if is_read else {}))
     if base is None:
         return Metrics(violations=violations)
-    known = _values_of_base(base, past)
+    known, own = _values_of_base(base, past), dict(candidate.metrics)
+    seen = {part for key in own for part in key[2]}
+    for key in () if candidate.in_history else {*known, *own}:
+        row = direction_of(key, directions)
+        if row.is_occurrence and row.better:  # a run has 0 lines, if it ran what prints them
+            if not base.in_history:
+                known.setdefault(key, ())
+            if seen.issuperset(part for part in key[2] if part[0] in row.within):
+                own.setdefault(key, ())
+    ids = {value.run_id for values in past.values() for value in values}.difference(unlike)
     resolutions = _resolutions((*base.printed, *candidate.printed))
     pairs = [
         _pair(
             *(key, values, known.get(key), past.get(key, ())),
-            unlike=unlike,
+            ids=ids,
             direction=direction_of(key, directions),
             resolution=resolutions.get(key, 0.0),
         )
-        for key, values in sorted(candidate.metrics.items())
+        for key, values in sorted(own.items())
         if key in known or key in past
     ]
     if not pairs and not known:
         return Metrics(violations=violations)
-    changes = [
-        *_compare_with_history(pairs),
-        *(
-            pair.change(None)
-            for pair in pairs
-            if not pair.uses_history and not pair.differs_in_number
-        ),
-    ]
+    direct = [pair for pair in pairs if not pair.uses_history and not pair.differs_in_number]
+    changes = [*_compare_with_history(pairs), *(pair.change(None) for pair in direct)]
+    lost = [direction_of(key, directions) for key in known.keys() - own.keys()]
     changes.sort(key=lambda change: (VERDICTS.index(change.verdict), -change.relative_change))
     return Metrics(
         changes=tuple(changes),
-        only_before=len(gone := known.keys() - candidate.metrics.keys()),
-        only_after=len(candidate.metrics) - len(pairs),
+        only_before=len(lost),
+        only_after=len(own) - len(pairs),
         # Medians of different numbers of values can differ although no value changed.
         counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
-        missing_exact=sum(direction_of(key, directions).exact for key in gone)
+        missing_exact=sum(row.exact or bool(row.is_occurrence and row.within) for row in lost)
         + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
         other_conditions=len(unlike),
         violations=violations,
@@ -366,12 +370,7 @@ def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] 
     """Return the metrics of the base by its record, else by the history."""
     if base.metrics:
         return dict(base.metrics)
-    return {
-        key: value
-        for key, values in past.items()
-        for value in values
-        if base.run_id is not None and value.run_id == base.run_id
-    }
+    return {key: one for key, values in past.items() for one in values if one.run_id == base.run_id}
 
 
 def _pair(
@@ -380,7 +379,7 @@ def _pair(
     base: tuple[float, ...] | RunValue | None,
     runs: Sequence[RunValue],
     *,
-    unlike: Collection[int],
+    ids: Collection[int],
     direction: Direction,
     resolution: float,
 ) -> _Pair:
@@ -388,11 +387,13 @@ def _pair(
     if isinstance(before, RunValue):
         middle, number, before = before.value, before.n, ()
     else:
-        middle, number = median(before), len(before)
+        middle, number = median(before or (0.0,)), len(before)
     if direction.is_occurrence:  # the number of lines is the value
         values, before, middle, number = (float(len(values)),), (float(number),), float(number), 1
-        runs = [replace(run, value=float(run.n), n=1) for run in runs]
-    alike = [run.value for run in runs if run.run_id not in unlike and run.n == len(values)]
+        counts = {run.run_id: float(run.n) for run in runs}
+        first = min(counts, default=float("inf"))  # a later run without it has 0
+        runs = [RunValue(one, counts.get(one, 0.0)) for one in sorted(ids) if one >= first]
+    alike = [run.value for run in runs if run.run_id in ids and run.n == len(values)]
     if direction.is_occurrence and len(alike) < MIN_RUNS_TO_CONFIRM:  # no noise is known
         direction = replace(direction, exact=True)
     return _Pair(key, values, before, middle, number, tuple(alike), direction, resolution)

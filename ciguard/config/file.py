@@ -135,8 +135,14 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
 
 def log_patterns(config: Config) -> tuple[LogPattern, ...]:
     """Return the log patterns of the table and of the configuration."""
+    bounds = config.metrics.patterns
     return (
-        *PATTERNS,
+        *(
+            replace(row, at_most=bounds[row.name].at_most)
+            if row.kind == "failure" and row.name in bounds
+            else row
+            for row in PATTERNS
+        ),
         *(
             pattern
             for name, row in config.metrics.patterns.items()
@@ -273,14 +279,13 @@ def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
             key = "unit" if metric.unit else "key" if metric.key else "within"
             fix = "give it a pattern; a metric of a record has its own unit and key"
             yield UsageError("of no pattern", where=f"{where}.{key}", fix=fix)
+        bounds = [one for one in (metric.at_least, metric.at_most) if one is not None]
+        if bounds != sorted(bounds):
+            fix = "make at_most the larger one"
+            yield UsageError("above at_most", where=f"{where}.at_least", fix=fix)
         for key, what, fix in (
-            *(find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()),
-            *(
-                ("within", what, fix)
-                for _, what, fix in (
-                    find_mistakes(metric.within, "", None) if metric.within else ()
-                )
-            ),
+            *find_mistakes(metric.pattern, metric.unit, metric.key),
+            *(("within", what, fix) for _, what, fix in find_mistakes(metric.within, "", None)),
         ):
             yield UsageError(what, where=f"{where}.{key}", fix=fix)
     if "" in config.metrics.keep:

@@ -137,37 +137,31 @@ PATTERNS: Final = (
         r"from device: CUDA_ERROR_OUT_OF_MEMORY",
         fields={"requested_bytes": "B"},
     ),
-    out_of_memory(  # since 2.1
+    out_of_memory(
         "torch.out_of_memory",
-        r"CUDA out of memory\. Tried to allocate "
-        r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes)\. "
-        r"GPU (?P<gpu>\d+) has a total capac?i?ty of "
-        r"(?P<total>[\d.]+) (?P<total_unit>[KMGT]iB|bytes) of which "
-        r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) is free\."
-        r"(?: Including non-PyTorch memory, this process has "
-        r"(?P<process>[\d.]+) (?P<process_unit>[KMGT]iB|bytes) memory in use\.)?"
-        r" Of the allocated memory "
-        r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) is allocated by PyTorch, and "
-        r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) is reserved by PyTorch",
+        r"CUDA out of memory\. Tried to allocate (?P<requested>[\d.]+) "
+        r"(?P<requested_unit>[KMGT]iB|bytes)(?:\. | \()GPU (?P<gpu>\d+)(?: has a total|;)",
         fields={"requested": "B"},
         key=("gpu",),
     ),
-    out_of_memory(  # before 2.1
-        "torch.out_of_memory",
-        r"CUDA out of memory\. Tried to allocate "
-        r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes) \(GPU (?P<gpu>\d+); "
-        r"(?P<total>[\d.]+) (?P<total_unit>[KMGT]iB) total capacity; "
-        r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) already allocated; "
-        r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) free; "
-        r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) (?:reserved in total|cached)",
+    out_of_memory(  # by CuPy, Numba, and CUDA's runtime
+        "cuda.allocation",
+        r"OutOfMemoryError: Out of memory allocating (?P<requested>[\d,]+) bytes"
+        r"|results in CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
+        ("Out of memory alloc", "results in CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation"),
         fields={"requested": "B"},
-        key=("gpu",),
     ),
 )
 
 # Transient memory of an allocator: peak minus memory in use, of its printed statistics.
 TRANSIENT: Final = f"{ALLOCATOR}.peak_minus_in_use"
 SHARE: Final = f"{TRANSIENT}.share_of_limit"
+
+
+def is_one_failure(first: LogValue, second: LogValue) -> bool:
+    """Return whether two lines in a row are of one failed allocation, in either order."""
+    is_pair = {first.name, second.name} == {"xla.out_of_memory", f"{ALLOCATOR}.out_of_memory"}
+    return is_pair and second.value == first.value and second.place.line == first.place.line + 1
 
 
 def transient_memory(values: Iterable[LogValue]) -> Iterator[LogValue]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Final, Literal, NamedTuple
 
 import re2
 
 from ciguard.errors import UsageError
-from ciguard.logs.accelerator_patterns import transient_memory
+from ciguard.logs.accelerator_patterns import is_one_failure, transient_memory
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
 
@@ -123,6 +123,9 @@ class LogReader:
         for value in self._values(log, source):
             if isinstance(value, NotANumber):
                 unreadable.append(value)
+            elif values and is_one_failure(values[-1], value):
+                both = sorted((values[-1], value), key=lambda one: one.name)  # the allocator's
+                values[-1] = replace(both[0], place=values[-1].place)
             else:
                 values.append(value)
             if len(values) + len(unreadable) == MAX_VALUES:

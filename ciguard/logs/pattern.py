@@ -72,9 +72,10 @@ class LogPattern:
         return self.stated_triggers or literal_triggers(self.pattern)
 
     def value_names(self) -> dict[str, str]:
-        """Map each group that is a number to the name of its value."""
+        """Map each group that is a number to the name of its value; a failure has the row's."""
+        own = self.fields if self.kind == "failure" else (VALUE,)
         return {
-            group: self.name if group == VALUE else f"{self.name}.{group}" for group in self.fields
+            group: self.name if group in own else f"{self.name}.{group}" for group in self.fields
         }
 
     def values(

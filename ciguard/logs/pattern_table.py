@@ -31,7 +31,8 @@ class Direction:
 
     Attributes:
         better: None for the default of its unit.
-        is_occurrence: the value counts a text, such as a warning.
+        is_occurrence: the number of lines counts, such as of a warning or a failure.
+        within: the names in its key of what it is counted in, such as a kernel.
     """
 
     better: Better | None = ""
@@ -39,6 +40,7 @@ class Direction:
     is_occurrence: bool = False
     at_least: float | None = None
     at_most: float | None = None
+    within: tuple[str, ...] = ()
 
     def judge(self, difference: float) -> DirectionVerdict:
         """Judge a difference that is significant, or 0."""
@@ -70,18 +72,24 @@ def find_violations(
         numbers[name].append(value)
     for name, row in directions.items():
         found = [float(len(numbers[name]))] if row.is_occurrence else numbers[name]
-        low, high, unit = min(found, default=None), max(found, default=None), units.get(name, "")
+        low, high = min(found, default=None), max(found, default=None)
+        unit = "" if row.is_occurrence else units.get(name, "")
         if row.at_least is not None and (low is None or low < row.at_least):
             yield BoundViolation(name, unit, low, row.at_least, "at_least")
-        if row.at_most is not None and high is not None and high > row.at_most:
+            if low is None:  # one sentence is enough
+                continue
+        if row.at_most is not None and (high is None or high > row.at_most):
             yield BoundViolation(name, unit, high, row.at_most, "at_most")
 
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
     """Map the name of each value to its direction, also of values computed from others."""
+    keys = {row.name: row.key for row in patterns if row.kind == "context"}
     by_name = {
-        name: Direction(row.better, row.exact, not row.fields, row.at_least, row.at_most)
+        name: Direction(row.better, row.exact, is_counted, row.at_least, row.at_most, within)
         for row in patterns
+        for is_counted in (row.kind == "failure" or not row.fields,)
+        for within in (tuple(part for context in row.contexts for part in keys[context]),)
         for name in ({*row.value_names().values(), row.name})
     }
     # A share has no better direction, because it also depends on the limit.

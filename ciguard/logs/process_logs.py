@@ -1,7 +1,7 @@
 """Metrics in the logs of test processes: they are read beside a record and added to it.
 
-Commands that read a record read its logs, because jobs have no RE2. Failures in a log are ignored:
-the record has the endings of its tests.
+Commands that read a record read its logs, because jobs have no RE2. Failures in a log are ignored,
+as the record has the endings of its tests, unless `at_most` bounds their number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ProcessLogs:
     """Reads logs one at a time and collects their metrics, by the folder of the record.
 
     Args:
-        patterns: rows of the table; failures among them are ignored.
+        patterns: rows of the table; failures among them need `at_most`.
     """
 
     def __init__(self, patterns: Sequence[LogPattern]) -> None:
@@ -56,7 +56,8 @@ class ProcessLogs:
         # Imported here: most commands read no log, and so need no RE2.
         from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
-        return LogReader([row for row in self._patterns if row.kind != "failure"])
+        rows = [one for one in self._patterns if one.kind != "failure" or one.at_most is not None]
+        return LogReader(rows)
 
     def add(self, path: str, stream: IO[bytes]) -> None:
         """Read a log; `path` is its path in the folder of the records.
@@ -89,6 +90,8 @@ class ProcessLogs:
 
 def _metric(value: LogValue, path: str) -> LogMetric:
     match = _LOG.fullmatch(path)
+    if value.kind == "failure":  # a line that is counted
+        value = replace(value, value=1.0, unit="")
     return LogMetric(
         value.name,
         value.value,

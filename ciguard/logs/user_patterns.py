@@ -39,6 +39,8 @@ def find_mistakes(
 
     A `key` of None is that of the pattern of `within`: every group identifies values.
     """
+    if not pattern:
+        return
     # Imported here: a configuration without such patterns needs no RE2.
     from ciguard.logs.log_reader import compile_pattern  # noqa: PLC0415
 

@@ -256,7 +256,7 @@ def test_refused_annotations_are_a_warning(
             "NO DIFFERENCE",
             "3 jobs with the same conclusion; logs: no values",
         ),
-        ((LARGE, ""), "INCONCLUSIVE", "logs: the logs have no value in common; exact "),
+        ((LARGE, ""), "INCONCLUSIVE", "logs: the logs have no value in common; values "),
         ((LARGE, None), "INCONCLUSIVE", "logs: a log of the candidate is missing on GitHub"),
         ((None, ALLOCATOR), "INCONCLUSIVE", "logs: a log of the base is missing on GitHub"),
     ],

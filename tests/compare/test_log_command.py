@@ -180,7 +180,7 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     words = " ".join(done.stdout.split())
     assert "pool_hits pool=a 50 % 60 % +20.00 % (+10 %) better 1 -> 1" in words
     assert "head.txt:3: pool_hits is no number: nan" in words
-    assert words.startswith("UNKNOWN: exact values of the base have no equal in the candidate")
+    assert words.startswith("UNKNOWN: values of the base have no equal in the candidate")
 
 
 # Peaks beyond the memory in use: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307.
@@ -213,7 +213,7 @@ def allocations(*kernels: str, grown: int = 0) -> str:
         ),
         (
             allocations("all", "east_west", grown=-10),
-            "UNKNOWN: exact values of the base have no equal in the candidate; values: 1 better",
+            "UNKNOWN: values of the base have no equal in the candidate; values: 1 better",
         ),
     ],
     ids=["swapped", "swapped and grown", "missing"],
@@ -227,12 +227,13 @@ def test_kernels_are_told_apart_by_the_line_before_their_numbers(
     assert " ".join(done.stdout.split()).startswith(words)
 
 
+OOM: Final = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes\n"
 BOUNDS: Final = """
 [metrics.contracts]
 pattern = 'measured contract \\w+'
 at_least = 1
 [metrics.peak]
-pattern = 'peak: (?P<value>[\\d.]+) MiB'
+pattern = 'peak: (?P<value>\\S+) MiB'
 unit = "MiB"
 at_least = 10
 at_most = 2048
@@ -240,6 +241,8 @@ at_most = 2048
 at_most = 100
 [metrics.recorded]  # by a program: in no log
 at_least = 1
+[metrics."xla.out_of_memory"]
+at_most = 0
 """
 
 
@@ -253,7 +256,8 @@ at_least = 1
             11,
         ),
         ("peak: 10 MiB\n", "WORSE: contracts: 0 (at least 1 expected); ", 11),
-        ("measured contract a\n", "WORSE: peak: no value found; ", 11),
+        ("measured contract a\npeak: nan MiB\n", "WORSE: peak: no value found; ", 11),
+        (f"measured contract a\npeak: 10 MiB\n{OOM}", "WORSE: xla.out_of_memory: 1", 11),
         (
             "measured contract a\npeak: 9 MiB\npeak: 3072 MiB\n",
             "WORSE: peak: 9.00 MiB (at least 10.0 MiB expected); "
@@ -270,6 +274,20 @@ def test_metric_beyond_its_bound_is_worse_in_any_base(
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     assert " ".join(done.stdout.split()).startswith(words or "NO DIFFERENCE")
     ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
+
+
+MISSES: Final = "[metrics.{0}]\npattern = '{0}'\nbetter = 'lower'\nwithin = 'launch (?P<k>.*)'\n"
+
+
+def test_lines_of_a_kernel_that_did_not_run_are_not_better(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(MISSES.format("miss") + MISSES.format("peak"))
+    first, last = "launch ew\nmiss\n", f"peak\n{USE}"
+    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 1")):
+        write(tmp_path, f"{first}launch ns\nmiss\nmiss\n{last}", first + head)
+        done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+        assert done.stdout.startswith(words)
 
 
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -376,20 +376,31 @@ LINES = Direction("lower", is_occurrence=True)
 
 @pytest.mark.parametrize(
     ("before", "after", "verdict"),
-    [(3, 7, "worse (exact)"), (7, 3, "better (exact)"), (3, 3, "equal (exact)")],
+    [(3, 7, "worse"), (7, 3, "better"), (3, 3, "equal"), (0, 7, "worse"), (3, 0, "better")],
 )
 def test_number_of_lines_is_judged(before: int, after: int, verdict: str) -> None:
     runs = [recorded(n, *[MetricLine("m", 1.0)] * lines) for n, lines in ((1, before), (2, after))]
     found = compare_run(runs[1], None, runs[:1], context=Context(directions={"m": LINES}))
-    assert metric_verdict(only(found)) == verdict
+    assert metric_verdict(only(found)) == f"{verdict} (exact)"
     assert metric_text(only(found)) == f"{before} -> {after}"
 
 
+def test_lines_of_a_kernel_that_did_not_run_are_missing() -> None:
+    lines = [MetricLine("m", 1.0, "", {"kernel": "ns", "k": "x"})] * 3
+    context = Context(directions={"m": replace(LINES, within=("kernel",))})
+    for kernel, missing in (("ew", 1), ("ns", 0)):
+        head = recorded(2, MetricLine("peak", 1.0, "bytes", {"kernel": kernel}))
+        found = compare_run(head, None, [recorded(1, *lines)], context=context).metrics
+        assert (found.missing_exact, len(found.changes)) == (missing, 1 - missing)
+
+
 def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
-    runs = (measured(run, *[MetricLine("m", 1.0)] * (3 + run % 3)) for run in range(1, 13))
+    other, line = MetricLine("e", 1.0), MetricLine("m", 1.0)
+    runs = (measured(run, other, *[line] * (run % 3)) for run in range(1, 14))
     history = reduce(merge, (history_of([one], keep=("*",)) for one in runs))
-    for lines, verdict in ((5, "no significant difference (n=12"), (20, "worse (n=12")):
-        found = judge(history, *[MetricLine("m", 1.0)] * lines, m=LINES)
+    same = "no significant difference (n=13"
+    for lines, verdict in ((0, same), (2, same), (20, "worse (n=13")):
+        found = judge(history, *[line] * lines, m=LINES)
         assert metric_verdict(only(found)).startswith(verdict)
 
 
@@ -403,7 +414,7 @@ def test_number_of_lines_is_judged_by_the_noise_of_past_runs() -> None:
     ],
 )
 def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words: str) -> None:
-    step = Direction(None, at_least=0.0, at_most=1.0)
+    step = Direction(None, at_most=1.0)
     context = Context(directions={"step": step, "n": Direction(is_occurrence=True, at_least=1.0)})
     metrics = [MetricLine(*line) for line in lines]
     for bases in ([], [recorded(1, *metrics)], [recorded(1)]):

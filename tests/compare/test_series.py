@@ -16,6 +16,7 @@ from ciguard.compare.series import (
     SeriesSummary,
     compare_series,
     measure_series,
+    series_section,
     summarize_series,
     summary_text,
 )
@@ -100,6 +101,8 @@ def test_the_base_stands_beside_the_candidate() -> None:
     before, after = (summary_of(record("01", [n * MIB for n in range(k)])) for k in (20, 30))
     (change,) = compare_series([before], [after])
     assert change.before is before
+    for last in ("19.0 MiB", "29.0 MiB"):
+        assert f"0.0 MiB -> {last}, largest {last}: grows" in str(series_section([change]))
     assert compare_series([], [after])[0].before is None
 
 

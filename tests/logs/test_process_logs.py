@@ -28,7 +28,10 @@ CONFIG = """
 [metrics.heap]
 pattern = 'heap after the run: (?P<value>\\d+) (?P<value_unit>[KM]iB)'
 key = []
+[metrics."xla.out_of_memory"]
+at_most = 0
 """
+OOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes"
 
 
 def test_only_logs_of_processes_are_read() -> None:
@@ -43,9 +46,12 @@ def record(folder: Path, name: str, script: str) -> None:
 def test_metrics_of_two_records_are_compared(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIG)
     for name, heap, took in (("before", 100, 60), ("after", 150, 30)):
-        record(tmp_path, name, f"echo 'heap after the run: {heap} MiB'; echo 'took {took} s'")
+        lines = (f"heap after the run: {heap} MiB", f"took {took} s", OOM)
+        record(tmp_path, name, "; ".join(f"echo '{line}'" for line in lines))
     done = ciguard("compare", "before", "after", "--format", "json", cwd=tmp_path)
-    (found,) = json.loads(done.stdout)["metrics"]["changes"]
+    metrics = json.loads(done.stdout)["metrics"]
+    (found, _), (bound,) = metrics["changes"], metrics["violations"]
+    assert (bound["name"], bound["value"]) == ("xla.out_of_memory", 1)
     facts = tuple(found[key] for key in ("name", "unit", "before", "after"))
     assert facts == ("heap", "bytes", 100 << 20, 150 << 20)
 
