@@ -40,7 +40,6 @@ class DeclaredJob:
         limit_s: `timeout-minutes` in seconds; None if an expression computes it.
         divides_tests: the name of an axis of the matrix suggests that it divides tests.
         is_aggregation: the job needs other jobs, and runs although they failed.
-        condition: "" for none.
         test_steps: the names that GitHub shows for the steps that run tests.
     """
 
@@ -51,7 +50,6 @@ class DeclaredJob:
     has_matrix: bool = False
     divides_tests: bool = False
     is_aggregation: bool = False
-    condition: str = ""
     test_steps: tuple[re.Pattern[str], ...] = ()
 
     def is_test_step(self, name: str) -> bool:
@@ -141,7 +139,6 @@ def _declared_job(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
             _SHARD_WORD.fullmatch(key.lower().replace("-", "_")) for key in _keys(matrix)
         ),
         is_aggregation="needs" in job and runs_after_skip(condition),
-        condition=condition,
     )
 
 

@@ -14,7 +14,6 @@ from ciguard.audit.rules import (
     aggregation_green_on_loss,
     imbalanced_matrix,
     job_near_limit,
-    no_tests_run,
     red_without_test_failure,
     results_only_on_success,
     retries_hide_flaky_tests,
@@ -71,7 +70,6 @@ RUN_RULES: Final[Mapping[str, RunRule]] = {
     "shard-died-at-limit": shard_died_at_limit,
     "job-near-limit": job_near_limit,
     "imbalanced-matrix": imbalanced_matrix,
-    "no-tests-run": no_tests_run,
 }
 RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
 

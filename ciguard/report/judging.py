@@ -102,8 +102,7 @@ def _runners(
     history = past_runs.loaded.history if context.is_of_base else None
     if history is None:
         return ()
-    pools = evaluation.plan.pools
-    return runner_uses(history, base_query(context.run), pools, HOSTED, context.today)
+    return runner_uses(history, base_query(context.run), evaluation.plan, HOSTED, context.today)
 
 
 def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

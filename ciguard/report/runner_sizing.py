@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from statistics import mean
@@ -15,6 +16,7 @@ import numpy as np
 from ciguard.document import Bullets, Column, Details, Item, Link, Paragraph, Section, Table
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.query import base_runs
+from ciguard.model import MEMORY_ENDINGS
 from ciguard.model.jobs import whole_minutes
 from ciguard.render.notes import fill
 from ciguard.text import name_some, size
@@ -26,15 +28,18 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Row
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery
-    from ciguard.history.runs import HistoryRun
-    from ciguard.model import Pool
+    from ciguard.history.runs import HistoryLeg, HistoryRun
+    from ciguard.model import Plan, Pool
     from ciguard.render.links import Links
 
 MIN_RUNS, MAX_AGE = 5, timedelta(days=14)
 NEAR_RATIO: Final = 0.1  # of the machine's memory
 # Of the largest use; the range over the runs if that is more. In 9.9 % of 1,559 cases (155 tests of
 # coiled/benchmarks) a run exceeded the 5 before it, and in 0.7 % by more than this margin.
-MARGIN_RATIO: Final = 0.1
+MARGIN_RATIO: Final = 0.1  # also of busy cores
+MIN_SAVED_USD: Final = 0.01  # a run, at the least
+SAME_RATIO: Final = 1 / 16  # kernels leave different parts of the same memory
+DEATHS: Final = (*MEMORY_ENDINGS, "unknown")  # "unknown" is without a record, or without its end
 SLIM: Final = "ubuntu-slim"  # a container without Docker, for jobs of at most 15 minutes
 # 0 is not measured, either.
 MEASURES: Final = attrgetter(
@@ -42,7 +47,8 @@ MEASURES: Final = attrgetter(
 )
 SMALLER: Final = (
     "{pool}: memory {used_bytes} of {memory_bytes}, CPU {busy_ratio} of {cpus} cores at most in "
-    "{count} runs: a {runner_cpus}-core runner ({runner}) would do, -{saved_usd} USD a run"
+    "{count} runs: a {runner_cpus}-core runner ({runner}) would do, -{least_saved_usd} "
+    "to -{saved_usd} USD a run, jobs up to {longer_ratio} longer"
 )
 CALCULATION: Final = (
     "{pool}: the largest memory, of all programs or of tests and reserve, and a margin (10 %, or "
@@ -61,6 +67,7 @@ class RunUse:
     used_bytes: int  # by all programs, or by the tests and the pool's reserve if that is more
     busy_ratio: float  # of its cores, in the mean
     minutes: int
+    wall_s: float  # of the longest job
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,67 +88,91 @@ class SmallerRunner:
 class RunnerUse:
     """Largest use of a pool's machines in its last runs; `needed_bytes` includes a margin.
 
-    `near`: shards that came near their memory, in how many runs, and the least share left.
+    `count`: runs with a job in the pool. `near`: shards that came near the memory of their machine,
+    in how many runs, and the least share left. If there are any, the rest is not computed.
+    `runs`: those that were measured, on machines of one size.
     """
 
     pool: str
-    cpus: int
-    memory_bytes: int
-    runs: tuple[RunUse, ...]
-    near: tuple[tuple[str, int, float], ...]
-    used_bytes: int
-    needed_bytes: float
-    busy_ratio: float
+    count: int
+    near: tuple[tuple[str, int, float], ...] = ()
+    cpus: int = 0
+    memory_bytes: int = 0
+    runs: tuple[RunUse, ...] = ()
+    used_bytes: int = 0
+    needed_bytes: float = 0.0
+    busy_ratio: float = 0.0
     smaller: SmallerRunner | None = None
 
 
 def runner_uses(
     history: History,
     query: BaseQuery,
-    pools: Mapping[str, Pool],
+    plan: Plan,
     hosted: Mapping[str, Pool],
     today: date,
 ) -> tuple[RunnerUse, ...]:
     """Return the pools with a smaller runner among `hosted`, or with shards near their memory."""
-    runs = map(history.runs.__getitem__, base_runs(history, query))
-    recent = [run for run in runs if run.complete and run.at.date() >= today - MAX_AGE]
-    uses = [use for name in sorted(pools) if (use := _runner_use(name, pools[name], recent))]
-    sized = [replace(use, smaller=_smaller_runner(use, pools[use.pool], hosted)) for use in uses]
-    return tuple(use for use in sized if use.near or use.smaller)
+    runs = map(history.runs.__getitem__, islice(base_runs(history, query), VALUES_PER_KEY))
+    recent = [run for run in runs if run.at.date() >= today - MAX_AGE]
+    deadline_s = plan.policy.deadline_s or inf
+    uses: list[RunnerUse] = []
+    for name, pool in sorted(plan.pools.items()):
+        use = _near_memory(name, recent)
+        legs = [leg for run in recent for leg in run.legs if leg.runner.pool in (name, "")]
+        if not use.near and not any(leg.ending in DEATHS for leg in legs):
+            use = _measured(use, pool, recent)
+            use = replace(use, smaller=_smaller_runner(use, pool, hosted, deadline_s))
+        uses.append(use)
+    return tuple(use for use in uses if use.count >= MIN_RUNS and (use.near or use.smaller))
 
 
-def _runner_use(name: str, pool: Pool, recent: Sequence[HistoryRun]) -> RunnerUse | None:
-    """Return the use in the runs whose jobs were all measured, on machines of the newest size."""
-    runs: list[RunUse] = []
-    near: list[tuple[str, float]] = []
-    cpus = memory_bytes = 0
-    for run in recent:
-        legs = [leg for leg in run.legs if leg.runner.pool == name]
-        rows = list(map(MEASURES, legs))
-        if not rows or not all(map(all, rows)) or len(runs) == VALUES_PER_KEY:
-            continue
-        cores, total, used, peak, cpu_s, wall_s = np.array(rows, np.float64).T
-        cpus, memory_bytes = cpus or int(cores[0]), memory_bytes or int(total[0])
-        # Kernels leave different parts of the same memory.
-        if (cores != cpus).any() or (np.abs(total / memory_bytes - 1) > 1 / 16).any():
-            continue
-        used_bytes = int(np.maximum(used, peak + pool.reserve_bytes).max())
-        minutes = sum(map(whole_minutes, wall_s.tolist()))
-        runs.append(RunUse(run.run_id, used_bytes, float((cpu_s / wall_s / cores).max()), minutes))
-        left = zip(legs, (1 - used / total).tolist(), strict=True)
-        near += [(leg.shard, ratio) for leg, ratio in left if ratio < NEAR_RATIO]
-    if len(runs) < MIN_RUNS:
-        return None
+def _near_memory(name: str, recent: Sequence[HistoryRun]) -> RunnerUse:
+    """Return the shards near the memory of their own machine, also in incomplete runs."""
+    jobs = [[leg for leg in run.legs if leg.runner.pool == name] for run in recent]
+    left = [(leg.shard, _left_ratio(leg)) for legs in jobs for leg in legs]
+    near = [(shard, ratio) for shard, ratio in left if ratio < NEAR_RATIO]
     counts = Counter(shard for shard, _ in near).most_common()
     least = dict(sorted(near, key=lambda pair: -pair[1]))
     shards = tuple((shard, count, least[shard]) for shard, count in counts)
-    sizes = [run.used_bytes for run in runs]
-    needed_bytes = max(sizes) + max(MARGIN_RATIO * max(sizes), max(sizes) - min(sizes))
-    largest = (max(sizes), needed_bytes, max(run.busy_ratio for run in runs))
-    return RunnerUse(name, cpus, memory_bytes, tuple(runs), shards, *largest)
+    return RunnerUse(name, sum(map(bool, jobs)), shards)
 
 
-def _smaller_runner(use: RunnerUse, pool: Pool, hosted: Mapping[str, Pool]) -> SmallerRunner | None:
+def _left_ratio(leg: HistoryLeg) -> float:
+    used, total = leg.used_bytes, leg.runner.memory_bytes
+    return 1 - used / total if used and total else inf
+
+
+def _measured(use: RunnerUse, pool: Pool, recent: Sequence[HistoryRun]) -> RunnerUse:
+    """Add the use in the complete runs whose jobs were all measured, on the newest such machine."""
+    runs: list[RunUse] = []
+    machine = None
+    for run in recent:
+        rows = [MEASURES(leg) for leg in run.legs if leg.runner.pool == use.pool]
+        if not run.complete or not rows or not all(map(all, rows)):
+            continue
+        cores, total, used, peak, cpu_s, wall_s = np.array(rows, np.float64).T
+        sizes = np.stack((cores, total))
+        kinds = [sizes[:, :1], machine if machine is not None else sizes[:, :1]]
+        if any((np.abs(sizes / kind - 1) > SAME_RATIO).any() for kind in kinds):
+            continue
+        machine = kinds[1]
+        used_bytes = int(np.maximum(used, peak + pool.reserve_bytes).max())
+        minutes = sum(map(whole_minutes, wall_s.tolist()))
+        busy_ratio = float((cpu_s / wall_s / cores).max())
+        runs.append(RunUse(run.run_id, used_bytes, busy_ratio, minutes, float(wall_s.max())))
+    if machine is None or len(runs) < MIN_RUNS:
+        return use
+    cpus, memory_bytes = map(int, machine.flat)
+    used = [run.used_bytes for run in runs]
+    needed_bytes = max(used) + max(MARGIN_RATIO * max(used), max(used) - min(used))
+    largest = (max(used), needed_bytes, max(run.busy_ratio for run in runs))
+    return RunnerUse(use.pool, use.count, (), cpus, memory_bytes, tuple(runs), *largest)
+
+
+def _smaller_runner(
+    use: RunnerUse, pool: Pool, hosted: Mapping[str, Pool], deadline_s: float
+) -> SmallerRunner | None:
     """Return the cheapest runner of the same system with enough memory and cores, if it saves."""
     own, own_usd = hosted.get(str(pool.runs_on)), pool.usd_per_minute
     # In a public repository a standard runner has more cores, and is free.
@@ -151,12 +182,13 @@ def _smaller_runner(use: RunnerUse, pool: Pool, hosted: Mapping[str, Pool]) -> S
     usable_ratio = use.memory_bytes / (own.memory_bytes or inf)
     for label, runner in sorted(hosted.items(), key=lambda item: item[1].usd_per_minute or inf):
         cpus, memory_bytes = runner.cpus or 0, int((runner.memory_bytes or 0) * usable_ratio)
-        has_cores = use.busy_ratio * use.cpus <= cpus < use.cpus
+        has_cores = use.busy_ratio * use.cpus * (1 + MARGIN_RATIO) <= cpus < use.cpus
         if label.partition("-")[0] != system or label == SLIM or not has_cores:
             continue
         longer, usd = use.busy_ratio * (use.cpus / cpus - 1), runner.usd_per_minute or inf
         saved, least = (round(minutes * (own_usd - usd * n), 3) for n in (1, 1 + longer))
-        if use.needed_bytes <= memory_bytes and least > 0:
+        is_in_time = max(run.wall_s for run in use.runs) * (1 + longer) <= deadline_s
+        if use.needed_bytes <= memory_bytes and least >= MIN_SAVED_USD and is_in_time:
             prices = (own_usd, usd, saved, least)
             return SmallerRunner(label, cpus, memory_bytes, longer, *prices)
     return None
@@ -164,11 +196,10 @@ def _smaller_runner(use: RunnerUse, pool: Pool, hosted: Mapping[str, Pool]) -> S
 
 def use_text(use: RunnerUse, template: str = SMALLER) -> str:
     """Word a use in one sentence, or the calculation of a smaller runner."""
-    count = len(use.runs)
     if use.smaller is not None:
-        return fill(template, {**asdict(use), **asdict(use.smaller), "count": count})
+        return fill(template, {**asdict(use), **asdict(use.smaller), "count": len(use.runs)})
     near = [
-        f"shard {shard} came within {100 * left:.1f} % of its memory in {runs} of {count} runs"
+        f"shard {shard} came within {100 * left:.1f} % of its memory in {runs} of {use.count} runs"
         for shard, runs, left in use.near
     ]
     return f"{use.pool}: {name_some(near, str)}"
@@ -178,7 +209,7 @@ def runners_section(uses: Sequence[RunnerUse], links: Links) -> Section:
     """Return a line for each pool, and its runs in a fold."""
     columns = (Column("run"), *(Column(title, "right") for title in ("memory", "CPU", "minutes")))
     blocks: list[Block] = []
-    for use in uses:
+    for use in filter(attrgetter("smaller"), uses):
         rows: list[Row] = []
         for run in use.runs:
             link = Link(f"{run.run_id}", links.run_page(run.run_id))
@@ -187,5 +218,5 @@ def runners_section(uses: Sequence[RunnerUse], links: Links) -> Section:
         blocks += [Paragraph(use_text(use, CALCULATION)), Table(columns, tuple(rows), "run")]
     lines = Bullets(tuple(Item(use_text(use)) for use in uses), "pool")
     fold = Details("Memory, CPU and minutes of the last runs", tuple(blocks))
-    runs = Section("runner_runs", (fold,), formats=("markdown", "html"))
+    runs = Section("runner_runs", (fold,) if blocks else (), formats=("markdown", "html"))
     return Section("runners", (lines, runs), size=(len(uses), "pool"), drop=15)

@@ -209,7 +209,11 @@ def test_named_workflow_is_read_alone(past: PastRuns, audit: Audit) -> None:
 
 @pytest.mark.parametrize(
     ("rules", "code"),
-    [("job-near-limit", 14), ("no-tests-run", 0), ("no-tests-run, shard-died-at-limit", 14)],
+    [
+        ("job-near-limit", 14),
+        ("imbalanced-matrix", 0),
+        ("imbalanced-matrix, shard-died-at-limit", 14),
+    ],
 )
 def test_rule_fails_only_where_it_found_something(
     past: PastRuns, audit: Audit, rules: str, code: int

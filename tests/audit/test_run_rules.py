@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -232,51 +231,3 @@ def test_axis_of_environments_is_only_possibly_imbalanced(
     past.workflow(SHARDS.replace("shard: [1, 2, 3, 4]", "python: [1, 2]"))
     (found,) = findings("imbalanced-matrix")
     assert (found["certainty"], found["doubt"]) == ("possible", "axis-of-environments")
-
-
-def test_skipped_job_ran_no_test_for_days(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(days=4)
-    for _ in range(5):
-        past.job(past.run(), conclusion="skipped")
-    past.green(1)
-    (found,) = findings("no-tests-run")
-    assert (found["subject"], found["certainty"]) == ("test", "certain")
-    assert found["facts"] == {
-        "how": "skipped",
-        "days": 20,
-        "runs": 5,
-        "is_known_start": True,
-        "workflow": ".github/workflows/tests.yml",
-    }
-
-
-def test_skipped_step_ran_no_test(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(days=7)
-    for _ in range(4):
-        past.job(past.run(), steps=(("Set up job", "success"), ("Test", "skipped")))
-    (found,) = findings("no-tests-run")
-    assert (found["facts"]["how"], found["facts"]["is_known_start"]) == ("step_skipped", False)
-
-
-def test_condition_of_a_job_is_a_doubt(past: PastRuns, findings: Findings) -> None:
-    past.workflow(WORKFLOW.replace("  test:\n", "  test:\n    if: github.event_name == 'push'\n"))
-    past.step = timedelta(days=7)
-    for _ in range(4):
-        past.job(past.run(), conclusion="skipped")
-    (found,) = findings("no-tests-run")
-    assert (found["certainty"], found["doubt"]) == ("possible", "condition")
-
-
-def test_job_that_runs_now_and_then_is_no_finding(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(days=5)
-    for number in range(12):
-        past.job(past.run(), conclusion="success" if number % 3 == 2 else "skipped")
-    assert findings("no-tests-run") == []
-
-
-def test_run_that_was_cancelled_does_not_skip_tests(past: PastRuns, findings: Findings) -> None:
-    past.step = timedelta(days=7)
-    for _ in range(4):
-        past.job(past.run("cancelled"), conclusion="skipped")
-    past.green(1)
-    assert findings("no-tests-run") == []

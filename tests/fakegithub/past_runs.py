@@ -39,14 +39,9 @@ LOST = (
 
 @dataclass
 class PastRuns:
-    """Adds runs to the fake GitHub, each an hour older than the one before.
-
-    Attributes:
-        step: between two runs.
-    """
+    """Adds runs to the fake GitHub, each an hour older than the one before."""
 
     server: FakeGitHub
-    step: timedelta = timedelta(hours=1)
     newest: datetime = NOW
     numbers: list[int] = field(default_factory=list)
 
@@ -57,7 +52,7 @@ class PastRuns:
     def run(self, conclusion: str = "success", **facts: Any) -> int:
         """Add a run that is older than all before; its number."""
         number = 900 - len(self.numbers)
-        created = self.newest - self.step * len(self.numbers)
+        created = self.newest - timedelta(hours=len(self.numbers))
         ended = created + timedelta(minutes=facts.pop("minutes", 10.0))
         self.numbers.append(number)
         add_run(
@@ -87,7 +82,7 @@ class PastRuns:
         **facts: Any,
     ) -> int:
         """Add a job to a run; a job that was skipped has no step."""
-        began = self.newest - self.step * self.numbers.index(run)
+        began = self.newest - timedelta(hours=self.numbers.index(run))
         shown = (("Set up job", "success"), ("Test", conclusion))
         if steps is None:
             steps = () if conclusion == "skipped" else shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,10 +48,9 @@ def test_runs_of_the_example_have_a_certain_finding_and_of_the_other_none(
         WORKFLOW.replace("    steps:", "    strategy: {matrix: {shard: [1, 2, 3]}}\n    steps:")
     )
     for entry in yaml.safe_load(_BLOCK.findall(_sections()[rule])[example]):
-        past.step = timedelta(days=entry["days_apart"]) if "days_apart" in entry else past.step
         for _ in range(entry["runs"]):
             ends = {job.get("ended", "success") for job in entry["jobs"]}
-            run = past.run("success" if ends <= {"success", "skipped"} else min(ends))
+            run = past.run("success" if ends == {"success"} else min(ends))
             for job in entry["jobs"]:
                 says = [job["says"]] if "says" in job else []
                 ended, minutes = job.get("ended", "success"), job.get("minutes", 5)

@@ -137,12 +137,12 @@ def make_answer(run: RunRow) -> StoredAnswer:
     if not run.is_base_branch:
         return StoredAnswer(verdict, comparison)
     runs = tuple(
-        RunUse(NEWEST - number, (3 << 30) + number * MIB, 0.29, 36) for number in range(20)
+        RunUse(NEWEST - number, (3 << 30) + number * MIB, 0.29, 36, 600.0) for number in range(20)
     )
     smaller = SmallerRunner("ubuntu-latest", 2, 8 << 30, 0.31, 0.012, 0.006, 0.216, 0.151)
     uses = (
-        RunnerUse("linux", 4, 16 << 30, runs, (), 3 << 30, 3.4 * (1 << 30), 0.31, smaller),
-        RunnerUse(HOSTILE, 2, 8 << 30, runs, ((HOSTILE, 3, 0.08),), 7 << 30, 8 << 30, 0.31),
+        RunnerUse("linux", 20, (), 4, 16 << 30, runs, 3 << 30, 3.4 * (1 << 30), 0.31, smaller),
+        RunnerUse(HOSTILE, 20, ((HOSTILE, 3, 0.08),)),
     )
     return StoredAnswer(verdict, comparison, runners=tuple(map(asdict, uses)))
 
