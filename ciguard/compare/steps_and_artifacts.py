@@ -9,6 +9,7 @@ items in one run than in the other, none of them is paired.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -82,18 +83,19 @@ def pair_by_name(
     after: Sequence[tuple[str, T]],
     own: Collection[str] = (),
     normalize: Callable[[str, Collection[str]], str] = normalize_name,
+    most_alike: int = sys.maxsize,
 ) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
     Items of one name are paired in their order, those of one normalized name in the natural order
-    of their names. Items without a partner come last, those of the first run first.
+    of their names, up to `most_alike`. Items without a partner come last, the first run's first.
     """
     exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
     by_normalized = (
         _grouped(sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize(n, own))
         for items in rest
     )
-    alike, *alone = _pair(*by_normalized)
+    alike, *alone = _pair(*by_normalized, most_alike)
     return [
         *((old[1], new[1]) for old, new in (*exact, *alike)),
         *((item, None) for _, item in alone[0]),
@@ -111,7 +113,7 @@ def _grouped(
 
 
 def _pair(
-    before: Mapping[str, list[T]], after: Mapping[str, list[T]]
+    before: Mapping[str, list[T]], after: Mapping[str, list[T]], most: int = sys.maxsize
 ) -> tuple[list[tuple[T, T]], list[T], list[T]]:
     """Return the pairs, and the items of each run without a partner."""
     pairs: list[tuple[T, T]] = []
@@ -119,7 +121,7 @@ def _pair(
     only_after: list[T] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
-        if len(old) == len(new):
+        if len(old) == len(new) <= most:
             pairs += zip(old, new, strict=True)
         else:
             only_before += old
@@ -235,6 +237,11 @@ NO_STEPS: Final = StepChanges()
 NO_ARTIFACTS: Final = ArtifactChanges()
 
 
+def last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
+    """Return each job in the last attempt in which it ran, with its name: two may share one."""
+    return [(name, job) for name, last in last_attempts(jobs).items() for job in last]
+
+
 def compare_steps(
     before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
 ) -> StepChanges:
@@ -246,12 +253,8 @@ def compare_steps(
         before, after: jobs of all attempts of each run.
         own: commits of the runs.
     """
-    by_name = [
-        [(name, job) for name, last in last_attempts(jobs).items() for job in last]
-        for jobs in (before, after)
-    ]
     changes: list[StepChange] = []
-    for old_job, new_job in pair_by_name(by_name[0], by_name[1], own):
+    for old_job, new_job in pair_by_name(last_jobs(before), last_jobs(after), own):
         if old_job is not None and new_job is not None:
             steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
             pairs = pair_by_name(steps[0], steps[1], own)

@@ -297,17 +297,24 @@ def test_logs_of_a_run_that_has_not_ended_are_not_read(
         (f"test ({'0a' * 20})", f"test ({'1b' * 20})", ("2", "3"), True),  # the merge of each
         ("test (a1b2c3d)", "test (e4f5a6b)", ("2", "3"), False),
         ("test (3.12)", "test (3.13)", ("2", "3"), False),
+        # Their order would pair the jobs of other revisions.
+        (f"{'1' * 40},{'f' * 40}", f"{'2' * 40},{'e' * 40}", ("2", "3"), False),
     ],
 )
 def test_jobs_with_a_commit_in_their_name_are_paired(
     before: str, after: str, own: tuple[str, str], is_paired: bool
 ) -> None:
     sides = [
-        [replace(job(name, "success"), head_sha=sha.ljust(40, "0"))]
-        for name, sha in zip((before, after), own, strict=True)
+        [replace(job(name, "success"), head_sha=sha.ljust(40, "0")) for name in names.split(",")]
+        for names, sha in zip((before, after), own, strict=True)
     ]
     names = [change.name for change in compare_jobs(sides[0], sides[1])]
-    assert names == ([after] if is_paired else sorted([before, after]))
+    assert names == ([after] if is_paired else sorted(f"{before},{after}".split(",")))
+
+
+def test_jobs_that_share_a_name_all_count() -> None:
+    new = [job("t", "failure"), job("t", "success")]
+    assert [change.after for change in compare_jobs(2 * new[1:], new)] == ["failure", "success"]
 
 
 @pytest.fixture
