@@ -205,8 +205,8 @@ class JobsComparison:
             "timeout": any(job.after == "timed_out" or job.ending == "timeout" for job in new),
             "incomplete": any(job.transition == "newly cancelled" for job in self.changes),
         }
-        timeout = of_jobs["timeout"] or of_logs.get("timeout", False)
-        return {**of_logs, **of_jobs, "timeout": timeout}
+        words = {**of_logs, **of_jobs}
+        return {word: of_logs.get(word, False) or of_jobs.get(word, False) for word in words}
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
         """Return True: no number of jobs is judged."""
@@ -257,11 +257,13 @@ def compare_jobs_only(
 
 
 def _with_logs(state: JobsState, logs: LogComparison | None) -> JobsState:
-    """Return the state of jobs and logs; a cancelled job proves nothing, whatever logs have."""
+    """Return the state of jobs and logs; a cancelled job or a log in part proves no gain."""
     of_logs = "same" if logs is None else "inconclusive" if logs.state == "unknown" else logs.state
     both = {state, of_logs}
     if both & {"worse", "mixed"}:
         return "mixed" if both & {"better", "mixed"} else "worse"
+    if logs is not None and logs.candidate.end != "whole" and "better" in both:
+        return "inconclusive"
     return of_logs if state == "same" else state
 
 
