@@ -351,11 +351,11 @@ def _compare_run_logs(
     names: tuple[str, str],
     commits: Collection[str] = (),
 ) -> LogComparison | None:
-    """Compare the logs of the jobs; None, with a warning, if GitHub refuses them."""
+    """Compare the logs of the jobs; None, with a warning, if they are refused."""
     pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
     try:
         return compare_run_logs(runs, names, pairs, _log_rules(invocation), lookup)
-    except RemoteError as error:
+    except (InputError, RemoteError) as error:
         console.err(f"warning: the logs of the jobs are not compared: {error.what}")
         return None
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Rules = tuple[Sequence[LogPattern], Mapping[str, Direction]]
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
+MAX_LOGS: Final = 300  # of two runs: each is a call
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
 
 
@@ -103,23 +104,29 @@ def compare_run_logs(
     The values of a job count if GitHub has its log of both runs, or if one run has no such job.
 
     Returns:
-        None if a run has not ended, or its jobs are unknown.
+        None if a run has not ended, its jobs are unknown, or no job of both was executed.
 
     Raises:
         GitHubError: GitHub refused, or did not answer.
+        InputError: the runs have too many logs.
         UsageError: a pattern is not valid in RE2.
     """
-    if not all(run.jobs and all(job.status == "completed" for job in run.jobs) for run in runs):
+    executed = [
+        [job for job in side if job is not None and started_steps(job.steps)]
+        for side in zip(*pairs, strict=True)
+    ]
+    have_ended = (job.status == "completed" for run in runs for job in run.jobs)
+    count = sum(map(len, executed))
+    if not count or not all(run.jobs for run in runs) or not all(have_ended):
         return None
+    if count > MAX_LOGS:
+        raise InputError(f"both runs have {count:,} logs, more than {MAX_LOGS}")
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415  # as above
 
     table, judged = rules
     # The conclusions of the jobs have the cancellations.
     read = partial(_read_job, LogReader([row for row in table if row.ending != "cancelled"]))
-    sides = []
-    for run, side in zip(runs, zip(*pairs, strict=True), strict=True):
-        jobs = [job for job in side if job is not None and started_steps(job.steps)]
-        sides.append(finder.job_logs(run, jobs, read))
+    sides = [finder.job_logs(run, jobs, read) for run, jobs in zip(runs, executed, strict=True)]
     lost = {job.name for side in sides for reading, job in side if reading.end == "missing"}
     base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
     comparison = compare_logs((base, head), judged, endings(table))

@@ -280,12 +280,20 @@ def test_logs_of_runs_without_records_are_compared(  # noqa: PLR0917
     ciguard(*WORDS, "--fail-on", "oom", cwd=tmp_path, expect=code, **environ)
 
 
-def test_logs_of_a_run_that_has_not_ended_are_not_read(
-    ciguard: Ciguard, environ: dict[str, Any], runs: FakeGitHub, tmp_path: Path
+@pytest.mark.parametrize("case", ["not ended", "not executed", "too many"])
+def test_logs_that_are_not_read(
+    ciguard: Ciguard, environ: dict[str, Any], runs: FakeGitHub, tmp_path: Path, case: str
 ) -> None:
-    runs.jobs[-1]["status"] = "in_progress"
+    if case == "not ended":
+        runs.jobs[-1]["status"] = "in_progress"
+    for found in runs.jobs if case == "not executed" else ():
+        found |= {"conclusion": "skipped", "steps": []}
+    for number in range(300 * (case == "too many")):
+        add_job(runs, f"t{number}")
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert "so only jobs are compared" in done.stdout
+    assert ("both runs have 304 logs, more than 300" in done.stderr) == (case == "too many")
+    assert done.stdout.startswith("NO DIFFERENCE") == (case == "not executed")
     assert not [call for call in runs.request_log() if call.endswith("/logs")]
 
 
