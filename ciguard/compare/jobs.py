@@ -149,7 +149,7 @@ def pair_jobs(
     olds, news = (last_jobs(jobs) for jobs in (before, after))
     return [
         (replace(old, name=new.name) if old and new else old, new)
-        for old, new in pair_by_name(olds, news, commits, replace_commits, most_alike=1)
+        for old, new in pair_by_name(olds, news, commits, replace_commits, only_unique=True)
     ]
 
 
@@ -205,8 +205,9 @@ class JobsComparison:
             "timeout": any(job.after == "timed_out" or job.ending == "timeout" for job in new),
             "incomplete": any(job.transition == "newly cancelled" for job in self.changes),
         }
-        words = {**of_logs, **of_jobs}
-        return {word: of_logs.get(word, False) or of_jobs.get(word, False) for word in words}
+        return {
+            word: of_logs.get(word) or of_jobs.get(word, False) for word in {**of_logs, **of_jobs}
+        }
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
         """Return True: no number of jobs is judged."""

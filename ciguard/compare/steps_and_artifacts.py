@@ -9,7 +9,6 @@ items in one run than in the other, none of them is paired.
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -83,19 +82,19 @@ def pair_by_name(
     after: Sequence[tuple[str, T]],
     own: Collection[str] = (),
     normalize: Callable[[str, Collection[str]], str] = normalize_name,
-    most_alike: int = sys.maxsize,
+    only_unique: bool = False,
 ) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
     Items of one name are paired in their order, those of one normalized name in the natural order
-    of their names, up to `most_alike`. Items without a partner come last, the first run's first.
+    of their names, or only a single one. Items without a partner come last.
     """
     exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
-    by_normalized = (
+    olds, news = (
         _grouped(sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize(n, own))
         for items in rest
     )
-    alike, *alone = _pair(*by_normalized, most_alike)
+    alike, *alone = _pair(olds, news, only_unique)
     return [
         *((old[1], new[1]) for old, new in (*exact, *alike)),
         *((item, None) for _, item in alone[0]),
@@ -113,7 +112,7 @@ def _grouped(
 
 
 def _pair(
-    before: Mapping[str, list[T]], after: Mapping[str, list[T]], most: int = sys.maxsize
+    before: Mapping[str, list[T]], after: Mapping[str, list[T]], only_unique: bool = False
 ) -> tuple[list[tuple[T, T]], list[T], list[T]]:
     """Return the pairs, and the items of each run without a partner."""
     pairs: list[tuple[T, T]] = []
@@ -121,7 +120,7 @@ def _pair(
     only_after: list[T] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
-        if len(old) == len(new) <= most:
+        if len(old) == len(new) and not (only_unique and len(old) > 1):
             pairs += zip(old, new, strict=True)
         else:
             only_before += old
