@@ -305,7 +305,6 @@ def test_logs_that_are_not_read(
         (f"test ({'0a' * 20})", f"test ({'1b' * 20})", ("2", "3"), True),  # the merge of each
         ("test (a1b2c3d)", "test (e4f5a6b)", ("2", "3"), False),
         ("test (3.12)", "test (3.13)", ("2", "3"), False),
-        # Their order would pair the jobs of other revisions.
         (f"{'1' * 40},{'f' * 40}", f"{'2' * 40},{'e' * 40}", ("2", "3"), False),
     ],
 )
