@@ -12,7 +12,7 @@ from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import AnyComparison, Comparison, exit_code, moved_notes
+from ciguard.compare.comparison import AnyComparison, Comparison, exit_code, moved_notes, with_state
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs import (
     JobsComparison,
@@ -309,9 +309,11 @@ def _compare(
     comparison = compare_run(heads[-1], history, bases, previous=previous, context=context)
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
     logs = _compare_run_logs(invocation, lookup, (old, new), arguments, commits)
+    if logs is not None:
+        facts = replace(comparison, log_doubts=logs.doubts, log_missing=logs.missing)
+        comparison = with_state(replace(facts, log_failures=logs.failures))
     return replace(
         comparison,
-        log_failures=logs.failures if logs is not None else (),
         notes=(*comparison.notes, *moved_notes(new.records)),
         steps=compare_steps(old.jobs, new.jobs, commits),
         artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
@@ -351,11 +353,11 @@ def _compare_run_logs(
     names: tuple[str, str],
     commits: Collection[str] = (),
 ) -> LogComparison | None:
-    """Compare the logs of the jobs; None, with a warning, if GitHub refuses them."""
+    """Compare the logs of the jobs; None, with a warning, if they are refused."""
     pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
     try:
         return compare_run_logs(runs, names, pairs, _log_rules(invocation), lookup)
-    except RemoteError as error:
+    except (InputError, RemoteError) as error:
         console.err(f"warning: the logs of the jobs are not compared: {error.what}")
         return None
 

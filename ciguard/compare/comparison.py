@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.jobs import STOPPED, JobChange, JobsComparison
-from ciguard.compare.log_comparison import FailureCount, LogComparison
+from ciguard.compare.log_comparison import Caveat, FailureCount, LogComparison
 from ciguard.compare.measure_changes import NO_GPU_MEMORY
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
     from ciguard.compare.statistics import Tier
+    from ciguard.logs.values import Place
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
@@ -85,7 +86,7 @@ class Comparison:
         transitions: by kind, then key.
         lost_units: units whose leg gave no result; they are in no transition.
         unjudged_reason: why no number has a verdict; None if one has.
-        log_failures: those of the jobs' logs.
+        log_failures, log_doubts, log_missing: failures, caveats and absences of the jobs' logs.
     """
 
     state: State
@@ -115,6 +116,8 @@ class Comparison:
     conditions: tuple[ConditionChange, ...] = ()
     neighbours: Neighbours = NO_NEIGHBOURS
     log_failures: tuple[FailureCount, ...] = ()
+    log_doubts: tuple[Caveat, ...] = ()
+    log_missing: tuple[Place, ...] = ()
 
     @property
     def can_be_confirmed(self) -> bool:
@@ -162,6 +165,15 @@ class Comparison:
         return Counter(ending for ending in endings if ending in DEATHS)
 
     @property
+    def more_in_logs(self) -> tuple[FailCondition, ...]:
+        """The conditions with more texts in the candidate's logs; tests move, so of all jobs."""
+        more: Counter[Ending | None] = Counter()
+        for count in self.log_failures:
+            more[count.ending] += 0 if count.weak else count.after - count.before
+        met = [word for word, endings in _ENDINGS.items() if sum(more[one] for one in endings) > 0]
+        return () if "base cut" in self.log_doubts else tuple(met)
+
+    @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
         """By condition of `--fail-on`, whether a finding meets it."""
         leaked = any(leak.tier == "confirmed" for leak in self.leaks)
@@ -178,7 +190,7 @@ class Comparison:
         for word, kinds in _KINDS.items():
             met[word] = any(case.kind in kinds for case in self.transitions)
         for word, endings in _ENDINGS.items():
-            met[word] |= any(
+            met[word] |= word in self.more_in_logs or any(
                 leg.after in endings and leg.before not in endings for leg in self.legs
             )
         return met
@@ -215,7 +227,7 @@ def state_of(comparison: Comparison) -> State:
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
     worse |= speed == "slower" or "confirmed" in tiers or bool({"worse", "mixed"} & metrics.keys())
-    worse |= bool(comparison.metrics.violations)
+    worse |= bool(comparison.metrics.violations or comparison.more_in_logs)
     # Removed tests take their failures, time and memory with them: that is no gain. Nor is a value
     # that a compiler or allocator no longer prints.
     is_partial = has_missing_tests(transitions) or bool(comparison.metrics.missing_exact)

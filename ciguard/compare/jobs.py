@@ -15,6 +15,7 @@ from ciguard.compare.steps_and_artifacts import (
     NO_STEPS,
     compare_artifacts,
     compare_steps,
+    last_jobs,
     pair_by_name,
     replace_commits,
 )
@@ -94,7 +95,7 @@ def with_job_endings(run: Run, jobs: Sequence[Job]) -> Run:
     Args:
         jobs: those of the run; the name of a leg's job ends with the shard.
     """
-    stopped = [job for job in _last_attempts(jobs).values() if job.conclusion in STOPPED]
+    stopped = [job for _, job in last_jobs(jobs) if job.conclusion in STOPPED]
 
     def with_ending(leg: RunLeg) -> RunLeg:
         own = [job for job in stopped if leg.shard and ends_with(job.name, leg.shard)]
@@ -141,20 +142,15 @@ def pair_jobs(
 ) -> list[tuple[Job | None, Job | None]]:
     """Pair the jobs of two runs, each in the last attempt in which it ran, by name.
 
-    Names that differ only in commits of the runs, or in full commits, belong together: the job of
-    the base then has the name of the candidate's. `own` are commits besides those of the jobs.
+    A name that differs only in commits of the runs, or in full commits, belongs to the only such
+    name of the other run, and the job of the base gets it. `own` are commits besides the jobs'.
     """
     commits = {*own, *(job.head_sha for job in (*before, *after) if job.head_sha)}
-    olds, news = ([*_last_attempts(jobs).items()] for jobs in (before, after))
+    olds, news = (last_jobs(jobs) for jobs in (before, after))
     return [
         (replace(old, name=new.name) if old and new else old, new)
-        for old, new in pair_by_name(olds, news, commits, replace_commits)
+        for old, new in pair_by_name(olds, news, commits, replace_commits, only_unique=True)
     ]
-
-
-def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
-    """Return by name each job in the last attempt in which it ran."""
-    return {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
 
 
 def _job_change(old: Job | None, new: Job | None) -> JobChange:
@@ -209,8 +205,9 @@ class JobsComparison:
             "timeout": any(job.after == "timed_out" or job.ending == "timeout" for job in new),
             "incomplete": any(job.transition == "newly cancelled" for job in self.changes),
         }
-        timeout = of_jobs["timeout"] or of_logs.get("timeout", False)
-        return {**of_logs, **of_jobs, "timeout": timeout}
+        return {
+            word: of_logs.get(word) or of_jobs.get(word, False) for word in {**of_logs, **of_jobs}
+        }
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
         """Return True: no number of jobs is judged."""
@@ -261,11 +258,13 @@ def compare_jobs_only(
 
 
 def _with_logs(state: JobsState, logs: LogComparison | None) -> JobsState:
-    """Return the state of jobs and logs; a cancelled job proves nothing, whatever logs have."""
+    """Return the state of jobs and logs; a cancelled job or a log in part proves no gain."""
     of_logs = "same" if logs is None else "inconclusive" if logs.state == "unknown" else logs.state
     both = {state, of_logs}
     if both & {"worse", "mixed"}:
         return "mixed" if both & {"better", "mixed"} else "worse"
+    if logs is not None and logs.candidate.end != "whole" and "better" in both:
+        return "inconclusive"
     return of_logs if state == "same" else state
 
 

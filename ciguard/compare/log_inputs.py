@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Rules = tuple[Sequence[LogPattern], Mapping[str, Direction]]
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
+MAX_LOGS: Final = 300  # of two runs: each is a call
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
 
 
@@ -100,30 +101,35 @@ def compare_run_logs(
 ) -> LogComparison | None:
     """Compare the logs of the jobs of two runs.
 
-    The values of a job count if GitHub has its log of both runs, or if one run has no such job.
+    A job's values count if GitHub has both logs, a run has no such job, or the base skipped it.
 
     Returns:
-        None if a run has not ended, or its jobs are unknown.
+        None if a run has not ended, or no job of it is known to have been executed.
 
     Raises:
         GitHubError: GitHub refused, or did not answer.
+        InputError: the runs have too many logs.
         UsageError: a pattern is not valid in RE2.
     """
-    if not all(run.jobs and all(job.status == "completed" for job in run.jobs) for run in runs):
+    executed = [
+        [job for pair in pairs if (job := pair[side]) and started_steps(job.steps)]
+        for side in (0, 1)
+    ]
+    if not all(executed) or any(job.status != "completed" for run in runs for job in run.jobs):
         return None
+    if (count := sum(map(len, executed))) > MAX_LOGS:
+        raise InputError(f"both runs have {count:,} logs, more than {MAX_LOGS}")
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415  # as above
 
     table, judged = rules
     # The conclusions of the jobs have the cancellations.
     read = partial(_read_job, LogReader([row for row in table if row.ending != "cancelled"]))
-    sides = []
-    for run, side in zip(runs, zip(*pairs, strict=True), strict=True):
-        jobs = [job for job in side if job is not None and started_steps(job.steps)]
-        sides.append(finder.job_logs(run, jobs, read))
-    lost = {job.name for side in sides for reading, job in side if reading.end == "missing"}
+    sides = [finder.job_logs(run, jobs, read) for run, jobs in zip(runs, executed, strict=True)]
+    lost = {new.name for old, new in pairs if new and old in executed[0] and new not in executed[1]}
+    lost |= {job.name for side in sides for reading, job in side if reading.end == "missing"}
     base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
     comparison = compare_logs((base, head), judged, endings(table))
-    if not comparison.violations and all(
+    if not (lost or comparison.violations) and all(
         log.end == "whole" and not values for log, values in (base, head)
     ):
         return replace(comparison, state="same", doubts=())

@@ -67,6 +67,9 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "values missing": "values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",
 }
+# The caveats with which base, or candidate, has more texts than those that were counted.
+_MISSING: Final = ("base missing", "candidate missing", "jobs missing")
+_LOWER_BOUNDS: Final = (("base cut", *_MISSING), ("candidate cut", *_MISSING))
 MAX_MISSING: Final = 3  # jobs and steps named in a sentence
 UNJUDGED_PAIRS: Final = "No verdict: the keys differ"
 ONE_RUN_EACH: Final = (
@@ -83,11 +86,8 @@ def logs_headline(comparison: LogComparison) -> str:
 def logs_text(comparison: LogComparison) -> str:
     """Word the reasons of the state."""
     counts = [
-        f"{number:,} {words}"
-        for verdict, words in (
-            *(("worse", "worse"), ("better", "better"), ("changed", "changed")),
-            *(("same", "equal"), ("not judged", "not judged")),
-        )
+        f"{number:,} {'equal' if verdict == 'same' else verdict}"
+        for verdict in ("worse", "better", "changed", "same", "not judged")
         if (number := sum(pair.verdict == verdict for pair in comparison.pairs))
     ]
     others = [
@@ -96,12 +96,20 @@ def logs_text(comparison: LogComparison) -> str:
         if number
     ]
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
-    reasons = [_CAVEATS[caveat] for caveat in comparison.doubts]
     others[:0] = map(violation_text, comparison.violations)
-    if "jobs missing" in comparison.doubts:
-        index = comparison.doubts.index("jobs missing")
-        reasons[index] += f" {_missing(comparison.missing)}"
-    return "; ".join([*reasons, *others, values])
+    return "; ".join([*doubt_texts(comparison.doubts, comparison.missing), *others, values])
+
+
+def doubt_texts(doubts: Sequence[Caveat], missing: Sequence[Place]) -> list[str]:
+    """Word the caveats of logs; `missing` are the jobs and steps without a log."""
+    names = [
+        " of ".join(
+            f"{kind} {name}" for kind, name in (("step", place.step), ("job", place.job)) if name
+        )
+        for place in missing
+    ]
+    objects = {"jobs missing": f" {name_some(names, str, MAX_MISSING, last=', and ')}"}
+    return [_CAVEATS[caveat] + objects.get(caveat, "") for caveat in doubts]
 
 
 def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -124,17 +132,6 @@ def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
         yield sum(len(side.unreadable) for side in sides), "text", "in the place of a number"
 
 
-def _missing(places: Sequence[Place]) -> str:
-    """Return "job a, step Run tests of job b": MAX_MISSING of them."""
-    names = [
-        " of ".join(
-            f"{kind} {name}" for kind, name in (("step", place.step), ("job", place.job)) if name
-        )
-        for place in places
-    ]
-    return name_some(names, str, MAX_MISSING, last=", and ")
-
-
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
     """Return the headline, the logs and the sections."""
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
@@ -149,7 +146,7 @@ def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
     """Return the blocks: failures, compared values, and values without a verdict."""
     pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
     return (
-        Paragraph(endings_text((), comparison.failures)),
+        Paragraph(endings_text((), comparison.failures, comparison.doubts)),
         _failures(comparison),
         _pairs(comparison),
         Section("beside", (similar_values(pairing, both),), UNJUDGED_PAIRS),
@@ -161,26 +158,31 @@ def log_sections(comparison: LogComparison) -> tuple[Block, ...]:
 
 
 def endings_text(
-    results: Sequence[Sequence[Ending | None]], failures: Sequence[FailureCount]
+    results: Sequence[Sequence[Ending | None]],
+    failures: Sequence[FailureCount],
+    doubts: Sequence[Caveat],
+    missing: Sequence[Place] | None = None,
 ) -> str:
-    """Return "timeouts 370 -> 31 (results of tests), out of memory 950 -> 0 (texts in logs)".
-
-    Texts count only if no result has this ending: most are on these tests, and would count twice.
+    """Return "timeouts 370 -> 31 (results of tests) and 940 -> at least 90 (texts in logs)".
 
     Args:
         results: endings of tests, in base and candidate.
+        missing: jobs and steps without a log; None if the headline has the doubts.
     """
     texts = []
+    least = ["at least " * any(doubt in bound for doubt in doubts) for bound in _LOWER_BOUNDS]
     for name, endings in (("timeouts", ("timeout",)), ("out of memory", MEMORY_ENDINGS)):
-        counts = [sum(ending in endings for ending in side) for side in results]
-        source = "results of tests"
-        if not any(counts):
-            own = [failure for failure in failures if failure.ending in endings]
-            counts = [sum(count.before for count in own), sum(count.after for count in own)]
-            source = "texts in logs"
-        if any(counts):
-            texts.append(f"{name} {counts[0]:,} -> {counts[1]:,} ({source})")
-    return ", ".join(texts)
+        of_tests = [sum(ending in endings for ending in side) for side in results]
+        own = [failure for failure in failures if failure.ending in endings]
+        of_logs = [sum(count.before for count in own), sum(count.after for count in own)]
+        found = [f"{of_tests[0]:,} -> {of_tests[1]:,} (results of tests)"] if any(of_tests) else []
+        if any(of_logs):
+            before, after = (f"{word}{n:,}" for word, n in zip(least, of_logs, strict=True))
+            found.append(f"{before} -> {after} (texts in logs)")
+        texts += [f"{name} {' and '.join(found)}"] if found else []
+    partial = [doubt for doubt in doubts if any(doubt in bound for bound in _LOWER_BOUNDS)]
+    reasons = doubt_texts(partial, missing) if missing is not None else []
+    return "; ".join(filter(None, [", ".join(texts), *reasons]))
 
 
 def _side(side: LogSide) -> doc.Content:

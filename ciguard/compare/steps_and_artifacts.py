@@ -82,18 +82,19 @@ def pair_by_name(
     after: Sequence[tuple[str, T]],
     own: Collection[str] = (),
     normalize: Callable[[str, Collection[str]], str] = normalize_name,
+    only_unique: bool = False,
 ) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
     Items of one name are paired in their order, those of one normalized name in the natural order
-    of their names. Items without a partner come last, those of the first run first.
+    of their names, or only a single one. Items without a partner come last.
     """
     exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
-    by_normalized = (
+    olds, news = (
         _grouped(sorted(items, key=lambda item: _natural(item[0])), lambda n: normalize(n, own))
         for items in rest
     )
-    alike, *alone = _pair(*by_normalized)
+    alike, *alone = _pair(olds, news, only_unique)
     return [
         *((old[1], new[1]) for old, new in (*exact, *alike)),
         *((item, None) for _, item in alone[0]),
@@ -111,7 +112,7 @@ def _grouped(
 
 
 def _pair(
-    before: Mapping[str, list[T]], after: Mapping[str, list[T]]
+    before: Mapping[str, list[T]], after: Mapping[str, list[T]], only_unique: bool = False
 ) -> tuple[list[tuple[T, T]], list[T], list[T]]:
     """Return the pairs, and the items of each run without a partner."""
     pairs: list[tuple[T, T]] = []
@@ -119,7 +120,7 @@ def _pair(
     only_after: list[T] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
-        if len(old) == len(new):
+        if len(old) == len(new) and not (only_unique and len(old) > 1):
             pairs += zip(old, new, strict=True)
         else:
             only_before += old
@@ -235,6 +236,11 @@ NO_STEPS: Final = StepChanges()
 NO_ARTIFACTS: Final = ArtifactChanges()
 
 
+def last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
+    """Return each job in the last attempt in which it ran, with its name: two may share one."""
+    return [(name, job) for name, last in last_attempts(jobs).items() for job in last]
+
+
 def compare_steps(
     before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
 ) -> StepChanges:
@@ -246,12 +252,8 @@ def compare_steps(
         before, after: jobs of all attempts of each run.
         own: commits of the runs.
     """
-    by_name = [
-        [(name, job) for name, last in last_attempts(jobs).items() for job in last]
-        for jobs in (before, after)
-    ]
     changes: list[StepChange] = []
-    for old_job, new_job in pair_by_name(by_name[0], by_name[1], own):
+    for old_job, new_job in pair_by_name(last_jobs(before), last_jobs(after), own):
         if old_job is not None and new_job is not None:
             steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
             pairs = pair_by_name(steps[0], steps[1], own)

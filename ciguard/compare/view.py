@@ -103,9 +103,10 @@ def sections(
         [case.before.ending for case in comparison.transitions if case.before is not None],
         [case.after.ending for case in comparison.transitions if case.after is not None],
     ]
+    logs = comparison.log_failures, comparison.log_doubts, comparison.log_missing
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
-        Section("endings", (Paragraph(endings_text(endings, comparison.log_failures)),)),
+        Section("endings", (Paragraph(endings_text(endings, *logs)),)),
         _lost(comparison.lost_units),
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5

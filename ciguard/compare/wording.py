@@ -569,6 +569,7 @@ def _counts(comparison: Comparison) -> Iterator[str]:
     for kind in HEADLINE_KINDS:
         counts[kind_text(kind)] += len(comparison.of_kind(kind))
     yield from (f"{number:,} {text}" for text, number in counts.items() if number)
+    yield from (f"{word} more often in the logs" for word in comparison.more_in_logs)
     for ending, number in comparison.deaths_on_both.items():
         yield f"{number:,} {kind_text('failing_on_both')} ({ending.replace('_', ' ')})"
 

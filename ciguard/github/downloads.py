@@ -85,7 +85,7 @@ class Download:
             async for piece in response.aiter_bytes():
                 self.budget.remaining_bytes -= len(piece)
                 if self.budget.remaining_bytes < 0:
-                    what = "more than all artifacts of a run together may have"
+                    what = "more than all downloads of a run together may have"
                     raise GitHubError(what, where=STORAGE, status=int(HTTPStatus.OK))
                 size += len(piece)
                 if size > self.max_bytes:

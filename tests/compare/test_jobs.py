@@ -280,12 +280,20 @@ def test_logs_of_runs_without_records_are_compared(  # noqa: PLR0917
     ciguard(*WORDS, "--fail-on", "oom", cwd=tmp_path, expect=code, **environ)
 
 
-def test_logs_of_a_run_that_has_not_ended_are_not_read(
-    ciguard: Ciguard, environ: dict[str, Any], runs: FakeGitHub, tmp_path: Path
+@pytest.mark.parametrize("case", ["not ended", "not executed", "too many"])
+def test_logs_that_are_not_read(
+    ciguard: Ciguard, environ: dict[str, Any], runs: FakeGitHub, tmp_path: Path, case: str
 ) -> None:
-    runs.jobs[-1]["status"] = "in_progress"
+    if case == "not ended":
+        runs.jobs[-1]["status"] = "in_progress"
+    for found in runs.jobs if case == "not executed" else ():
+        found |= {"conclusion": "skipped", "steps": []}
+    for number in range(300 * (case == "too many")):
+        add_job(runs, f"t{number}")
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert "so only jobs are compared" in done.stdout
+    assert ("both runs have 304 logs, more than 300" in done.stderr) == (case == "too many")
+    assert done.stdout.startswith("NO DIFFERENCE") == (case == "not executed")
     assert not [call for call in runs.request_log() if call.endswith("/logs")]
 
 
@@ -297,17 +305,23 @@ def test_logs_of_a_run_that_has_not_ended_are_not_read(
         (f"test ({'0a' * 20})", f"test ({'1b' * 20})", ("2", "3"), True),  # the merge of each
         ("test (a1b2c3d)", "test (e4f5a6b)", ("2", "3"), False),
         ("test (3.12)", "test (3.13)", ("2", "3"), False),
+        (f"{'1' * 40},{'f' * 40}", f"{'2' * 40},{'e' * 40}", ("2", "3"), False),
     ],
 )
 def test_jobs_with_a_commit_in_their_name_are_paired(
     before: str, after: str, own: tuple[str, str], is_paired: bool
 ) -> None:
     sides = [
-        [replace(job(name, "success"), head_sha=sha.ljust(40, "0"))]
-        for name, sha in zip((before, after), own, strict=True)
+        [replace(job(name, "success"), head_sha=sha.ljust(40, "0")) for name in names.split(",")]
+        for names, sha in zip((before, after), own, strict=True)
     ]
     names = [change.name for change in compare_jobs(sides[0], sides[1])]
-    assert names == ([after] if is_paired else sorted([before, after]))
+    assert names == ([after] if is_paired else sorted(f"{before},{after}".split(",")))
+
+
+def test_jobs_that_share_a_name_all_count() -> None:
+    new = [job("t", "failure"), job("t", "success")]
+    assert [change.after for change in compare_jobs(2 * new[1:], new)] == ["failure", "success"]
 
 
 @pytest.fixture

@@ -294,7 +294,7 @@ def test_total_archive_size_is_limited(
     monkeypatch.setattr(artifacts, "MAX_BYTES", MIB // 2)
     add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
     (problem,) = read(github).problems
-    assert "more than all artifacts of a run together" in problem
+    assert "more than all downloads of a run together" in problem
 
 
 def plan_file(plan: Plan) -> dict[str, bytes]:
