@@ -120,15 +120,9 @@ class LimitsConfig(Section):
     memory: Bytes | None = Field(
         None,
         gt=0,
-        description=(
-            "peak memory above which a test fails the run, without that of its process before it; "
-            "where tests of a file are not measured alone, that of the file"
-        ),
+        description="peak memory of a test, or of a file whose tests share one, above its start",
     )
-    time: Seconds | None = Field(
-        None,
-        description="time above which a test fails the run; the test is not stopped (`timeout`)",
-    )
+    time: Seconds | None = Field(None, description="time of a test, which is not stopped")
 
 
 class SuiteConfig(Section):

@@ -43,10 +43,7 @@ PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RECENT_S: Final = 3600.0
 _WORK: Final = schema.work.c
-_FILE: Final = schema.file.c
 _RUN: Final = schema.run.c
-_PLAN: Final = schema.claim_plan.c
-_BLOCK: Final = schema.claim_block.c
 OTHER: Final = "other"  # label of all other events, which any sender can make up
 
 
@@ -148,8 +145,6 @@ def _of_service(service: Service) -> list[Metric]:
         return [
             *_of_work(connection),
             *_of_recent_runs(connection),
-            *_of_results(connection),
-            _of_recent_blocks(connection),
             _of_repositories(connection),
         ]
 
@@ -187,39 +182,6 @@ def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
         if value_ms is not None:
             full_name = f"ciguard_recent_verdict_delay_{name}_seconds"
             yield Metric(full_name, text, (({}, float(value_ms) / 1000),))
-
-
-def _of_results(connection: Connection) -> Iterator[Metric]:
-    sums = (sa.func.count(), sa.func.sum(_FILE.rows), sa.func.sum(_FILE.bytes))
-    query = sa.select(_FILE.kind, *sums).group_by(_FILE.kind).order_by(_FILE.kind)
-    rows = connection.execute(query).all()
-    for column, (name, text) in enumerate(
-        (
-            ("files", "Result files."),
-            ("rows", "Rows of result files; those of a pair are the same rows twice."),
-            ("bytes", "Size of result files."),
-        ),
-        start=1,
-    ):
-        samples = tuple(({"kind": row[0]}, int(row[column])) for row in rows)
-        yield Metric(f"ciguard_result_{name}", text, samples)
-
-
-def _of_recent_blocks(connection: Connection) -> Metric:
-    since = sa.select(after_ms(-RECENT_S)).scalar_subquery()
-    is_same = is_same_run(schema.claim_plan, schema.claim_block) & (_PLAN.plan == _BLOCK.plan)
-    holder = sa.case(
-        (_BLOCK.holder == "", "none"), (_BLOCK.holder == _BLOCK.leg, "own"), else_="other"
-    ).label("by")
-    query = (
-        sa.select(holder, sa.func.count())
-        .select_from(schema.claim_plan.join(schema.claim_block, is_same))
-        .where(_PLAN.registered_at_ms >= since)
-        .group_by("by")
-    )
-    counts = _counts(connection, query, ("none", "own", "other"))
-    text = "Blocks of plans of the last hour: claimed by their own leg, another, or none."
-    return Metric("ciguard_recent_blocks", text, _by("holder", counts))
 
 
 def _of_repositories(connection: Connection) -> Metric:

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
 
-REPOSITORY = "octo-org/shop"
-THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
-
 
 def test_nonconforming_exchanges_are_detected(server: FakeGitHub, github: GitHub) -> None:
-    github.post(Text, THREAD, {"body": "one"})
+    github.post(Text, "/repos/octo-org/shop/issues/7/comments", {"body": "one"})
     exchange = server.exchanges[0]
     comment = {**exchange.answer.value, "user": {"login": "incomplete"}}
     invalid = [

@@ -50,7 +50,6 @@ CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
         ),
         ("t", {"wall_s": 11.0, "outcome": "skipped"}, ""),
         ("t", {"wall_s": 11.0, "outcome": "failed", "message": "assert"}, ""),
-        ("t", {"wall_s": 11.0, "outcome": "died", "ending": "deadline"}, ""),
     ],
 )
 def test_passed_tests_above_their_first_limit(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from init.move_in_samples import CI, OWN, commit
 
-from ciguard.init.candidates import find_candidates
+from ciguard.config.file import Config
+from ciguard.init.candidates import find_candidates, with_used_actions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,3 +134,28 @@ def test_likelier_suite_comes_first(likelier: str, other: str, repository: Path)
     path, candidates = find_candidates(repository)
     assert path == ""
     assert [candidate.path[-5:] for candidate in candidates] == ["b.yml", "a.yml"]
+
+
+def test_separate_workflow_names_the_job_beside_it(repository: Path, call: Init) -> None:
+    job = "on: push\njobs: {unit: {steps: [{run: pytest}]}}\n"
+    (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
+    (repository / CI).write_text(job, "utf-8")
+    commit(repository)
+    said = call(repository, "--new", "--yes").stderr
+    assert f"job unit of {CI} runs tests too, until you" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert "runs tests too" not in call(repository, "--new", "--yes").stderr
+
+
+def test_address_is_that_of_a_step_with_a_commit(repository: Path) -> None:
+    commit_, file = "0123" * 10, repository / CI
+    said: list[str] = []
+    for text, address in (
+        (f"# uses: evil/ciguard@{commit_}\njobs: {{}}\n", ""),
+        ("jobs: {a: {steps: [{run: 'uses: evil/ciguard@main'}]}}", ""),
+        ("jobs: {a: {steps: [{uses: evil/ciguard@main}]}}", ""),
+        (f"jobs: {{a: {{steps: [{{uses: o/ciguard@{commit_}}}]}}}}", f"o/ciguard@{commit_}"),
+    ):
+        file.write_text(text, "utf-8")
+        assert with_used_actions(repository, Config(), said.append).actions == address
+    assert said == [f"actions: o/ciguard@{commit_}, as in {CI}"]

@@ -9,16 +9,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
-from init.move_in_samples import (
-    CI,
-    JOB,
-    OWN,
-    PYTEST,
-    WORKFLOW,
-    commit,
-    job_with,
-    write,
-)
+from init.move_in_samples import CI, JOB, OWN, PYTEST, WORKFLOW, commit, job_with, write
 
 from ciguard.config.file import load
 from ciguard.workflow.yaml_values import load as yaml_load

@@ -16,13 +16,8 @@ from serve.state.test_run_rows import RUN
 from ciguard import __version__
 from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
-from ciguard.serve.results import manifest
-from ciguard.serve.results.manifest import ManifestFile
-from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import claim_rows, repositories, run_rows, work_list
-from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
-from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from ciguard.serve.service import Service
@@ -70,16 +65,6 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         assert work is not None
         run_rows.record_run(connection, replace(RUN, key=work.key, verdict="failed"))
         work_list.finish(connection, work)
-        manifest.add_arrival(
-            connection,
-            ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64),
-            [RunResults(work.key, 0, ())],
-        )
-        plan = PlanKey(RunKey(SHOP.id, 7, 1), "a")
-        leg = ClaimLeg("01", "", 60.0)
-        holders = {"01.1": "", "01.2": "01", "01.3": "02", "01.4": "02"}
-        blocks = [ClaimBlock(name, "01", 1, 9.0, holder) for name, holder in holders.items()]
-        claim_rows.register(connection, plan, [leg], blocks)
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = parse(answer.text)
@@ -98,13 +83,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         'ciguard_webhook_deliveries_total{event="other",status="4xx"}': 1,
         'ciguard_work_rows{state="waiting"}': 1,
         'ciguard_recent_verdicts{verdict="failed"}': 1,
-        'ciguard_result_files{kind="arrival"}': 1,
-        'ciguard_result_rows{kind="arrival"}': 50,
-        'ciguard_result_bytes{kind="arrival"}': 999,
         'ciguard_repositories{state="active"}': 1,
-        'ciguard_recent_blocks{holder="none"}': 1,
-        'ciguard_recent_blocks{holder="own"}': 1,
-        'ciguard_recent_blocks{holder="other"}': 2,
     }
     assert "shop" not in answer.text
 

@@ -14,10 +14,12 @@ from run.leg_runner import until
 from serve.work.interval_worker import INTERVAL, KILLED, make_job, overlaps
 
 from ciguard.errors import InputError
+from ciguard.github.models import WorkflowRun
 from ciguard.serve.state import repositories, schema, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
+from ciguard.serve.work.run_attempts import lane_of
 from ciguard.serve.work.worker import NotDue, RateLimited, Worker
 
 if TYPE_CHECKING:
@@ -236,3 +238,18 @@ def test_the_row_of_a_killed_worker_is_done_by_another(
     # The killed one may have died before it wrote that it began. Which of the two comes first is
     # open where the lease ends between the look at crashed rows and that at waiting ones.
     assert sorted(map(tuple, ended[-2:])) == [(KILLED, True), (KILLED + 1, True)]
+
+
+def test_a_lane_is_a_branch_of_a_workflow() -> None:
+    def lane(repository_id: int, path: str, branch: str) -> str:
+        run = {"id": 1, "path": path, "head_branch": branch, "repository": {"id": repository_id}}
+        return lane_of(repository_id, WorkflowRun.model_validate(run))
+
+    path = ".github/workflows/tests.yml"
+    lanes = {
+        *(lane(1, path, "7"), lane(2, path, "7"), lane(1, path, "8"), lane(1, "other.yml", "7")),
+        lane(1, "w" * 256, "b" * 256),
+        lane(1, "w" * 255, "b" * 256),
+    }
+    assert len(lanes) == 6
+    assert max(map(len, lanes)) == 512
