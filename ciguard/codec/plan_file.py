@@ -53,11 +53,10 @@ from ciguard.model.types import DRILL_PREFIX
 COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
+# Values that are left out, so that plans without them keep their ids.
 _UNWRITTEN: Final = {
-    "fails_on_base": False,
-    "probe_s": None,
-    "workers": "auto",
-}  # values that are left out
+    **{"fails_on_base": False, "probe_s": None, "workers": "auto", "untried": (), "serial": False},
+}
 
 
 def _plain(value: Any) -> Any:

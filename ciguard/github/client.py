@@ -198,6 +198,10 @@ class GitHub:
         """PATCH."""
         return self._object(model, f"PATCH {path}", self._connection.patch(path, data=data))
 
+    def delete(self, path: str) -> None:
+        """DELETE."""
+        self._run_request(f"DELETE {path}", self._connection.delete(path))
+
     async def _all(self, path: str, key: str, limit: int | None) -> list[Any]:
         items: list[Any] = []
         async for item in self._connection.getiter(path, iterable_key=key):

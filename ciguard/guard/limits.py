@@ -22,10 +22,7 @@ MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are
 def check_limits(
     units: Mapping[UnitKey, UnitResult], limits: Mapping[str, Sequence[Limit]]
 ) -> Iterator[Finding]:
-    """Find passed tests that took more than the first limit of their suite that matches them.
-
-    Also find the entries of a suite of the run that match none of its tests.
-    """
+    """Find the passed tests above the first limit that matches them, and limits without a test."""
     found: dict[tuple[str, int], list[Taken]] = {}
     for key, unit in sorted(units.items()) if limits else ():
         for entry, limit in enumerate(limits.get(key.suite, ())):

@@ -180,8 +180,7 @@ def run_shard(
         platform: the operating system, or another way to start and measure processes.
 
     Raises:
-        InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
-            `listed_shard`, `_select_units`.
+        InputError, UsageError: plan, folder or selection do not fit, or a list failed.
     """
     with_token, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
     whole_shard, others = shard_of(plan, key), claimable_blocks(plan, key)

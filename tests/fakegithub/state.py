@@ -287,6 +287,12 @@ class FakeGitHub:
         self.changed()
         return Answer(200, dict(comment))
 
+    def delete_comment(self, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+        if self.comments.pop(int(part["comment"]), None) is None:
+            return refused(404, "Not Found")
+        self.changed()
+        return Answer(204)
+
 
 STORAGE: Final = "/storage/"
 PERMISSIONS: Final = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
@@ -299,6 +305,7 @@ ROUTES: Final[dict[str, Callable[..., Answer]]] = {
     f"POST {_THREAD}": FakeGitHub.create_comment,
     f"GET {_COMMENT}": FakeGitHub.read_comment,
     f"PATCH {_COMMENT}": FakeGitHub.change_comment,
+    f"DELETE {_COMMENT}": FakeGitHub.delete_comment,
 }
 
 

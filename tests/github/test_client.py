@@ -6,6 +6,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 import pytest
+from fakegithub.conformance import mistakes
 from fakegithub.fake_clock import noting
 from fakegithub.server import serving
 from fakegithub.state import PRIMARY_LIMIT, READ_ONLY, SECONDARY_LIMIT, Fault, Login
@@ -303,3 +304,17 @@ def test_invalid_token_is_rejected_without_printing(token: str) -> None:
 def test_invalid_api_url_is_rejected(address: str) -> None:
     with pytest.raises(UsageError, match="GITHUB_API_URL"):
         GitHub(address, SecretStr(TOKEN))
+
+
+def test_nonconforming_exchanges_are_detected(server: FakeGitHub, github: GitHub) -> None:
+    github.post(Text, "/repos/octo-org/shop/issues/7/comments", {"body": "one"})
+    exchange = server.exchanges[0]
+    comment = {**exchange.answer.value, "user": {"login": "incomplete"}}
+    invalid = [
+        replace(exchange, answer=replace(exchange.answer, value=comment)),
+        replace(exchange, answer=replace(exchange.answer, status=418)),
+        replace(exchange, request=replace(exchange.request, body=b'{"text": "one"}')),
+        replace(exchange, request=replace(exchange.request, path="/repos/octo-org/shop/comments")),
+    ]
+    for one in invalid:
+        assert mistakes([one]), one

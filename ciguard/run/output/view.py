@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.listings import LISTING_EVENT_KINDS
-from ciguard.model.machine_use import STALLED_S
 from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
@@ -334,7 +333,7 @@ def describe_machine(
         parts.append(f"CPU {100 * share:.0f} % of {count_of(cpus, 'core')}")
     if use.swap_growth is not None and use.has_swapped:
         parts.append(f"swap +{size(use.swap_growth.size_bytes)}")
-    if use.stalls is not None and use.stalls.stalled_s >= STALLED_S:
+    if use.stalls is not None and use.has_stalled(result.wall_s if result else None):
         parts.append(f"waited {duration(use.stalls.stalled_s)} for memory")
     for text in filter(None, (peak, ", ".join(parts))):
         yield from textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
