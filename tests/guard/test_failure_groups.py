@@ -326,6 +326,7 @@ JAX = (
     "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
     "1000.00GiB with allocator GPU_0_bfc on device 0. [tf-allocator-allocation-error='']"
 )
+CUPY = "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,073,741,824,000 bytes (all"
 NUMPY = (
     "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 58.0 GiB for an array with shape "
     "(176351, 176460) and data type uint16"
@@ -341,6 +342,7 @@ GIB = 1 << 30
         (f"XlaRuntimeError: {XLA}\n{BFC}", 51712165888, "GPU_2_bfc"),
         (TORCH, round(22.78 * GIB), "GPU 0"),
         (JAX, 1000 * GIB, "GPU_0_bfc"),
+        (CUPY, 1000 * GIB, ""),
         (NUMPY, 58 * GIB, ""),
     ],
 )
@@ -358,8 +360,6 @@ def test_requested_bytes_and_device_are_read(text: str, requested: int, device: 
         "cudaErrorMemoryAllocation: out of memory",
         "numba.cuda.cudadrv.driver.CudaAPIError: [<CUresult.CUDA_ERROR_OUT_OF_MEMORY: 2>] Call to "
         "cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
-        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,073,741,824,000 bytes "
-        "(allocated so far: 0 bytes).",
         "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.10GiB with freed_by_count=0."
         " The caller indicates that this is not a failure, but may mean that there could be",
     ],
