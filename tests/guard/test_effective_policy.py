@@ -190,10 +190,15 @@ def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyChec
     assert policy_notes(found) == ("this pull request changes guard.min_executed",)
 
 
-def test_limits_of_tests_are_those_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    entry = '[[suite.unit.limits]]\nunits = "*"\nmemory = "{}"\ntime = "5s"\n'
-    own: dict[str, str | None] = {"ciguard.toml": entry.format("9GiB")}
-    found = policy_checkout.propose({"ciguard.toml": entry.format("1GiB")}, own).applied()
+LIMITS = '[[suite.unit.limits]]\nunits = "*"\nmemory = "{}"\ntime = "5s"\n'
+
+
+@pytest.mark.parametrize("proposed", [LIMITS.format("9GiB"), "[suite.renamed]\n"])
+def test_limits_of_tests_are_those_of_the_base(
+    policy_checkout: PolicyCheckout, proposed: str
+) -> None:
+    own: dict[str, str | None] = {"ciguard.toml": proposed}
+    found = policy_checkout.propose({"ciguard.toml": LIMITS.format("1GiB")}, own).applied()
     assert found.limits == {"unit": (Limit("*", 1 << 30, 5.0),)}
     assert policy_notes(found) == ("this pull request changes suite.unit.limits",)
 

@@ -45,7 +45,7 @@ CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
         # A worker of xdist.
         (
             "t",
-            {"peak_delta_bytes": 3 * GIB, "concurrent": 2, "measured_by": "mark"},
+            {"peak_delta_bytes": 3 * GIB, "concurrent": 2, "measured_by": "mark_untrimmed"},
             "took 3.00 GiB, limit 1.00 GiB; {1}",
         ),
         ("t", {"wall_s": 11.0, "outcome": "skipped"}, ""),
