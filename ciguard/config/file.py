@@ -19,6 +19,7 @@ from ciguard.config.sections import (
     HistoryConfig,
     MetricConfig,
     MetricsConfig,
+    NewTestsConfig,
     PlanConfig,
     PolicyConfig,
     PoolConfig,
@@ -80,6 +81,7 @@ class Config(Section):
     plan: PlanConfig = PlanConfig()
     policy: PolicyConfig = PolicyConfig()
     guard: GuardConfig = GuardConfig()
+    new_tests: NewTestsConfig = NewTestsConfig()
     history: HistoryConfig = HistoryConfig()
     report: ReportConfig = ReportConfig()
     metrics: MetricsConfig = MetricsConfig()

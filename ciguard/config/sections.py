@@ -340,6 +340,27 @@ class GuardConfig(Section):
     )
 
 
+class NewTestsConfig(Section):
+    """[new_tests]: repeats of tests that a pull request adds or changes."""
+
+    policy: Literal["report", "enforce", "off"] = Field(
+        "report",
+        description=(
+            "effect of a repeat that fails: a warning, or a failed run; `off` repeats no test"
+        ),
+    )
+    budget: Annotated[float, BeforeValidator(share)] = Field(
+        0.05,
+        gt=0,
+        le=1,
+        description=(
+            'time for repeats in each shard, `"5%"` of the run: they end when so much more than '
+            "the predicted time of the longest shard has passed"
+        ),
+    )
+    at_most: int = Field(200, ge=1, description="tests that are repeated in a run")
+
+
 class HistoryConfig(Section):
     """[history]: the store of past runs."""
 

@@ -125,6 +125,9 @@ class LegPolicy:
 
     `lists`: each leg lists the units that exist, because those of the plan are of another run or
     commit. `probe_s`: time for extra tries of new failures, at least; None for no extra tries.
+    `repeat_until_s`: time of the leg until which new and changed tests are repeated; None: never.
+    `repeat_unplanned`: units outside of the plan that a listing leg may repeat, as new ones; not
+    those of `renamed_files`, paths in the repository.
     """
 
     guard_rail: GuardRail = "auto"
@@ -133,6 +136,9 @@ class LegPolicy:
     lists: bool = False
     conditions: tuple[str, ...] = ()  # environment variables that the record contains
     probe_s: float | None = None
+    repeat_until_s: float | None = None
+    repeat_unplanned: int = 0
+    renamed_files: tuple[str, ...] = ()
 
 
 # Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.
@@ -141,6 +147,7 @@ class PlannedUnit:
     """A unit in a shard; `has_history`: its estimates are measured values, not defaults.
 
     `fails_on_base`: it failed in the newest complete run of the base.
+    `change`: "new" if it is not on the base, "changed" by the pull request, else "": repeated.
     """
 
     unit: str
@@ -152,6 +159,7 @@ class PlannedUnit:
     timeout_s: float | None = None
     has_history: bool = True
     fails_on_base: bool = False
+    change: str = ""
 
     @property
     def key(self) -> UnitKey:

@@ -1,19 +1,25 @@
-"""Extra tries ("probes") of the new failures of a leg: their lines and their answers. Pure.
+"""Extra tries of a leg: of its new failures ("probes"), and of new and changed tests ("repeats").
 
 They follow the end of the leg. No other reader of a record is given their lines, so that they
-change no result. `run/policy/reruns.py` decides which units are tried, and how.
+change no result. `run/policy/reruns.py` and `repeats.py` decide which units are tried, and how.
+Pure.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.model.attempts import classify_result, resolve_attempts
-from ciguard.model.record import ProcessLine, Record, Result, StartLine
+from ciguard.model.record import EventLine, ProcessLine, Record, Result, StartLine
 from ciguard.model.types import SLOTS, CaseKey, UnitKey
 
 PREFIX: Final = "probe_"  # of the reason of their processes, before the kind
+BEGINS: Final = ("probing", "repeating")  # events before extra tries
+REPEATS: Final = (
+    "repeat_alone",
+    "repeat_after",
+)  # reasons of processes that repeat their last unit
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -44,15 +50,15 @@ class Probe:
 def split_probes(files: Sequence[list[Any]]) -> tuple[Sequence[list[Any]], list[Any]]:
     """Divide the lines of a leg's files into its own, by file, and those of its extra tries.
 
-    These are the lines from the event `probing` on, and those of the processes that start there. An
-    event `resumed` names the last process before it, and is a line of none.
+    These are the lines from the first event of `BEGINS` on, and those of the processes that start
+    there. An event `resumed` names the last process before it, and is a line of none.
     """
     own: list[list[Any]] = list(files)
     of_leg: list[Any] = []
     for number, lines in enumerate(files):
         if ProcessLine in map(type, lines):  # the others are written by processes
-            kinds = [getattr(line, "kind", "") for line in lines]
-            begin = kinds.index("probing") if "probing" in kinds else len(lines)
+            kinds = (getattr(line, "kind", "") for line in lines)
+            begin = next((at for at, kind in enumerate(kinds) if kind in BEGINS), len(lines))
             own[number], of_leg = lines[:begin], of_leg + lines[begin:]
     processes = {line.process for line in of_leg if isinstance(line, ProcessLine)}
 
@@ -71,16 +77,65 @@ def probes_of(record: Record) -> Mapping[UnitKey, Sequence[Probe]]:
     """Return the extra tries of each failed unit, in their order; a retry is none."""
     failed = {result.unit_key for result in record.results if result.is_failure}
     probes: dict[UnitKey, list[Probe]] = {}
-    lines = [line for line in record.probes if isinstance(line, (StartLine, Result))]
-    for process in (line for line in record.probes if isinstance(line, ProcessLine)):
-        own = [line for line in lines if line.process == process.process]
-        units = list(dict.fromkeys(line.unit_key for line in own))
-        results = [line for line in own if isinstance(line, Result) and line.unit_key == units[-1]]
+    for process, units, results in _tries(record):
         kind = process.reason[len(PREFIX) :]
         is_step = kind == "after" and process.units > 2  # noqa: PLR2004  # of the halving
-        # With fewer units it ended before the last one, which it was for.
-        if results and len(units) == process.units and units[-1] in failed and not is_step:
+        if process.reason not in REPEATS and units[-1] in failed and not is_step:
             predecessor = units[0] if kind == "after" else None
             probe = Probe(kind, resolve_attempts(results).cases, predecessor)
             probes.setdefault(units[-1], []).append(probe)
     return probes
+
+
+def _tries(record: Record) -> Iterator[tuple[ProcessLine, list[UnitKey], list[Result]]]:
+    """Yield each process of extra tries that came to its last unit, its units, and that's results.
+
+    O(lines).
+    """
+    lines: dict[int | None, list[StartLine | Result]] = {}
+    for line in record.probes:
+        if isinstance(line, (StartLine, Result)):
+            lines.setdefault(line.process, []).append(line)
+    for process in (line for line in record.probes if isinstance(line, ProcessLine)):
+        own = lines.get(process.process, [])
+        units = list(dict.fromkeys(line.unit_key for line in own))
+        results = [line for line in own if isinstance(line, Result) and line.unit_key == units[-1]]
+        # With fewer units it ended before the last one, which it was for.
+        if results and len(units) == process.units:
+            yield process, units, results
+
+
+@dataclass(frozen=True, **SLOTS)
+class Repeats:
+    """The repeats of a new or changed unit that passed, by verdict.
+
+    Attributes:
+        change: "new" or "changed".
+        passed, failed: number of repeats; those that were stopped with the job are in none.
+        message: of the first failure.
+    """
+
+    change: str
+    passed: int = 0
+    failed: int = 0
+    message: str = ""
+
+
+def repeats_of(record: Record) -> Mapping[UnitKey, Repeats]:
+    """Return the repeats of each unit that the leg was to repeat, also without any."""
+    events = (line for line in record.probes if isinstance(line, EventLine))
+    found = {
+        event.unit_key: Repeats(event.reason or "") for event in events if event.kind == "new_test"
+    }
+    for process, units, results in _tries(record):
+        if process.reason in REPEATS and units[-1] in found:
+            cases, known = resolve_attempts(results).cases, found[units[-1]]
+            bad = [case for case in cases if classify_result(case) == "bad"]
+            if bad:
+                messages = (known.message, *(case.message for case in bad))
+                message = next(filter(None, messages), "")
+                known = replace(known, failed=known.failed + 1, message=message)
+            elif any(case.outcome == "passed" for case in cases):  # a skip is no verdict
+                known = replace(known, passed=known.passed + 1)
+            found[units[-1]] = known
+    return found

@@ -57,6 +57,7 @@ EventKind = Union[
         "memory_low",
         "memory_not_reclaimable",
         "recycled",
+        "repeating",
         "rerun_skipped",
         # Observations of the leg.
         "after_tests",
@@ -73,6 +74,7 @@ EventKind = Union[
         "last_output",
         "listed",
         "listing",
+        "new_test",
         "not_run",
         "paused",
         "probing",

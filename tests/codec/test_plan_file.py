@@ -280,6 +280,10 @@ def _without_default(kind: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kind.items() if key != "default"}
 
 
+# Keys of a unit that are left out where they have their default.
+OPTIONAL = ("fails_on_base", "change")
+
+
 def schema() -> dict[str, Any]:
     """The model's own schema, with the second form that units may have."""
     found = TypeAdapter(model.Plan).json_schema(mode="serialization")
@@ -296,7 +300,7 @@ def schema() -> dict[str, Any]:
                     name: {"type": "array", "items": _without_default(kind)}
                     for name, kind in unit["properties"].items()
                 },
-                "required": [key for key in unit["properties"] if key != "fails_on_base"],
+                "required": [name for name in unit["properties"] if name not in OPTIONAL],
             },
         ],
     }

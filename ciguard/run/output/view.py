@@ -63,6 +63,8 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "probe_alone": "a new failure again, alone",
     "probe_again": "a new failure again, after the tests before it",
     "probe_after": "a new failure again, after some of those before it",
+    "repeat_alone": "a new or changed test again, alone",
+    "repeat_after": "a new or changed test again, after tests of its file",
     "next_block": "asks the service for tests",
     "cancelled": "the job was told to stop",
     "second_session": "the suite's command started its framework twice for one batch of tests",

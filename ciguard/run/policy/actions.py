@@ -24,6 +24,8 @@ ReasonKind = Literal[
     "probe_alone",
     "probe_again",
     "probe_after",
+    "repeat_alone",
+    "repeat_after",
     # Another leg may have less to do.
     "next_block",
     # A process, or the leg, is stopped.
