@@ -309,11 +309,17 @@ def _select_units(
 
 
 def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, selection: Selection) -> LegPolicy:
-    """Reduce the deadline by the time of earlier steps: all steps of a job share its limit."""
-    if policy.deadline_s is None or not selection.continues_attempt:
-        return policy
-    spent_s = earlier.wall_s - earlier.began_s
-    return replace(policy, deadline_s=max(0.0, policy.deadline_s - spent_s))
+    """Reduce limits by the time of earlier steps: all steps of a job share them."""
+    spent_s = earlier.wall_s - earlier.began_s if selection.continues_attempt else 0.0
+
+    def remaining_s(limit_s: float | None) -> float | None:
+        return None if limit_s is None else max(0.0, limit_s - spent_s)
+
+    return replace(
+        policy,
+        deadline_s=remaining_s(policy.deadline_s),
+        repeat_until_s=remaining_s(policy.repeat_until_s),
+    )
 
 
 def _wrapped_execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG001

@@ -28,9 +28,15 @@ from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import machine_use
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
-from ciguard.run.frameworks.base import WORKERS_LIMIT, Framework, environment, origin_variables
+from ciguard.run.frameworks.base import (
+    EXTRA_TRY,
+    WORKERS_LIMIT,
+    Framework,
+    environment,
+    origin_variables,
+)
 from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Console
+from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, MAX_NAMED, Console
 from ciguard.run.output.view import (
     describe_action,
     describe_initial_event,
@@ -40,6 +46,7 @@ from ciguard.run.output.view import (
     describe_probe,
     describe_progress,
     describe_reason,
+    describe_repeats,
     describe_workers,
     not_run_events,
 )
@@ -56,7 +63,7 @@ from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals
 from ciguard.run.result_collector import ResultCollector
 from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs
-from ciguard.text import count_of, name_some, unit_name
+from ciguard.text import count_of, duration, name_some, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, Line, PlannedUnit, Shard, ShardLine, Suite
@@ -184,6 +191,7 @@ class Supervisor:
             try:
                 verdict = self._end(self._run_to_finish())
                 self._probe()
+                self._repeat()
                 return verdict
             except UsageError:  # a command that is no program: nothing has run
                 raise
@@ -220,6 +228,28 @@ class Supervisor:
         for name, failure in zip(names, self._state.probed):
             answer = describe_probe(failure, self._state.units)
             self._console.print_reason(f"tried again {name}", answer)
+
+    def _repeat(self) -> None:
+        """Repeat new and changed tests that passed; the leg has ended, and nothing changes how."""
+        units = {unit: self._state.units[unit] for unit in self._state.repeatable}
+        if not units:
+            return
+        now_s, until_s = self._now_s(), self._state.policy.repeat_until_s or 0.0
+        tests = count_of(len(units), "new or changed test")
+        text = f"repeating {tests} until {duration(until_s)}"
+        facts = {"limit_s": until_s, "units": len(units)}
+        self._console.begin(text, holds_all=True)
+        self._record_and_observe(EventLine("repeating", now_s, detail=text, facts=facts))
+        for unit in units.values():
+            event = EventLine("new_test", now_s, None, *unit.key, reason=unit.change)
+            self._record.append(event)
+        self._run_to_finish()
+        self._console.end_all()
+        repeated = self._state.repeated
+        self._console.print_line(f"repeated {len(repeated)} of {tests}")
+        for each in repeated[:MAX_NAMED]:
+            name = unit_name(units[each.unit].key)
+            self._console.print_reason(f"repeated {name}", describe_repeats(each))
 
     def _end_after_bug(self, error: Exception) -> LegVerdict:
         """Write the end of the record after a bug in `_end`; return a verdict without results."""
@@ -512,6 +542,8 @@ class Supervisor:
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
+        if self._ended:
+            env[EXTRA_TRY] = "1"
         if job.executor(action.suite).has_workers and suite.workers == "auto":
             chosen = action.units or range(len(self._state.units))  # before a listing: of the plan
             env[WORKERS_LIMIT] = str(fitting_workers(self._state, chosen) or "")

@@ -188,11 +188,15 @@ KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
 # Largest number of workers that a framework may choose; "" if none is known.
 WORKERS_LIMIT: Final = "CIGUARD_WORKERS"
+# Set in a process that runs tests again after the end of the leg: it writes no reports, which would
+# replace those of all tests.
+EXTRA_TRY: Final = "CIGUARD_EXTRA_TRY"
 
 # Variables of a leg for its own processes: a leg inside a test must not pass on the outer leg's.
 LEG_VARIABLES: Final = (
     "CIGUARD_CLAIMS_TOKEN",
     "CIGUARD_COLLECT_FILE",
+    EXTRA_TRY,
     "CIGUARD_LISTING_FILE",
     PEAK_RESET_BY,
     "CIGUARD_OOM_FILE",

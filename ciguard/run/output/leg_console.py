@@ -63,6 +63,7 @@ class Console:
         self._shows_progress = in_ci or sys.stdout.isatty()
         self._last_progress_s: float | None = None
         self._group = ""  # title of the open group
+        self._holds_all = False  # the open group holds the output of many processes
         self.flush_timeout_s = FLUSH_TIMEOUT_S
         sys.stdout.flush()
         # Without the buffer: a blocked writer would hold its lock at the interpreter's end.
@@ -120,15 +121,24 @@ class Console:
         """Wait until everything is printed, or the reader has stalled for too long."""
         self._output.close(self.flush_timeout_s)
 
-    def begin(self, title: str) -> None:
-        """Begin the group of a process's output."""
-        self._group = title
-        self.print_line(f"::group::{title}" if self._folds else f"--- {title}")
+    def begin(self, title: str, *, holds_all: bool = False) -> None:
+        """Begin the group of a process's output; or of all processes until `end_all`."""
+        folds = self._folds and not self._holds_all
+        self._holds_all |= holds_all
+        self._group = self._group if self._holds_all and not holds_all else title
+        self.print_line(f"::group::{title}" if folds else f"--- {title}")
+
+    def end_all(self) -> None:
+        """End the group of many processes."""
+        self._holds_all, self._group = False, ""
+        if self._folds:
+            self.print_line("::endgroup::")
 
     def end(self, line: str) -> None:
         """End the group; `line` stays visible after it."""
-        self._group = ""
-        if self._folds:
+        if not self._holds_all:
+            self._group = ""
+        if self._folds and not self._holds_all:
             self.print_line("::endgroup::")
         self.print_line(line)
 

@@ -30,6 +30,7 @@ from ciguard.text import (
 if TYPE_CHECKING:
     from ciguard.model.machine_use import MachineUse
     from ciguard.run.policy.process_state import ProcessState
+    from ciguard.run.policy.repeats import RepeatedUnit
     from ciguard.run.policy.reruns import NewFailure
     from ciguard.run.process.handle import Peak, ProcessReport
 
@@ -80,8 +81,7 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "memory_low": "headroom {headroom_bytes} is below {limit_bytes}",
     "memory_not_reclaimable": "headroom {headroom_bytes}, and the largest process has only "
     "{largest_process_bytes}: the memory is used by something else",
-    "rerun_skipped": "no retry of {units} of process {process}: it took {duration_s}, and "
-    "{remaining_s} are left",
+    "rerun_skipped": "no further try: it took {duration_s}, and {remaining_s} are left",
     "all_ended": "every test was started",
     "fruitless": "{processes} processes in a row finished no test; {units} did not run",
     "record_removed": "the record was removed while tests ran: pass a folder outside of the "
@@ -153,6 +153,8 @@ def describe_reason(reason: Reason) -> str:
         ]
         return "; ".join(parts)
     text = _REASONS[reason.kind].format_map(facts)
+    if reason.kind == "rerun_skipped" and "process" in facts:
+        text = f"{facts['units']} of process {facts['process']}: {text}"
     if "later_units" in facts:
         text += f"; {facts['later_units']} later, the limit is {facts['limit_bytes']}"
     return text
@@ -478,6 +480,12 @@ def describe_probe(failure: NewFailure, units: Sequence[PlannedUnit]) -> str:
     if failure.after is not None:
         parts.append(f"failed directly after {unit_name(units[failure.after].key)}")
     return ", ".join(parts) or "no answer"
+
+
+def describe_repeats(repeated: RepeatedUnit) -> str:
+    """Return how the repeats of a unit ended."""
+    failed = f"{repeated.failed} failed" if repeated.failed else "none failed"
+    return f"{count_of(repeated.ended, 'repeat')}, {failed}"
 
 
 def describe_until(units: int, planned: int, processes: int) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Generator, Iterator, List, Tuple
 
 VARIABLE = "COVERAGE_FILE"
+EXTRA_TRY = "CIGUARD_EXTRA_TRY"
 # The data file as configured, and one that can combine into it.
 _WANTED = pytest.StashKey["tuple[str, Any]"]()
 
@@ -45,8 +46,17 @@ def _own_file(options: Any) -> Iterator[None]:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, Any, None]:
+    if os.environ.get(EXTRA_TRY):
+        early_config.known_args_namespace.cov_source = None
     with _own_file(early_config.known_args_namespace):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the reports of all tests: an extra try would replace them with those of one."""
+    if os.environ.get(EXTRA_TRY):
+        config.option.xmlpath = None
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

@@ -144,7 +144,8 @@ async function run() {
     ...options,
     run: true,
     watch: false,
-    ...(options.coverage && { coverage: { ...options.coverage, thresholds: undefined } }),
+    // Vitest would replace the coverage of all tests.
+    ...(leg.onlyRepeats ? { coverage: { enabled: false } } : options.coverage && { coverage: { ...options.coverage, thresholds: undefined } }),
   });
   const unchanged = (files) => files; // in the order of the units already
   vitest.config.sequence.sequencer = class { shard = unchanged; sort = unchanged; };

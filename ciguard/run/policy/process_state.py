@@ -30,6 +30,7 @@ class ProcessState(UnitProgress[int]):
     code_positions: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
     failed_units: set[int] = field(default_factory=set)  # a case failed or errored
     failed_s: dict[int, tuple[float, float]] = field(default_factory=dict)  # their start and end
+    passed_s: dict[int, float] = field(default_factory=dict)  # units with a pass -> their time
     deaths: dict[int, Result] = field(default_factory=dict)  # unit -> result of its death
     stopped_units: set[int] = field(default_factory=set)  # by the deadline or a checkpoint
     late_units: set[int] = field(default_factory=set)  # ended by themselves after their timeout

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Final, Iterator, Literal, Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Collection, Final, Iterator, Literal, Mapping, Sequence
 
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -24,10 +24,17 @@ from ciguard.model import (
     ShardLine,
     StartLine,
     UnitKey,
+    repository_path,
 )
 from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
 from ciguard.run.policy.process_state import ProcessState
+from ciguard.run.policy.repeats import (
+    RepeatedUnit,
+    next_repeated,
+    repeated_unit,
+    select_repeated,
+)
 from ciguard.run.policy.reruns import (
     MAX_PROBED,
     PROBE_RATIO,
@@ -101,6 +108,10 @@ class State:
         self.failures: dict[int, int] = {}  # unit -> executions that failed
         self.last_failures: dict[int, ProcessState] = {}  # unit -> its last process, if it failed
         self.probed: Sequence[NewFailure] = ()  # tried again after the leg's end
+        self.repeatable: dict[int, RepeatedUnit] = {}  # new and changed units that passed
+        self.repeated: Sequence[RepeatedUnit] = ()  # those of them that are repeated
+        self._current_repeat: RepeatedUnit | None = None
+        self._end_s = policy.deadline_s  # of the leg, whatever the extra tries take
         self.reruns: list[Rerun] = []  # processes to start when no unit is pending
         self.ran_isolated: set[int] = set()  # units that ran alone after their first run
         self.started = 0  # number of the last process
@@ -227,6 +238,8 @@ class State:
                 self.failures[unit] = self.failures.get(unit, 0) + 1
         elif line.kind == "grace_used":
             self.grace_used = True
+        elif line.kind == "repeating":
+            self._begin_repeats(line.at_s or 0.0)
         elif line.kind in ("closed", PAUSED):
             self._observe_unit(line)
         elif line.kind == "thread_left":
@@ -255,6 +268,7 @@ class State:
         elif line.kind == "listing":
             planned = {unit.key: unit for unit in self.units}
             self.units = tuple(planned.get(key) or self._new_unit(key) for key in self._listed)
+            self._mark_new_units(planned.keys())
             self.pending, self._position = list(range(len(self.units))), None
             self.awaits_listing, self.idle = False, line.process
 
@@ -273,6 +287,14 @@ class State:
             timeout_s=self._suites[suite].timeout_s,
             has_history=False,
         )
+
+    def _mark_new_units(self, planned: Collection[UnitKey]) -> None:
+        """Mark the listed units that the plan has not, except those of files that have moved."""
+        left = self.policy.repeat_unplanned
+        for unit in self.units if left else ():
+            path = repository_path(self._suites, unit.suite, self._file_of(unit))
+            if left and unit.key not in planned and path not in self.policy.renamed_files:
+                unit.change, left = "new", left - 1
 
     def _observe_unit(self, line: StartLine | Result | EventLine) -> None:
         """Take in a line about a unit of a running process."""
@@ -330,6 +352,8 @@ class State:
             running.deaths[unit] = line
         if line.ending == "deadline":
             running.stopped_units.add(unit)
+        elif line.outcome == "passed" and self.units[unit].change:
+            running.passed_s[unit] = max(0.0, (line.at_s or began_s) - began_s)
         elif line.outcome in BAD_OUTCOMES:
             running.failed_units.add(unit)
             running.failed_s[unit] = (began_s, line.at_s or 0.0)
@@ -363,6 +387,11 @@ class State:
             return
         if line.ending == "completed":
             running.close_partial()
+        if self.repeated:
+            if self._current_repeat is not None:
+                self._current_repeat.observe_end(running, line.at_s or 0.0)
+            self._plan_repeat(line.at_s or 0.0)
+            return
         if self.probed:
             for failure in self.probed:
                 failure.observe_end(running)
@@ -380,6 +409,14 @@ class State:
                 self.last_failures[unit] = running
         was_cut_short = running.was_cut_short(line.ending)
         unfinished = running.unfinished_units()
+        times_s = running.passed_s
+        for unit in times_s.keys() & running.finished:
+            self.repeatable[unit] = repeated_unit(
+                unit,
+                running,
+                self.file_of,
+                lambda unit: times_s.get(unit, self.units[unit].wall_s),
+            )
         self.import_crashed.update(blamed)
         pending = {*self.pending, *running.stopped_units, *(unfinished if was_cut_short else ())}
         pending -= self.import_crashed
@@ -397,6 +434,12 @@ class State:
 
     def _observe_leg_end(self, line: EndLine) -> None:
         """Begin the extra tries of new failures; from now on the deadline is theirs."""
+        can_repeat = line.ending == "completed" and self.policy.repeat_until_s is not None
+        self.repeatable = {
+            unit: repeated
+            for unit, repeated in sorted(self.repeatable.items() if can_repeat else ())
+            if unit not in self.failures and self._has_tries(unit)
+        }
         if line.ending != "completed" or self.policy.probe_s is None:
             return
         spent_s = (line.at_s or 0.0) - self.began_s
@@ -406,12 +449,27 @@ class State:
         self.policy = replace(self.policy, deadline_s=deadline_s)
         failures = []
         for unit, running in self.last_failures.items():
-            suite = self._suites[running.start.suite]
-            if not (self.units[unit].fails_on_base or suite.is_script or suite.results):
+            if self._has_tries(unit) and not self.units[unit].fails_on_base:
                 failed_again = bool(running.start.repeats) and self.failures[unit] > 1
                 failures.append(NewFailure(unit, running, failed_again or None))
         self.probed = with_time_for_probe(failures, deadline_s - spent_s)[:MAX_PROBED]
         self.reruns = [failure.probe for failure in self.probed]
+
+    def _has_tries(self, unit: int) -> bool:
+        suite = self._suites[self.units[unit].suite]
+        return not (suite.is_script or suite.results)
+
+    def _begin_repeats(self, now_s: float) -> None:
+        """Begin the repeats of new and changed units; from now on the deadline is theirs."""
+        limits_s = (self._end_s, self.step_limit_s, self.policy.repeat_until_s)
+        deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
+        self.policy = replace(self.policy, deadline_s=deadline_s)
+        self.repeated = select_repeated(self.repeatable.values(), self.remaining_s(now_s))
+        self._plan_repeat(now_s)
+
+    def _plan_repeat(self, now_s: float) -> None:
+        self._current_repeat = next_repeated(self.repeated, self.remaining_s(now_s))
+        self.reruns = [self._current_repeat.next_rerun()] if self._current_repeat else []
 
     def _plan_reruns(self, running: ProcessState, line: ProcessEndLine) -> None:
         """Add the reruns of an ended process: units alone, and the process again."""

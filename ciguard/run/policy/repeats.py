@@ -1,0 +1,115 @@
+"""Repeats of new and changed tests after the end of a leg: which, how often, in which order. Pure.
+
+A repeat is a fresh process: alone, and after tests of the same file, in turn. It changes no result.
+The cheapest units come first. A unit is repeated at least `MIN_REPEATS` times or, if time does not
+suffice for so many, not at all: from fewer passes, little follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable, Final, Iterable
+
+from ciguard.run.policy.actions import NO_TIME_S, Reason, ReasonKind
+from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, Rerun
+
+if TYPE_CHECKING:
+    from typing import Sequence
+
+    from ciguard.run.policy.process_state import ProcessState
+
+MIN_REPEATS: Final = 5
+MAX_REPEATS: Final = 50
+MAX_NEIGHBOURS: Final = 20  # tests of the same file that run before it
+_KINDS: Final[tuple[ReasonKind, ReasonKind]] = ("repeat_alone", "repeat_after")
+
+
+@dataclass
+class RepeatedUnit:
+    """A new or changed unit that passed, and its repeats so far.
+
+    Attributes:
+        parts: the units of its processes: alone, and after its neighbours; equal without any.
+        costs_s: time of such a process: estimated, then that of the last one.
+        started: its processes so far; `ended`: those in which it got a verdict, as no unit before
+            it ended them; `failed`: those in which it failed.
+    """
+
+    unit: int
+    parts: tuple[tuple[int, ...], tuple[int, ...]]
+    costs_s: list[float]
+    started: int = 0
+    ended: int = 0
+    failed: int = 0
+
+    @property
+    def needed_s(self) -> float:
+        """The time of the repeats that it has at least."""
+        return sum(self.costs_s[number % 2] for number in range(MIN_REPEATS))
+
+    def next_rerun(self) -> Rerun:
+        """Return the next repeat: the first and each second one alone."""
+        turn = self.started % 2
+        kind = _KINDS[len(self.parts[turn]) > 1]
+        return Rerun(self.parts[turn], Reason(kind), 1, True, self.costs_s[turn])
+
+    def observe_end(self, running: ProcessState, ended_s: float) -> None:
+        """Take in the end of its process."""
+        self.costs_s[self.started % 2] = max(0.0, ended_s - running.start.at_s)
+        self.started += 1
+        has_ended = self.unit in running.finished - running.stopped_units
+        if has_ended and running.stopping != "cancelled":
+            self.ended += 1
+            self.failed += self.unit in running.failed_units
+
+
+def repeated_unit(
+    unit: int, running: ProcessState, file_of: Callable[[int], str], wall_s: Callable[[int], float]
+) -> RepeatedUnit:
+    """Return the repeats of a unit that passed in a process that has ended.
+
+    Its neighbours are the last units of its file before it in that process, as many as take no
+    longer than its process alone.
+
+    Args:
+        wall_s: time of a unit.
+    """
+    start, file = running.start, file_of(unit)
+    # Without times of starts, that of the unit counts from the start of the process.
+    starts_s = running.first_start_s - start.at_s if running.first_start_s < NO_TIME_S else 0.0
+    alone_s = starts_s + wall_s(unit) + running.exit_s
+    neighbours: list[int] = []
+    left_s = alone_s if file and not running.has_overlap else -1.0
+    for before in reversed(start.units[: start.units.index(unit)]):
+        left_s -= wall_s(before)
+        if left_s < 0 or len(neighbours) == MAX_NEIGHBOURS or file_of(before) != file:
+            break
+        if before in running.finished:
+            neighbours.insert(0, before)
+    parts = ((unit,), (*neighbours, unit))
+    return RepeatedUnit(unit, parts, [alone_s, alone_s + sum(map(wall_s, neighbours))])
+
+
+def select_repeated(units: Iterable[RepeatedUnit], left_s: float) -> list[RepeatedUnit]:
+    """Return the cheapest units whose `MIN_REPEATS` repeats together fit into the time."""
+    chosen = []
+    for each in sorted(units, key=lambda each: (each.needed_s, each.unit)):
+        left_s -= RERUN_TIME_FACTOR * each.needed_s
+        if left_s < 0:
+            break
+        chosen.append(each)
+    return chosen
+
+
+def next_repeated(chosen: Sequence[RepeatedUnit], left_s: float) -> RepeatedUnit | None:
+    """Return the unit to repeat next: until all have their least number, one after the other.
+
+    Then those with the fewest repeats. None: all have `MAX_REPEATS`, or there is no time for more.
+    """
+    if left_s == NO_TIME_S:
+        return None
+    short = (each for each in chosen if each.ended < MIN_REPEATS and each.started < 2 * MIN_REPEATS)
+    for each in (*short, *sorted(chosen, key=lambda each: each.started)):
+        if each.started < MAX_REPEATS and each.next_rerun().skip_reason(left_s) is None:
+            return each
+    return None

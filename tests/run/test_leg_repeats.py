@@ -1,0 +1,134 @@
+"""Repeats of new and changed tests by real legs: which, how often; nothing else changes."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import PYTEST, UNGUARDED, Leg, no_survivor, plan_of, start_shard, until
+from run.replay import replays
+from run.test_leg_probes import without_probes
+
+from ciguard.history.file import encode
+from ciguard.history.ingest import RunMetadata, history_of
+from ciguard.model import PlannedUnit
+from ciguard.model.probes import Repeats, probes_of, repeats_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.model import Plan
+
+TESTS = """
+import os, pathlib, pytest, time
+HERE = pathlib.Path(__file__).parent
+STATE = []
+def test_first(): STATE.append(1)
+def test_new(): pass
+def test_changed(): pass
+def test_flaky():
+    with open(HERE / "count", "a+") as file:
+        file.write("x")
+        file.seek(0)
+        assert len(file.read()) % 3 == 1, "each third passes"
+def test_order(): assert len(STATE) != 1 or not (HERE / "again").exists()
+def test_dies():
+    if (HERE / "again").exists(): os._exit(3)
+def test_skipped(): pytest.skip("no")
+def test_failed(): assert 0
+def test_last(): (HERE / "again").touch()
+"""
+NAMES = re.findall(r"def test_(\w+)", TESTS)
+CHANGES = dict.fromkeys(("new", "flaky", "order", "dies", "skipped", "failed"), "new")
+CHANGES["changed"] = "changed"
+
+
+def unit(name: str) -> PlannedUnit:
+    return PlannedUnit(f"test_a.py::test_{name}", timeout_s=5.0, change=CHANGES.get(name, ""))
+
+
+def by_name(leg: Leg) -> dict[str, Repeats]:
+    return {
+        key.unit.rpartition("_")[2]: repeats for key, repeats in repeats_of(leg.record()).items()
+    }
+
+
+def repeating(folder: Path, plan: Plan, repeats: int) -> Leg:
+    """A leg that has begun so many repeats."""
+    leg = start_shard(folder, plan)
+    own = leg.record_folder / "supervisor.jsonl"
+    what = f"{repeats} repeats"
+    until(lambda: own.exists() and own.read_bytes().count(b'"repeat_') >= repeats, what=what)
+    return leg
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Leg, Plan]:
+    folder = tmp_path_factory.mktemp("repeated")
+    (folder / "test_a.py").write_text(TESTS)
+    policy = replace(UNGUARDED, repeat_until_s=300.0)
+    plan = plan_of(list(map(unit, NAMES)), policy=policy)
+    leg = repeating(folder, plan, 27)
+    leg.process.terminate()
+    return leg.wait(10), plan
+
+
+def test_new_and_changed_tests_that_passed_are_repeated(repeated: tuple[Leg, Plan]) -> None:
+    leg, plan = repeated
+    found = by_name(leg)
+    assert {name: one.change for name, one in found.items()} == {
+        name: change for name, change in CHANGES.items() if name not in ("skipped", "failed")
+    }
+    assert (found["new"].failed, found["changed"].failed) == (0, 0)
+    assert {name for name, one in found.items() if one.passed + one.failed >= 5} == found.keys()
+    # Alone it passes; after its neighbours it fails.
+    assert abs(found["order"].failed - found["order"].passed) <= 1
+    assert found["dies"].passed == 0
+    assert found["flaky"].failed > found["flaky"].passed > 0
+    assert "each third passes" in found["flaky"].message
+    assert not [unit for unit in probes_of(leg.record()) if "failed" not in unit.unit]
+    assert "repeated 5 of 5 new or changed tests" in leg.said
+    total = found["order"].passed + found["order"].failed
+    assert f"test_order: {total} repeats, {found['order'].failed} failed" in leg.said
+    replays(leg.record_folder, plan)
+
+
+def test_no_result_changes(repeated: tuple[Leg, Plan], tmp_path: Path) -> None:
+    leg, _ = repeated
+    record, cut = leg.record(), without_probes(leg, tmp_path / "cut")
+    assert record.probes
+    assert replace(record, probes=()) == cut
+    histories = [history_of([one], RunMetadata(run_id=7)) for one in (record, cut)]
+    assert encode(histories[0]) == encode(histories[1])
+    assert (len(record.processes), record.damage) == (1, ())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_during_repeats_it_is_complete(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "test_a.py").write_text("import time\ndef test_new(): time.sleep(0.3)\n")
+    policy = replace(UNGUARDED, repeat_until_s=300.0)
+    plan = plan_of([unit("new")], policy=policy)
+    leg = repeating(tmp_path, plan, 1)
+    leg.process.send_signal(number)
+    leg.wait()
+    assert leg.verdict().findings == ()
+    no_survivor(leg)
+
+
+def test_reports_of_all_tests_stay(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_new(): pass\ndef test_other(): pass\n")
+    args = ("--junitxml=out.xml", "--cov=.", "--cov-report=")
+    plan = plan_of(
+        [unit("new"), unit("other")],
+        policy=replace(UNGUARDED, repeat_until_s=300.0),
+        suites={"": replace(PYTEST, args=args)},
+    )
+    leg = repeating(tmp_path, plan, 3)
+    leg.process.terminate()
+    leg.wait(0)
+    assert by_name(leg)["new"].passed > 0
+    assert (tmp_path / "out.xml").read_text().count("<testcase") == 2
+    assert [path.name for path in leg.record_folder.glob("*.coverage")] == ["process-001.coverage"]
