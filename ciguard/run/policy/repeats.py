@@ -16,6 +16,7 @@ from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, Rerun
 if TYPE_CHECKING:
     from typing import Sequence
 
+    from ciguard.model import Suite
     from ciguard.run.policy.process_state import ProcessState
 
 MIN_REPEATS: Final = 5
@@ -64,7 +65,11 @@ class RepeatedUnit:
 
 
 def repeated_unit(
-    unit: int, running: ProcessState, file_of: Callable[[int], str], wall_s: Callable[[int], float]
+    unit: int,
+    running: ProcessState,
+    suite: Suite,
+    file_of: Callable[[int], str],
+    wall_s: Callable[[int], float],
 ) -> RepeatedUnit:
     """Return the repeats of a unit that passed in a process that has ended.
 
@@ -75,9 +80,10 @@ def repeated_unit(
         wall_s: time of a unit.
     """
     start, file = running.start, file_of(unit)
-    # Without times of starts, that of the unit counts from the start of the process.
-    starts_s = running.first_start_s - start.at_s if running.first_start_s < NO_TIME_S else 0.0
-    alone_s = starts_s + wall_s(unit) + running.exit_s
+    overhead_s = running.first_start_s - start.at_s + running.exit_s
+    if overhead_s == NO_TIME_S:  # its program reports no starts
+        overhead_s = suite.setup_s + suite.teardown_s
+    alone_s = overhead_s + wall_s(unit)
     neighbours: list[int] = []
     left_s = alone_s if file and not running.has_overlap else -1.0
     for before in reversed(start.units[: start.units.index(unit)]):

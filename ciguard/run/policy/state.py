@@ -353,7 +353,9 @@ class State:
         if line.ending == "deadline":
             running.stopped_units.add(unit)
         elif line.outcome == "passed" and self.units[unit].change:
-            running.passed_s[unit] = max(0.0, (line.at_s or began_s) - began_s)
+            known = unit in running.open_units and line.at_s is not None
+            wall_s = (line.at_s or 0.0) - began_s if known else self.units[unit].wall_s
+            running.passed_s[unit] = max(0.0, wall_s) if line.wall_s is None else line.wall_s
         elif line.outcome in BAD_OUTCOMES:
             running.failed_units.add(unit)
             running.failed_s[unit] = (began_s, line.at_s or 0.0)
@@ -414,6 +416,7 @@ class State:
             self.repeatable[unit] = repeated_unit(
                 unit,
                 running,
+                self._suites[running.start.suite],
                 self.file_of,
                 lambda unit: times_s.get(unit, self.units[unit].wall_s),
             )
