@@ -154,9 +154,12 @@ class Row:
     @property
     def withholding_toml(self) -> str:
         """The suite's TOML, its command in a shell that withholds results where `MUTE` is set."""
+        return self.wrapped_toml(f'[ -z "$MUTE" ] || {{ {self.withheld}; }}; exec "$@"')
+
+    def wrapped_toml(self, script: str) -> str:
+        """The suite's TOML, its command in a shell."""
         own = re.search(r"^command = (.*)$", self.toml, re.MULTILINE)
         command = json.loads(own[1]) if own else FRAMEWORKS[self.name].default_command
-        script = f'[ -z "$MUTE" ] || {{ {self.withheld}; }}; exec "$@"'
         line = f"command = {json.dumps(['sh', '-c', script, 'sh', *command])}\n"
         return line + re.sub(r"^command = .*\n", "", self.toml, flags=re.MULTILINE)
 

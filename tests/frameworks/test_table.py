@@ -31,6 +31,10 @@ from frameworks.loop import (
 )
 from frameworks.situations import ALL, ROWS, SITUATIONS, Row, Setting
 
+from ciguard.codec import plan_file
+from ciguard.model.probes import repeats_of
+from ciguard.sources.local import read_record_tree
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -349,6 +353,61 @@ def test_filter_that_the_plan_had_is_stated_once(suite: Suite) -> None:
     printed += found.printed
     is_known = suite.row.name not in UNKNOWN_FILTERS
     assert printed.count(suite.row.by_file.named) == is_known, printed
+
+
+# In `make test`, as their processes start fast; `test_leg_repeats` has pytest.
+QUICK_REPEATS: Final = ("command", "phpunit", "rspec")
+REPEATED: Final = [
+    pytest.param(row, marks=() if row.name in QUICK_REPEATS else (pytest.mark.soak,), id=row.name)
+    for row in ROWS.values()
+    if row.name not in ("gtest", "mtp", "xunit", "nunit", "mstest")  # take no program before theirs
+]
+
+
+@pytest.mark.parametrize("suite", REPEATED, indirect=True)
+def test_new_test_that_fails_again_is_found(suite: Suite) -> None:
+    """`two` passes, and kills its process in each repeat."""
+    row, suite.shards = suite.row, ("01",)
+    kill = '[ ! -e again ] || export ACT=kill AT=two; exec "$@"'
+    suite.row = replace(row, toml=row.wrapped_toml(kill))
+    suite.lay_out()
+    assert suite.plan() == ""
+    path = suite.folder / "plan.json"
+    plan = plan_file.decode(path.read_bytes(), "plan.json")
+    new = {row.units["one"], row.units["two"]}
+    for unit in plan.shards[0].units:
+        unit.change = "new" if unit.unit in new else ""
+    plan = replace(plan, policy=replace(plan.policy, repeat_until_s=400.0, deadline_s=500.0))
+    path.write_bytes(plan_file.encode(plan))
+    folder = suite.folder / "records/01"
+    with (suite.folder / "printed").open("w+") as printed:
+        job = subprocess.Popen(
+            suite.loop.command("01", "01"),
+            cwd=suite.folder,
+            env=clean_environment(**suite.loop.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+        own, deadline = folder / "supervisor.jsonl", time.monotonic() + 400
+        while job.poll() is None and time.monotonic() < deadline:
+            lines = own.read_bytes() if own.exists() else b""
+            if b'"repeating"' in lines:
+                (suite.folder / "again").touch()
+            if lines.count(b'"repeat_') > 5 * len(new):
+                break
+            time.sleep(0.05)
+        job.terminate()
+        code = job.wait(60)
+        printed.seek(0)
+        assert code == 0, printed.read()
+    (record,) = read_record_tree(folder)
+    found = repeats_of(record)
+    assert {key.unit for key in found} == new
+    tries = {unit.unit: (one.passed, one.failed) for unit, one in found.items()}
+    assert sum(tries[row.units["two"]]) == 5
+    assert tries.pop(row.units["two"])[1] >= 4  # the first may have begun before the mark
+    assert list(tries.values()) in ([(5, 0)], [])
 
 
 def table() -> list[str]:

@@ -404,7 +404,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         argv = [*command, "-json", "-count=1", "-exec", this_file, "-run", "^$", "-timeout=0"]
         argv += shuffle
         argv += ["-p=1"] if sys.platform == "win32" else []
-        if leg.environ.get("CIGUARD_EXTRA_TRY") and flag_value(
+        if os.environ.get("CIGUARD_EXTRA_TRY") and flag_value(
             "coverprofile", command, go_flags, ""
         ):
             argv.append("-coverprofile=")  # Go would replace that of all tests
