@@ -218,7 +218,7 @@ def run_shard(
             header=head,
             shard=shard,
             suites=_suites(plan, shard),
-            policy=_remaining_deadline(plan.policy, earlier, selection),
+            policy=_remaining_limits(plan.policy, earlier, selection),
             pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
             record_dir=folder,
@@ -308,7 +308,7 @@ def _select_units(
     return without_units(shard, earlier.finished), head, earlier, tuple(events)
 
 
-def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, selection: Selection) -> LegPolicy:
+def _remaining_limits(policy: LegPolicy, earlier: PriorLegs, selection: Selection) -> LegPolicy:
     """Reduce limits by the time of earlier steps: all steps of a job share them."""
     spent_s = earlier.wall_s - earlier.began_s if selection.continues_attempt else 0.0
 
@@ -318,7 +318,7 @@ def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, selection: Select
     return replace(
         policy,
         deadline_s=remaining_s(policy.deadline_s),
-        repeat_until_s=remaining_s(policy.repeat_until_s),
+        repeat_until_s=None if selection.until else remaining_s(policy.repeat_until_s),
     )
 
 

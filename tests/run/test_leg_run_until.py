@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import plan_of, start, start_shard
+from run.leg_runner import UNGUARDED, plan_of, start, start_shard
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.view import document
-from ciguard.model import Suite, Variant
+from ciguard.model import PlannedUnit, Suite, Variant
 from ciguard.render.markdown import as_markdown
 from ciguard.sources.local import read_record_tree
 
@@ -51,9 +51,11 @@ def until(folder: Path, plan: Plan, unit: str) -> Leg:
 def test_until_runs_predecessors_and_nothing_after(
     tmp_path: Path, processes: int, run: list[str], whose: str
 ) -> None:
-    plan = plan_of(UNITS, processes=processes)
+    new = [PlannedUnit(name, change="new") for name in UNITS]
+    plan = plan_of(new, processes=processes, policy=replace(UNGUARDED, repeat_until_s=100.0))
     leg = until(tmp_path, plan, UNITS[2]).wait(10)
     record = leg.record()
+    assert record.probes == ()  # who reproduces a failure repeats no new tests
     assert f"until: {len(run)} of 4 tests: {whose}, up to this one" in leg.printed
     (output,) = [event for event in record.events if event.kind == "run_until"]
     assert output.unit == UNITS[2]
