@@ -30,6 +30,7 @@ from ciguard.model import (
     Pool,
     Prediction,
     Record,
+    Result,
     Shard,
     Suite,
     Variant,
@@ -98,6 +99,13 @@ def main() -> None:
     with ThreadPoolExecutor(options.parallel) as pool:
         records = list(pool.map(lambda _: record_of(plan), range(options.runs)))
     print("rate   runs  repeats  found  expected (95 %)")
+    for record in records:
+        for line in record.probes:
+            if isinstance(line, Result) and line.outcome == "died" and line.ending != "deadline":
+                print("died:", line)
+                for other in record.probes:
+                    if getattr(other, "process", None) == line.process:
+                        print("   ", str(other)[:300])
     for rate in RATES:
         found = expected = variance = 0.0
         counts = []

@@ -31,7 +31,7 @@ class RepeatedUnit:
 
     Attributes:
         parts: the units of its processes: alone, and after its neighbours; equal without any.
-        costs_s: time of such a process: estimated, then that of the last one.
+        costs_s: time of such a process: estimated, then that of the longest one.
         started: its processes so far; `ended`: those in which it got a verdict, as no unit before
             it ended them; `failed`: those in which it failed.
     """
@@ -56,7 +56,9 @@ class RepeatedUnit:
 
     def observe_end(self, running: ProcessState, ended_s: float) -> None:
         """Take in the end of its process."""
-        self.costs_s[self.started % 2] = max(0.0, ended_s - running.start.at_s)
+        turn, took_s = self.started % 2, max(0.0, ended_s - running.start.at_s)
+        is_measured = self.started > 1  # each turn once
+        self.costs_s[turn] = max(took_s, self.costs_s[turn] if is_measured else 0.0)
         self.started += 1
         has_ended = self.unit in running.finished - running.stopped_units
         if has_ended and running.stopping != "cancelled":
