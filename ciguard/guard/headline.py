@@ -12,12 +12,17 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
-SUMMED_UP: Final[tuple[str, ...]] = ("above_limit", "more_above_limit", "unexplained_exit")
+# Findings of which one is named, and several are counted: the kind of their rest, noun and verb.
+COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
+    "above_limit": ("more_above_limit", "test", "took more than a limit"),
+    "flaky_new_test": ("more_flaky_new_tests", "new or changed test", "failed when repeated"),
+}
+SUMMED_UP: Final = (*COUNTED, *(words[0] for words in COUNTED.values()), "unexplained_exit")
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
 # Warnings that the headline names: many readers see nothing else.
@@ -117,11 +122,12 @@ def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
         tests = count_of(verdict.planned + sum(unplanned), unit_noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
-    above = [finding for finding in verdict.findings if finding.kind == "above_limit"]
-    more = [one.facts["count"] for one in verdict.findings if one.kind == "more_above_limit"]
-    if above:
-        many = f"{count_of(len(above) + sum(more), 'test')} took more than a limit"
-        yield finding_message(above[0]) if len(above) == 1 else many
+    for kind, (rest_kind, noun, verb) in COUNTED.items():
+        named = [finding for finding in verdict.findings if finding.kind == kind]
+        rest = [one.facts["count"] for one in verdict.findings if one.kind == rest_kind]
+        if named:
+            many = f"{count_of(len(named) + sum(rest), noun)} {verb}"
+            yield finding_message(named[0]) if len(named) == 1 else many
     bad = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if bad:
         yield f"a process of {_shards(sorted(bad), verdict)} failed, and no failed test explains it"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # Sections that could make a red run green; so could each key of a suite but the harmless ones,
 # which set the time limits and the runner of its tests.
-_POLICY_SECTIONS: Final = ("policy", "guard", "history")
+_POLICY_SECTIONS: Final = ("policy", "guard", "new_tests", "history")
 MAX_PLAN_BYTES: Final = 1 << 28  # about 210 bytes a test
 _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
@@ -147,6 +147,7 @@ def effective_policy(
                 # The proposal's own share: few suites execute all of their tests.
                 min_executed=context.config.guard.min_executed,
                 limits=_limits(context.config),
+                new_tests="enforce",
                 findings=(*findings, unread),
                 fail_on=FAIL_CONDITIONS,
                 source="strictest",
@@ -175,6 +176,7 @@ def effective_policy(
         quarantine=applied.quarantine.entries,
         limits=_limits(config),
         base_failures=known,
+        new_tests=config.new_tests.policy,
         findings=tuple(findings),
         fail_on=config.policy.fail_on,
         source="base" if applied.commit else "checkout",

@@ -32,6 +32,7 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.limits import check_limits
+from ciguard.guard.repeats import check_repeats, find_repeats
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
 from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
@@ -107,6 +108,7 @@ def prove(
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
     causes = group_failures(failures)
+    repeats = find_repeats(plan, legs, final) if policy.new_tests != "off" else {}
     findings = [
         *extra_findings,
         *selection.findings,
@@ -125,6 +127,7 @@ def prove(
         *check_executed(final, planned, policy),
         *cached_results(legs, facts.legs, policy),
         *check_limits(final, policy.limits),
+        *check_repeats(repeats, policy),
     ]
     if needs is not None:
         findings.extend(_needs_findings(needs, legs, excusals, findings))
@@ -147,6 +150,7 @@ def prove(
         failure_groups=causes,
         hotspots=find_hotspots(causes, plan.suites),
         moved=find_moved_units(plan, blocks, selection.newest),
+        repeats=repeats,
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
     from ciguard.model.moved_units import MovedUnits
+    from ciguard.model.probes import Repeats
     from ciguard.render.notes import Note
 
 State = Literal["passed", "failed", "incomplete"]
@@ -227,6 +228,7 @@ class Verdict:
         new, gone: numbers of units that exist and were not planned, and of planned ones with a
             history that do not exist; None if the tests were listed before they were planned.
         moved: the tests that ran in another shard than planned; None if units of the plan stay.
+        repeats: of new and changed tests, those with most failed ones first.
         expected: number of shards that were to have results, of a run without a plan; None: any.
     """
 
@@ -246,6 +248,7 @@ class Verdict:
     new: int | None = None
     gone: int | None = None
     moved: MovedUnits | None = None
+    repeats: Mapping[UnitKey, Repeats] = field(default_factory=dict)
     expected: int | None = None
 
     @property
@@ -337,6 +340,7 @@ class Policy:
         limits: absolute limits of tests, by suite.
         empty: effect of a suite whose tests were all skipped.
         base_failures: cases that also fail on the base, if these are ignored.
+        new_tests: effect of a failed repeat of a new or changed test.
         base_units: numbers of units of the base and their source, for a plan without them.
         base_plan: the base's version of a plan that is a file of the repository.
         findings: mistakes in the policy itself, and its changes by the pull request.
@@ -356,6 +360,7 @@ class Policy:
     quarantine: tuple[Entry, ...] = ()
     limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    new_tests: Literal["report", "enforce", "off"] = "report"
     empty: EmptyPolicy = "incomplete"
     base_units: tuple[tuple[UnitCount, ...], str] | None = None
     base_plan: Plan | None = None

@@ -28,7 +28,7 @@ from ciguard.document import (
 from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline, unit_noun
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text, repeats_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
@@ -104,6 +104,7 @@ def sections(
         _excused("ignored", verdict, verdict.failing_on_base, links),
         _flaky("flaky", verdict.flaky, verdict, links),
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
+        _repeats(verdict),
         _commands(verdict, links, listed),
         _legs(verdict, links, charts),
         _moved(verdict.moved, links),
@@ -348,6 +349,26 @@ def _flaky_item(group: Sequence[Flaky], verdict: Verdict, links: Links) -> Item:
         *link_shards(shards, links),
         f", first {describe_result(first.first, 180)}",
     ))  # fmt: skip
+
+
+def _repeats(verdict: Verdict) -> Section:
+    """Return the line of the repeats; a page and a comment fold the table of the tests below it."""
+    rows = tuple(
+        (
+            identifier(unit_name(key)),
+            found.change,
+            f"{found.failed + found.passed:,}",
+            f"{found.failed:,}",
+            Folded(found.message),
+        )
+        for key, found in verdict.repeats.items()
+    )
+    numbers = (Column("repeats", "right"), Column("failed", "right"))
+    table = Table((Column("test"), Column("change"), *numbers, Column("message")), rows, "test")
+    line = repeats_text(tuple(verdict.repeats.values()), unit_noun(verdict))
+    folded = Section("repeated", (Details(line, (table,)),), formats=("markdown", "html"))
+    blocks = (Section("repeats_line", (Paragraph(line),), formats=("text",)), folded)
+    return Section("repeats", blocks, size=(len(rows), "repeated test"), drop=5)
 
 
 def describe_result(result: Result, width: int) -> str:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
 from ciguard.render.notes import Note, Words, fill
+from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.guard.verdict import Finding
+    from ciguard.model.probes import Repeats
 
 MAX_SHARDS_NAMED: Final = 40  # shards with the same finding; their keys are short
 LEFT_OUT: Final = "not read as test results"
@@ -476,6 +478,11 @@ WORDS: Final[Mapping[str, Words]] = {
     "more_above_limit": Words(
         "{count} more tests took more than suite.{suite}.limits.{entry} ({units})"
     ),
+    "flaky_new_test": Words(
+        "flaky {change} test {test}: {failed} of {count:repeat} failed[: {message}]",
+        "repair it before it is merged: it passed and failed with the same code",
+    ),
+    "more_flaky_new_tests": Words("{count} more new or changed tests failed when repeated"),
     "limit_unused": Words("suite.{suite}.limits.{entry}: {units} matches no test of the run"),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
@@ -533,3 +540,24 @@ def note_text(note: Note) -> str:
 def _facts(finding: Finding) -> dict[str, Any]:
     file = finding.units[0].unit.partition("::")[0] if finding.units else None
     return {"units": len(finding.units), "file": file, **finding.facts}
+
+
+def repeats_text(tests: Sequence[Repeats], noun: str = "test") -> str:
+    """Word what repeats found, and how likely they find a test that fails 1 in 10, rounded down."""
+    changes = sorted({test.change for test in tests}, reverse=True)
+    noun, parts = f"{' or '.join(changes)} {noun}", []
+    failed = sum(test.failed > 0 for test in tests)
+    passed = [test.passed for test in tests if not test.failed and test.passed >= MIN_REPEATS]
+    untried = len(tests) - failed - len(passed)
+    if failed:
+        parts.append(f"{failed:,} of {count_of(failed + len(passed), noun)} failed when repeated")
+    if passed:
+        who = "the rest passed" if failed else f"{count_of(len(passed), noun)} repeated"
+        limits = sorted({min(passed), max(passed)})
+        times = " to ".join(f"{count:,}" for count in limits)
+        shares = " to ".join(f"{min(99, int(100 * (1 - 0.9**count)))}" for count in limits)
+        parts.append(f"{who} {times} times: one that fails 1 in 10 would be found with {shares} %")
+    if untried:
+        who = f"{untried:,}" if parts else count_of(untried, noun)
+        parts.append(f"{who} not repeated: no time")
+    return "; ".join(parts)

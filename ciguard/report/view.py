@@ -183,6 +183,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         change_lines(comparison),
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         quarantine_line(verdict),
+        sections["repeats"],
         status_line(verdict, comparison, links, data.records, data.why),
         runners_section(data.runners, links),
         *folds,

@@ -18,6 +18,7 @@ from ciguard.guard.view import document
 from ciguard.model import (
     DefaultsLine,
     EndLine,
+    EventLine,
     InventorySummary,
     LegPolicy,
     Line,
@@ -53,12 +54,15 @@ SHARDS = {
 
 
 def make_plan(shards: dict[str, tuple[str, ...]] = SHARDS, **changes: Any) -> Plan:
-    """A plan of these units, with the id that its file has."""
+    """A plan of these units, with the id that its file has; `change` has those of units by name."""
+    change = changes.pop("change", {})
     planned = tuple(
         Shard(
             key=key,
             pool="default",
-            units=tuple(PlannedUnit(unit, wall_s=1.0) for unit in units),
+            units=tuple(
+                PlannedUnit(unit, wall_s=1.0, change=change.get(unit, "")) for unit in units
+            ),
             predicted=Prediction(float(len(units)), len(units) * 1.2, 512 * MIB),
             timeout_minutes=10,
         )
@@ -177,6 +181,25 @@ class World:
             counts[line.outcome] = counts.get(line.outcome, 0) + 1
         code = 10 if set(counts) & {"failed", "errored", "died"} else 0
         self.end(key, exit_code=code, counts=counts)
+
+    def repeat(self, key: str, unit: str, letters: str, message: str = "no") -> None:
+        """Let a leg repeat a unit after its end, in a process each: f for failed, "." for none."""
+        leg = self.legs[key]
+        leg.own += [EventLine("repeating", 9.0), EventLine("new_test", unit=unit, reason="new")]
+        for letter in letters:
+            number = 1 + sum(isinstance(line, ProcessLine) for line in leg.own)
+            units = ["a neighbour", unit][number % 2 :]
+            reason = "repeat_alone" if number % 2 else "repeat_after"
+            leg.own.append(ProcessLine(number, len(units), at_s=9.0, reason=reason))
+            run = (leg.header.run_id, leg.header.run_attempt)
+            lines: list[Line] = [DefaultsLine(self.plan.id, key, *run, process=number)]
+            for name in units:
+                lines.append(StartLine(name, process=number))
+                bad = {"outcome": "failed", "message": message} if letter == "f" else {}
+                result = passed(name, process=number, **(bad if name == unit else {}))
+                lines += [result] if letter != "." else []
+            content = b"".join(map(encode, lines))
+            self.extra[f"{leg.folder}/process-{number:03}.jsonl"] = content
 
     def drop(self, key: str, *kinds: type, unit: str = "") -> None:
         """Remove lines of these types, of all units or one."""

@@ -190,6 +190,14 @@ def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyChec
     assert policy_notes(found) == ("this pull request changes guard.min_executed",)
 
 
+def test_policy_of_new_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    base = {"ciguard.toml": '[new_tests]\npolicy = "enforce"\n'}
+    found = policy_checkout.propose(base, {"ciguard.toml": "[new_tests]\nat_most = 1\n"}).applied()
+    assert found.new_tests == "enforce"
+    changed = "this pull request changes new_tests.policy, new_tests.at_most"
+    assert policy_notes(found) == (changed,)
+
+
 LIMITS = '[[suite.unit.limits]]\nunits = "*"\nmemory = "{}"\ntime = "5s"\n'
 
 
@@ -214,7 +222,7 @@ UNREAD = "the policy of the base could not be read"
 
 def assert_strictest(found: Policy, why: str) -> None:
     assert units(found) == []
-    assert found.max_drop == 0.0
+    assert (found.max_drop, found.new_tests) == (0.0, "enforce")
     assert found.fail_on == FAIL_CONDITIONS
     finding = found.findings[-1]
     assert (finding.level, finding.kind) == ("warning", "policy_unread")

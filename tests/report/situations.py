@@ -183,6 +183,17 @@ def _new(**result: Any) -> Situation:
     return found.fails("e.t::new", **result)
 
 
+def _repeated(letters: str, **policy: Any) -> Situation:
+    def change(world: World) -> None:
+        world.repeat("04", "e.t::new", letters, "assert 12 == 13")
+        world.repeat("04", "e.t::newer", "p" * 20)
+
+    shards = {**SHARDS, "04": ("e.t::new", "e.t::newer", "e.t::newest")}
+    changes = dict.fromkeys(shards["04"], "new")
+    plan = make_plan(shards, change=changes)
+    return Situation(plan, base=make_plan(), policy=Policy(**policy), change=change)
+
+
 SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     "green": Situation,
     "this-change": lambda: Situation().fails("a.t::two"),
@@ -197,6 +208,9 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         prices={"": 0.05},
         head={"e.t::new": {"wall_s": 30.0}, "e.t::newer": {"wall_s": 8.0}},
     ),
+    "repeats": lambda: _repeated("p" * 17),
+    "flaky-repeats": lambda: _repeated("pfppffpppp"),
+    "flaky-repeats-enforced": lambda: _repeated("pfppffpppp", new_tests="enforce"),
     "quarantine-ends": lambda: Situation(policy=Policy(findings=EXPIRING)),
     "infrastructure": lambda: Situation().fails(
         "a.t::two", message="OSError: [Errno 28] No space left on device"
