@@ -107,6 +107,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "github": ("__version__", "errors", "model", "codec"),
     "plan": SHARED,
     "plan.history_inputs": (*SHARED, "plan", "history.stores.LoadedHistory"),
+    "plan.new_tests": (*SHARED, "plan", "git.checkout.ChangedFile"),
     "plan.external_timings": (*SHARED, "history", "sources.local"),
     "plan.block_registration": (
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),

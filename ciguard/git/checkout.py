@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import git, with_token, without_secrets
@@ -25,6 +25,15 @@ MAX_BYTES: Final = 1 << 20  # of a file; policies that people write by hand are 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES: Final = ("100644", "100755")
 _FIX: Final = "check the repository out in this job: actions/checkout with `fetch-depth: 2`"
+
+
+class ChangedFile(NamedTuple):
+    """A file that differs between two commits; its ids are "" where a commit does not have it."""
+
+    path: str
+    old_blob: str
+    blob: str
+    renamed_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +154,34 @@ class Checkout:
         listed = self._git("ls-tree", "-z", commit, "--", name)
         return "" if listed.returncode else _text(listed.stdout).partition("\t")[0]
 
+    def diff(self, base: str) -> list[ChangedFile]:
+        """Return the files of the folder in which HEAD differs from a commit; paths begin there.
+
+        Raises:
+            RemoteError: the checkout does not have the commit.
+        """
+        options = ("-r", "-z", "-M", "--relative", "--ignore-submodules")
+        listed = self._checked_output("diff-tree", *options, base, "HEAD")
+        changed, fields = [], iter(_text(listed).split("\0"))
+        for facts in filter(None, fields):
+            _, _, *ids, status = facts.split(" ")
+            path = next(fields)
+            names = (next(fields), path) if status.startswith("R") else (path, "")
+            old_blob, blob = (each if each.strip("0") else "" for each in ids)
+            changed.append(ChangedFile(names[0], old_blob, blob, names[1]))
+        return changed
+
+    def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Return contents by id; none for ""."""
+        stdin = "".join(f"{each}\n" for each in filter(None, ids)).encode()
+        output, begin = self._checked_output("cat-file", "--batch", stdin=stdin), 0
+        contents = {"": b""}
+        for each in filter(None, ids):
+            end = output.index(b"\n", begin) + 1
+            size = int(output[begin:end].split()[-1])
+            contents[each], begin = output[end : end + size], end + size + 1
+        return contents
+
     def _blob(self, commit: str, path: str, mode: str, blob: str, max_bytes: int) -> bytes:
         where = f"{commit[:10]}:{path}"
         if mode not in _FILE_MODES:
@@ -161,8 +198,10 @@ class Checkout:
         words = ["fetch", "--no-tags", "--quiet", *depth, REMOTE, commit]
         self._checked_output(*words, environ=with_token(self.environ, self.remote()))
 
-    def _checked_output(self, *arguments: str, environ: Mapping[str, str] | None = None) -> bytes:
-        done = self._git(*arguments, environ=environ)
+    def _checked_output(
+        self, *arguments: str, environ: Mapping[str, str] | None = None, stdin: bytes = b""
+    ) -> bytes:
+        done = self._git(*arguments, environ=environ, stdin=stdin)
         if done.returncode:
             output_text = without_secrets(done.stderr.decode("utf-8", "replace"))
             what = f"git {arguments[0]} failed: {output_text[:300] or 'no output'}"
@@ -170,12 +209,12 @@ class Checkout:
         return done.stdout
 
     def _git(
-        self, *arguments: str, environ: Mapping[str, str] | None = None
+        self, *arguments: str, environ: Mapping[str, str] | None = None, stdin: bytes = b""
     ) -> CompletedProcess[bytes]:
         try:
             # `git replace` would give other content under the SHA that was asked for.
             arguments = ("--no-replace-objects", *arguments)
-            return git(self.folder, *arguments, environ=environ or self.environ)
+            return git(self.folder, *arguments, environ=environ or self.environ, stdin=stdin)
         except CiguardError as error:
             raise RemoteError(error.what, where="git", fix=_FIX) from error
 

@@ -369,6 +369,8 @@ PlanNoteKind = Literal[
     "files_without_tests",
     "retries_without_effect",
     "untried",
+    "changed_tests_unknown",
+    "repeats_omitted",
     # reasons for the number of shards
     "requested",
     "target_met",

@@ -6,6 +6,7 @@ The scope of a plan is what the command line names: suites, pools, a matrix, a l
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from itertools import chain
@@ -19,7 +20,7 @@ from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
-from ciguard.config.file import describe_mistake
+from ciguard.config.file import FILES, describe_mistake, parse
 from ciguard.config.sections import PlanConfig
 from ciguard.config.suites import (
     config_of_suite,
@@ -33,8 +34,9 @@ from ciguard.config.suites import (
     with_inventory_suites,
     with_pools,
 )
-from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
-from ciguard.history.query import BaseQuery
+from ciguard.errors import CiguardError, ExitCode, InputError, RemoteError, UsageError, combine
+from ciguard.git.checkout import Checkout
+from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.stores import load_optional
 from ciguard.model import DRILL_KINDS, DrillKind, LegPolicy, PlanNote, Suite
 from ciguard.model.jobs import is_github_actions
@@ -46,6 +48,7 @@ from ciguard.plan.external_timings import external_timings, timed_units
 from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import history_notes, past_units, read_past
 from ciguard.plan.inventory import Inventory, file_of, inventory, reject_duplicates
+from ciguard.plan.new_tests import mark_units, read_diff
 from ciguard.plan.outputs import (
     MATRIX_KEY,
     PLAN,
@@ -81,7 +84,8 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.model import Pool
+    from ciguard.model import CaseKey, Pool
+    from ciguard.plan.history_inputs import Past
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -198,7 +202,6 @@ def command(
         check_listed_by_legs(scope, listed)
         scope = replace(scope, lists_in_legs=True)
     run = _current_run(invocation.environ)
-    query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     location = history_location or scope.config.history.store
     claims = _claims_address(effective, scope)
     options = replace(_plan_options(scope, effective), claims=claims, grows=grows)
@@ -208,7 +211,7 @@ def command(
         head_sha=run.head_sha if run else None,
     )
     result = _make_plan(
-        invocation, scope, location=location, query=query, options=options, origin=origin
+        invocation, scope, location=location, run=run, options=options, origin=origin
     )
     result = _as_drill(result, drill, invocation.environ)
     _write(result, output, folder)
@@ -260,14 +263,16 @@ def _make_plan(
     scope: Scope,
     *,
     location: str,
-    query: BaseQuery,
+    run: ActionsRun | None,
     options: PlanOptions,
     origin: Provenance,
 ) -> PlanResult:
     suites, pools = scope.suites, scope.pools
+    query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     loaded = load_optional(location, invocation.folder, invocation.environ)
     origin = replace(origin, notes=history_notes(loaded))
     files = _test_files(invocation, scope)
+    test_files = tuple(chain.from_iterable(files.values()))
     if loaded.history is None:
         loaded = external_timings(location, invocation.folder, invocation.environ, suites)
     if scope.lists_in_legs:
@@ -279,8 +284,7 @@ def _make_plan(
                 loaded = loaded._replace(history=None, problem="it names none of these tests")
         if not listed:
             origin = replace(origin, notes=(*origin.notes, *history_notes(loaded)))
-            all_files = tuple(chain.from_iterable(files.values()))
-            draft = empty_plan(options, origin, pools, all_files)
+            draft = empty_plan(options, origin, pools, test_files)
             return with_listing_shards(draft, suites, pools, options)
         scope = replace(scope, listed=listed)
     existing, suites = _inventory(invocation, scope, files)
@@ -296,7 +300,13 @@ def _make_plan(
         },
         declared=_declared_needs(scope, existing),
     )
-    del loaded  # the largest value in memory
+    history = loaded.history
+    has_base = history is not None and any(True for _ in base_runs(history, query))
+    if run is not None and run.event == "pull_request" and history is not None and has_base:
+        past, options = _with_repeats(
+            invocation, scope, run, past, options, known=history.keys, test_files=test_files
+        )
+    del history, loaded  # the largest value in memory
     notes = (*origin.notes, *past.notes)
     origin = replace(origin, history=past.history_json, notes=notes, base=past.base_count)
     if scope.given:
@@ -306,6 +316,47 @@ def _make_plan(
     if options.policy.lists:
         result = with_listing_shards(result.plan, suites, pools, options, result.split)
     return result
+
+
+def _with_repeats(
+    invocation: Invocation,
+    scope: Scope,
+    run: ActionsRun,
+    past: Past,
+    options: PlanOptions,
+    *,
+    known: Sequence[CaseKey],
+    test_files: tuple[str, ...],
+) -> tuple[Past, PlanOptions]:
+    """Mark the tests that a pull request adds or changes, as `[new_tests]` of its base says.
+
+    Args:
+        known: of the kept runs.
+    """
+    config, diff, renamed = scope.config.new_tests, None, tuple[str, ...]()
+    with suppress(CiguardError):
+        checkout = Checkout(invocation.folder, invocation.environ)
+        base = checkout.base_of_merge(run.tested_sha, run.head_sha)
+        if base is not None:
+            texts = checkout.files_at(base, FILES)  # fetches a missing commit
+            changed = checkout.diff(base)
+            diff = read_diff(changed, frozenset(test_files), checkout.blobs)
+            renamed = tuple(file.path for file in changed if file.renamed_from)
+            config = parse(texts, invocation.environ).new_tests
+    if config.policy == "off" or not past.inputs.has_timings:
+        return past, options
+    changes, left = mark_units(past.inputs, known, diff, config.at_most)
+    notes = [*past.notes, *([] if diff else [PlanNote("changed_tests_unknown")])]
+    if left < 0:
+        notes.append(PlanNote("repeats_omitted", {"tests": -left, "at_most": config.at_most}))
+    lists = options.policy.lists and scope.suites.keys() <= {key.suite for key in known}
+    unplanned = max(0, left) if lists else 0
+    if unplanned or any(changes):
+        renamed = renamed if unplanned else ()
+        policy = replace(options.policy, repeat_unplanned=unplanned, renamed_files=renamed)
+        options = replace(options, repeat_budget=config.budget, policy=policy)
+        past = replace(past, inputs=replace(past.inputs, changes=changes))
+    return replace(past, notes=tuple(notes)), options
 
 
 def _declared_needs(scope: Scope, existing: Inventory) -> DeclaredNeeds:

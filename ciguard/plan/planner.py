@@ -136,8 +136,10 @@ def assemble_plan(
     makespan_s = max(walls_s)
     work = max(works, key=lambda each: (each.solo_s(each.floor), -each.floor))
     deadline_s = options.limit.deadline_s
-    risk, probe_s = None, options.policy.probe_s
+    risk, probe_s, repeat_until_s = None, options.policy.probe_s, None
     if basis.has_timings:
+        if options.repeat_budget is not None:
+            repeat_until_s = round(makespan_s * (1 + options.repeat_budget), DIGITS)
         if probe_s is not None:
             probe_s = max(probe_s, round(PROBE_RATIO * makespan_s, DIGITS))
         risk = round(overrun_probability(deadline_s, walls_s, spreads), RISK_DIGITS)
@@ -145,7 +147,9 @@ def assemble_plan(
         id="",
         suites=dict(sorted(basis.suites.items())),
         pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
-        policy=replace(options.policy, deadline_s=deadline_s, probe_s=probe_s),
+        policy=replace(
+            options.policy, deadline_s=deadline_s, probe_s=probe_s, repeat_until_s=repeat_until_s
+        ),
         shards=tuple(
             replace(
                 each, timeout_minutes=options.limit.step_minutes, serial=_is_serial(each, basis)
@@ -315,11 +319,14 @@ def with_listing_shards(
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
         raise UsageError(f"{count} shards, and GitHub runs at most {MAX_SHARDS} jobs", fix=fix)
+    unplanned = draft.policy.repeat_unplanned  # of all shards
+    unplanned = unplanned and max(1, unplanned // count)
     ordered = [*sorted(shards, key=lambda shard: shard.key), *empty_shards]
     used = {shard.pool for shard in ordered}
     return encode_plan(
         replace(
             draft,
+            policy=replace(draft.policy, repeat_unplanned=unplanned),
             suites={name: draft.suites.get(name, suite) for name, suite in suites.items()},
             pools={name: pool for name, pool in pools.items() if name in used},
             shards=_number_shards(ordered),

@@ -267,6 +267,7 @@ class PlanOptions:
         processes: concurrent processes in each leg.
         claims: the service that legs ask for blocks of units; "" for none.
         policy: of the legs; its deadline comes from `limit`.
+        repeat_budget: time for repeats, relative to the makespan; None for no repeats.
     """
 
     limit: TimeLimits
@@ -281,6 +282,7 @@ class PlanOptions:
     group: Grouping = "file"
     claims: str = ""
     policy: LegPolicy = DEFAULT_POLICY
+    repeat_budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ class PlanInputs:
         limits_s: of units, by position; empty if no unit has a limit.
         past_shards: their simulated and measured memory.
         base_failures: units that failed in the base's newest complete run.
+        changes: of units, by position; empty for no new or changed unit.
     """
 
     inventory: Inventory
@@ -306,6 +309,7 @@ class PlanInputs:
     declared: DeclaredNeeds = NO_NEEDS
     past_shards: PastShards = NO_PAST_SHARDS
     base_failures: frozenset[UnitKey] = frozenset()
+    changes: Sequence[str] = ()
 
     @property
     def has_timings(self) -> bool:
@@ -328,6 +332,7 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
             basis.limits_s or repeat(None),
             estimates.has_history.tolist(),
             map(basis.base_failures.__contains__, keys) if basis.base_failures else repeat(False),
+            basis.changes or repeat(""),
         )
     )
 

@@ -84,6 +84,10 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "drill": "this is a drill ({drill}), and the run has to end red",
     "retries_without_effect": "policy.retries has no effect on {suites}: results are in files",
     "untried": "not tried with ciguard: {untried}",
+    "changed_tests_unknown": "changed tests are not known: check out the merge that GitHub tests, "
+    "with fetch-depth: 2",
+    "repeats_omitted": "{tests} more new or changed tests are not repeated: "
+    "new_tests.at_most is {at_most}",
     "requested": "the number was requested",
     "target_met": "they meet the target of {target_s}",
     "deadline_met": "they meet the deadline of {deadline_s}; tests that exceed it alone: {tests}",
@@ -188,6 +192,13 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if serial := [shard.key for shard in plan.shards if shard.serial]:
         why = "several at once need more than the memory"
         yield "one test at a time", f"in shard {name_some(serial, str)}: {why}"
+    if plan.policy.repeat_until_s is not None:
+        counts = Counter(unit.change for shard in plan.shards for unit in shard.units)
+        repeated = [f"{counts[kind]:,} {kind}" for kind in ("new", "changed") if counts[kind]]
+        if plan.policy.repeat_unplanned:
+            repeated.append(f"up to {plan.policy.repeat_unplanned:,} new in each shard")
+        until = f"until {duration(plan.policy.repeat_until_s)} of a shard"
+        yield "repeated tests", f"{', '.join(repeated)}; {until}"
     if split:
         yield "split files", _named(split)
     if plan.claims:

@@ -326,7 +326,7 @@ def test_actions_are_pinned_and_nothing_is_interpolated(text: str) -> None:
 
 
 @every_case
-def test_report_job_fetches_the_base_commit(text: str) -> None:
+def test_plan_and_report_fetch_the_base_commit(text: str) -> None:
     deep = {
         name: step["with"].get("fetch-depth")
         for name, job in jobs(text).items()
@@ -335,9 +335,9 @@ def test_report_job_fetches_the_base_commit(text: str) -> None:
     }
     # That of forks checks the default branch out, whose policy holds.
     wanted = "workflow_run:" not in text
-    reports = {"report", "confirm", "confirmed", "ciguard-report"} & deep.keys()
+    needing = {"plan", "ciguard", "report", "confirm", "confirmed", "ciguard-report"} & deep.keys()
     assert {name: depth for name, depth in deep.items() if depth} == (
-        dict.fromkeys(reports, 2) if wanted else {}
+        dict.fromkeys(needing, 2) if wanted else {}
     )
 
 
