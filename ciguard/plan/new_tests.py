@@ -121,13 +121,19 @@ def mark_units(
     Too many changes, a negative number: new units count first, the shortest of them first.
 
     Args:
-        known: of the kept runs; no unit of another suite is marked.
+        known: of the kept runs. Units of other suites are not marked, nor those that a leg cannot
+            repeat: of scripts and of result files.
         diff: None if not known.
     """
     inventory, estimates = inputs.inventory, inputs.estimates
     walls_s, has_history = estimates.wall_s.tolist(), estimates.has_history.tolist()
     path_of = cache(partial(repository_path, inputs.suites))
-    suites, units, found = {key.suite for key in known}, {key[:3:2] for key in known}, []
+    units, found = {key[:3:2] for key in known}, []
+    suites = {
+        name
+        for name in {key.suite for key in known} & inputs.suites.keys()
+        if not (inputs.suites[name].is_script or inputs.suites[name].results)
+    }
     for position, (key, file) in enumerate(zip(inventory.keys, inventory.file_names, strict=True)):
         path = file if file in inventory.folders else path_of(key.suite, file)
         # The history may have another program's name of the unit.

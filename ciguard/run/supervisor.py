@@ -297,7 +297,8 @@ class Supervisor:
                 live.process.poll()
                 if not live.is_started and live.process.pid is not None:
                     self._process_started(live)
-                self._follow(live)
+                if live.is_started:  # a start that is assumed precedes the lines
+                    self._follow(live)
                 if live.process.ended is not None:
                     self._process_ended(number, live, live.process.ended)
             # By a test that removes files of the record, as `git clean -fdx` does.

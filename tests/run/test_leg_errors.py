@@ -27,7 +27,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
 from ciguard.guard.wording import finding_message
-from ciguard.model import Suite
+from ciguard.model import Suite, Variant
 from ciguard.run.__main__ import run
 from ciguard.sources.local import read_record_tree
 
@@ -326,6 +326,28 @@ def wait(*words):
     return CURRENT.wait(*words)
 platform = types.SimpleNamespace(**{**vars(CURRENT), "wait": wait})
 """
+
+
+# The pid is known late, as on a busy machine.
+STARTS_LATE = """
+import types
+from ciguard.run.platforms.current import CURRENT
+def start(*words, **more):
+    process, begun_s = CURRENT.start(*words, **more), time.monotonic()
+    poll = process.poll
+    process.poll = lambda: poll() if time.monotonic() - begun_s > 0.5 else None
+    return process
+platform = types.SimpleNamespace(**{**vars(CURRENT), "start": start})
+"""
+
+
+def test_result_that_precedes_an_assumed_start_counts(tmp_path: Path) -> None:
+    line = '{"type":"result","unit":"a","outcome":"passed"}'
+    script = f"echo '{line}' >>\"$CIGUARD_RECORD_FILE\"; sleep 1"
+    suite = Suite("command", ("sh", "-c", script), variants={"": Variant()})
+    program = leg_program(STARTS_LATE, platform="platform")
+    leg = start_shard(tmp_path, plan_of(["a"], suites={"": suite}), program=program).wait(0)
+    assert leg.outcomes() == {"a": "passed"}
 
 
 FAILS_LAST = """

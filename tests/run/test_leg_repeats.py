@@ -61,7 +61,11 @@ def repeating(folder: Path, plan: Plan, repeats: int) -> Leg:
     leg = start_shard(folder, plan)
     own = leg.record_folder / "supervisor.jsonl"
     what = f"{repeats} repeats"
-    until(lambda: own.exists() and own.read_bytes().count(b'"repeat_') >= repeats, what=what)
+    until(
+        lambda: own.exists() and own.read_bytes().count(b'"repeat_') >= repeats,
+        what=what,
+        timeout_s=100,
+    )
     return leg
 
 
