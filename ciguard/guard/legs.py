@@ -29,6 +29,7 @@ from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, find_bystanders, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
+from ciguard.model.probes import ended_in_try
 from ciguard.model.types import AFTER_TESTS_S
 from ciguard.render.notes import Note
 from ciguard.text import last_line, unit_name
@@ -217,7 +218,8 @@ def explains_failure(leg: LegResult) -> bool:
     """Return whether the record of a leg explains why the step of its tests fails."""
     if leg.record is not None and is_from_result_files(leg.record):
         return leg.row.bad > 0
-    return exited_with_failures(leg) or bool(unexplained(leg.record))
+    has_cause = bool(unexplained(leg.record)) or ended_in_try(leg.record)
+    return exited_with_failures(leg) or has_cause
 
 
 def exited_with_failures(leg: LegResult) -> bool:

@@ -44,6 +44,7 @@ from ciguard.model.moved_units import (
     find_moved_units,
     with_moved_units,
 )
+from ciguard.model.probes import ended_in_try
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def _needs_findings(
 ) -> Iterator[Finding]:
     """Judge the jobs before this one by the findings of the records."""
     excused = bool(excusals.quarantined or excusals.failing_on_base)
+    excused = excused or any(ended_in_try(leg.record) for leg in legs)
     explained = bool(excusals.failures) or excused or any(map(exited_with_failures, legs))
     red = bool(excusals.failures) or any(finding.level == "failed" for finding in findings)
     names = {_job(leg) for leg in legs}

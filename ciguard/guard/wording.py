@@ -153,7 +153,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "`needs` names no job",
         "give this job `needs:` with the jobs of plan and shards, or leave --needs out",
     ),
-    "job_excused": Words("job {job} failed; its failed tests do not fail the run"),
+    "job_excused": Words("job {job} failed; what failed in it does not fail the run"),
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
     "job_died": Words("job {job}: {ending:words}", _RERUN),

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.model.attempts import classify_result, resolve_attempts
-from ciguard.model.record import EventLine, ProcessLine, Record, Result, StartLine
+from ciguard.model.record import (
+    EventLine,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    StartLine,
+)
 from ciguard.model.types import SLOTS, CaseKey, UnitKey
 
 PREFIX: Final = "probe_"  # of the reason of their processes, before the kind
@@ -103,6 +110,13 @@ def _tries(record: Record) -> Iterator[tuple[ProcessLine, list[UnitKey], list[Re
         # With fewer units it ended before the last one, which it was for.
         if results and len(units) == process.units:
             yield process, units, results
+
+
+def ended_in_try(record: Record | None) -> bool:
+    """Return whether the leg was killed during an extra try: its process has no end."""
+    lines = () if record is None else record.probes
+    begun = {line.process for line in lines if isinstance(line, ProcessLine)}
+    return bool(begun - {line.process for line in lines if isinstance(line, ProcessEndLine)})
 
 
 @dataclass(frozen=True, **SLOTS)

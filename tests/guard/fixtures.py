@@ -191,6 +191,7 @@ class World:
             units = ["a neighbour", unit][number % 2 :]
             reason = "repeat_alone" if number % 2 else "repeat_after"
             leg.own.append(ProcessLine(number, len(units), at_s=9.0, reason=reason))
+            leg.own.append(ProcessEndLine(number, "completed", 0, 9.0))
             run = (leg.header.run_id, leg.header.run_attempt)
             lines: list[Line] = [DefaultsLine(self.plan.id, key, *run, process=number)]
             for name in units:

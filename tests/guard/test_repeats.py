@@ -11,6 +11,7 @@ from guard.fixtures import SHARDS, VERDICT_SCHEMA, World, make_leg, make_plan, t
 
 from ciguard.codec.quarantine import Entry
 from ciguard.guard.annotations_and_outputs import annotations_of
+from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Policy
@@ -148,3 +149,21 @@ def test_repeats_change_nothing_else_wherever_they_are_cut() -> None:
         assert {one.kind for one in verdict.findings} <= {"flaky_new_test"}
         bare = replace(verdict, repeats={}, findings=())
         assert bare == replace(World(world.plan).prove(), repeats={}, findings=())
+
+
+@pytest.mark.parametrize(
+    ("result", "is_killed", "state"),
+    [
+        ("failure", True, "passed"),
+        ("failure", False, "incomplete"),
+        ("cancelled", True, "incomplete"),
+    ],
+)
+def test_kill_during_repeats_explains_the_failed_job(
+    result: str, is_killed: bool, state: str
+) -> None:
+    world = flaky_world()
+    world.needs = (NeededJob("tests", result),)
+    if is_killed:
+        del world.legs["01"].own[-1:]
+    assert world.prove().state == state
