@@ -387,6 +387,7 @@ class LogComparison:
         missing: jobs and steps of the base without a log of the candidate.
         violations: metrics of the candidate beyond an absolute bound.
         series: values of one identity over each log.
+        unmatched: keys of [metrics] that match no line of the logs.
     """
 
     state: LogState
@@ -400,6 +401,7 @@ class LogComparison:
     missing: tuple[Place, ...] = ()
     violations: tuple[BoundViolation, ...] = ()
     series: tuple[SeriesChange, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
@@ -419,8 +421,9 @@ class LogComparison:
         }
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
-        """Return whether a value is not judged, or the state is unknown or inconclusive."""
-        return self.state in ("unknown", "inconclusive") or self.count("not judged") > 0
+        """Return whether anything is not judged, or the state is unknown or inconclusive."""
+        unjudged = self.count("not judged") > 0 or bool(self.unmatched)
+        return unjudged or self.state in ("unknown", "inconclusive")
 
     def count(self, verdict: Verdict) -> int:
         """Count the pairs with a verdict."""
@@ -437,6 +440,7 @@ def compare_logs(
     logs: tuple[Log, Log],
     directions: Mapping[str, Direction],
     endings: Mapping[str, tuple[Ending | None, bool]],
+    unmatched: tuple[str, ...] = (),
 ) -> LogComparison:
     """Compare the values and failures of two logs.
 
@@ -444,6 +448,7 @@ def compare_logs(
         logs: the base and the candidate.
         directions: by name of a value, the better direction.
         endings: by name of a failure, the ending, and whether the text alone proves no failure.
+        unmatched: keys of [metrics] that match no line of the logs.
     """
     (base, before), (candidate, after) = logs
     values = (before, after)
@@ -462,6 +467,7 @@ def compare_logs(
         progress.missing,
         tuple(find_violations(((one.name, one.unit, one.value) for one in after), directions)),
         compare_series(*map(summarize_values, numbers)),
+        unmatched,
     )
     caveats = (
         *_end_caveats(base, candidate),

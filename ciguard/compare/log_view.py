@@ -345,5 +345,6 @@ def _warnings(comparison: LogComparison) -> Section:
         for side in (comparison.base, comparison.candidate)
         for text in side.unreadable
     ]
+    texts += [f"{key} matches no line of the logs" for key in comparison.unmatched]
     items = tuple(Item(text) for text in texts)
     return Section("warnings", (Bullets(items, "warning"),), "Warnings")

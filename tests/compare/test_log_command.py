@@ -227,6 +227,29 @@ def test_kernels_are_told_apart_by_the_line_before_their_numbers(
     assert " ".join(done.stdout.split()).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("launch", "lauch", "metrics.peak.within"),
+        ("peak:", "peek:", "metrics.peak.pattern"),
+        ("pattern", "pattern = 'retrying'\n[metrics.other]\npattern", ""),  # 0 lines are counted
+    ],
+)
+def test_row_that_matches_no_line_is_a_warning(
+    ciguard: Ciguard, tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(WITHIN.replace(old, new, 1), encoding="utf-8")
+    text = f"launch kernel all\npeak: 5 bytes\n{USE}"
+    write(tmp_path, text, text)
+    words = ("compare", "base.log", "head.txt", "--strict", "--format")
+    for format_ in ("text", "markdown", "json"):
+        done = ciguard(*words, format_, cwd=tmp_path, expect=12 if key else 0)
+        assert (f"{key} matches no line of the logs" in done.stdout) == (
+            bool(key) and format_ != "json"
+        )
+    assert json.loads(done.stdout)["unmatched"] == [key] * bool(key)
+
+
 OOM: Final = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes\n"
 BOUNDS: Final = """
 [metrics.contracts]
