@@ -22,8 +22,8 @@ from ciguard.document import (
 )
 from ciguard.logs.process_logs import SOURCE
 from ciguard.model import MEMORY_ENDINGS
-from ciguard.render.changes import exact_change
-from ciguard.text import count_of, duration, name_some, size
+from ciguard.render.changes import amount_text, exact_change
+from ciguard.text import count_of, name_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -212,8 +212,8 @@ def _pair(compared: ComparedPair, comparison: LogComparison) -> Row:
     before, after = compared.pair.before, compared.pair.after
     return (
         Code(_name(before, compared.pair.ordinal)),
-        Cell(_amount(before.value, before.unit), before.value),
-        Cell(_amount(after.value, after.unit), after.value),
+        Cell(amount_text(before.value, before.unit), before.value),
+        Cell(amount_text(after.value, after.unit), after.value),
         Cell(_change(compared.pair), compared.pair.ratio),
         compared.verdict,
         (*_line(before, comparison.base), " -> ", *_line(after, comparison.candidate)),
@@ -237,27 +237,18 @@ def _name(value: LogValue, ordinal: int = 1) -> str:
     return " ".join([*place, value.name, *key, *([f"#{ordinal}"] if ordinal > 1 else [])])
 
 
-def _amount(value: float, unit: str) -> str:
-    if unit == "B":
-        return size(value)
-    if unit == "s":
-        return duration(value)
-    return f"{value:,.3g} %" if unit == "%" else f"{value:,.6g}"
-
-
 def _exact_amount(value: LogValue) -> str:
     """Return `_amount` with the exact bytes if the log has them; "" for an occurrence."""
     if not value.unit:
         return ""
-    text, exact = _amount(value.value, value.unit), f"{value.value:.0f} B"
+    text, exact = amount_text(value.value, value.unit), f"{value.value:.0f} B"
     is_rounded = value.unit == "B" and value.resolution <= 1 and text != exact
     return f"{text} ({exact})" if is_rounded else text
 
 
 def _change(pair: ValuePair) -> str:
     """Return "-1.41 % (-390 MiB)"."""
-    unit = pair.before.unit
-    return exact_change(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
+    return exact_change(pair.difference, pair.ratio, pair.before.unit)
 
 
 def similar_values(pairs: Pairing | Neighbours, sides: tuple[LogSide, LogSide]) -> Bullets:
@@ -274,10 +265,11 @@ def _pair_item(
 ) -> Item:
     """Describe two similar values: their difference, and why they have no verdict."""
     before, after = pair.before, pair.after
+    old, new = (amount_text(value.value, value.unit) for value in (before, after))
     reason = "; refused, because one of them has its equal in the other log" if is_refused else ""
     return Item((
-        Code(before.name), f" {_amount(before.value, before.unit)} (", *_place(before, sides[0]),
-        f") and {_amount(after.value, after.unit)} (", *_place(after, sides[1]),
+        Code(before.name), f" {old} (", *_place(before, sides[0]),
+        f") and {new} (", *_place(after, sides[1]),
         f"), {_change(pair)}: ", *_differing(pair.differing), reason,
     ))  # fmt: skip
 

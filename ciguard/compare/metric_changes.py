@@ -31,11 +31,11 @@ from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction, find_violations
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
-from ciguard.render.changes import estimated_change, exact_change
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.render.changes import amount_text, estimated_change, exact_change
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
@@ -408,20 +408,14 @@ def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
 
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
-_AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size}
 MAX_CONDITION: Final = 60  # characters of a value
 
 
 def metric_text(metric: MetricChange | MetricCount) -> str:
-    """Return "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
+    """Return "512 MiB -> 640 MiB (medians of 5 and 5 values)" or "3 -> 2 values"."""
     if isinstance(metric, MetricCount):
         return f"{metric.n_before} -> {count_of(metric.n_after, 'value')}"
-    show = _AMOUNTS.get(metric.unit)
-    if show is None or min(metric.before, metric.after) < 0:
-        unit = f" {one_line(metric.unit, 20)}" if metric.unit else ""
-        values = f"{metric.before:,.6g} -> {metric.after:,.6g}{unit}"
-    else:
-        values = f"{show(metric.before)} -> {show(metric.after)}"
+    values = " -> ".join(amount_text(one, metric.unit) for one in (metric.before, metric.after))
     if max(metric.n_before, metric.n_after) > 1:
         values += f" (medians of {metric.n_before} and {count_of(metric.n_after, 'value')})"
     return values
@@ -433,14 +427,12 @@ def metric_change_text(metric: MetricChange) -> str:
         return "-"
     if not metric.is_exact:
         return _estimated(metric)[0]
-    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
-    return exact_change(metric.after - metric.before, metric.ratio, show)
+    return exact_change(metric.after - metric.before, metric.ratio, metric.unit)
 
 
 def _estimated(metric: MetricChange) -> tuple[str, str]:
     ratio = (metric.ratio, metric.low, metric.high)
-    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
-    return estimated_change(metric.before, metric.after, ratio, metric.unit, show)
+    return estimated_change(metric.before, metric.after, ratio, metric.unit)
 
 
 def violation_text(violation: BoundViolation) -> str:
@@ -448,9 +440,8 @@ def violation_text(violation: BoundViolation) -> str:
     name = one_line(violation.name, 60)
     if violation.value is None:
         return f"{name}: no value found"
-    show = _AMOUNTS.get({"B": "bytes"}.get(violation.unit, violation.unit), "{:,.6g}".format)
-    limit = violation.setting.replace("_", " ")
-    return f"{name}: {show(violation.value)} ({limit} {show(violation.bound)} expected)"
+    value, bound = (amount_text(one, violation.unit) for one in (violation.value, violation.bound))
+    return f"{name}: {value} ({violation.setting.replace('_', ' ')} {bound} expected)"
 
 
 def metric_verdict(metric: MetricChange | MetricCount) -> str:

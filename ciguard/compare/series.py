@@ -18,7 +18,8 @@ import numpy as np
 
 from ciguard.document import Code, Column, Row, Section, Table
 from ciguard.history.metric_series import metric_key
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.render.changes import amount_text
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,7 +190,6 @@ def _summary(identity: Identity, series: Sequence[Series]) -> SeriesSummary:
     return SeriesSummary(name, unit, dict(key), dict(trends), steepest)
 
 
-_AMOUNTS: Final = {"s": duration, "bytes": size}
 _ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no clear trend", "not judged", "flat")
 
 
@@ -257,9 +257,6 @@ def _place(series: Series) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
-    show = _AMOUNTS.get(unit)
-    if show is None or value < 0:
-        return f"{value:,.4g}{f' {one_line(unit, 20)}' if unit else ''}"
-    if unit == "bytes" and value < FLAT_BYTES:
+    if unit == "bytes" and 0 <= value < FLAT_BYTES:
         return f"{value / FLAT_BYTES:.1f} MiB"
-    return show(value)
+    return amount_text(float(f"{value:.4g}"), unit)

@@ -178,7 +178,7 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     write(tmp_path, lines.format(50, 7), lines.format(60, "nan"))
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     words = " ".join(done.stdout.split())
-    assert "pool_hits pool=a 50 % 60 % +20.00 % (+10 %) better 1 -> 1" in words
+    assert "pool_hits pool=a 50 % 60 % +10 points better 1 -> 1" in words
     assert "head.txt:3: pool_hits is no number: nan" in words
     assert words.startswith("UNKNOWN: values of the base have no equal in the candidate")
 
