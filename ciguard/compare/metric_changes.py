@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.log_comparison import ValuePair, pair_values
 from ciguard.compare.run_columns import conditions_of
+from ciguard.compare.series import series_title
 from ciguard.compare.statistics import (
     MIN_RUNS_TO_CONFIRM,
     MetricEffect,
@@ -32,7 +33,7 @@ from ciguard.logs.pattern_table import Direction, find_violations
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
 from ciguard.render.changes import amount_text, estimated_change, exact_change
-from ciguard.text import count_of, one_line
+from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -144,6 +145,12 @@ class MetricCount:
     key: Mapping[str, str]
     n_before: int
     n_after: int
+    is_exact: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        """Return whether exact values are missing in the candidate, which is no gain."""
+        return self.is_exact and self.n_after < self.n_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +158,8 @@ class Metrics:
     """The metrics of both runs.
 
     Attributes:
-        only_before, only_after: numbers of metrics that only one run has.
-        missing_exact: number of exact metrics with no or fewer values in the candidate: no gain.
+        only_before, only_after: numbers of metrics that only one run has, without `counts`.
+        missing_exact: number of exact metrics with no or fewer values in the candidate.
         other_conditions: number of past runs left out, as they had other conditions.
         violations: metrics of the candidate beyond an absolute bound.
     """
@@ -248,7 +255,8 @@ class _Pair:
 
     def count(self) -> MetricCount:
         name, unit, key = self.key
-        return MetricCount(name, unit, dict(key), self.n_before, len(self.values))
+        numbers = (self.n_before, len(self.values))
+        return MetricCount(name, unit, dict(key), *numbers, is_exact=self.direction.exact)
 
     def change(self, effect: MetricEffect | None, *, is_real: bool = False) -> MetricChange:
         """Return the change by past runs, without `effect` by the base; `is_real`: no noise."""
@@ -334,16 +342,21 @@ def compare_metrics(
         return Metrics(violations=violations)
     direct = [pair for pair in pairs if not pair.uses_history and not pair.differs_in_number]
     changes = [*_compare_with_history(pairs), *(pair.change(None) for pair in direct)]
-    lost = [direction_of(key, directions) for key in known.keys() - own.keys()]
+    lost = {key: direction_of(key, directions) for key in sorted(known.keys() - own.keys())}
+    # Medians of different numbers of values can differ although no value changed.
+    counts = [pair.count() for pair in pairs if pair.differs_in_number]
+    counts += [
+        _pair(key, (), known[key], (), ids=(), direction=Direction(exact=True)).count()
+        for key, row in lost.items()
+        if row.exact or (row.is_occurrence and row.within)
+    ]
     changes.sort(key=lambda change: (VERDICTS.index(change.verdict), -change.relative_change))
     return Metrics(
         changes=tuple(changes),
-        only_before=len(lost),
+        only_before=len(lost) - sum(not count.n_after for count in counts),
         only_after=len(own) - len(pairs),
-        # Medians of different numbers of values can differ although no value changed.
-        counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
-        missing_exact=sum(row.exact or bool(row.is_occurrence and row.within) for row in lost)
-        + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
+        counts=tuple(counts),
+        missing_exact=sum(count.is_missing for count in counts),
         other_conditions=len(unlike),
         violations=violations,
     )
@@ -381,7 +394,7 @@ def _pair(
     *,
     ids: Collection[int],
     direction: Direction,
-    resolution: float,
+    resolution: float = 0.0,
 ) -> _Pair:
     before = runs[-1] if base is None else base
     if isinstance(before, RunValue):
@@ -447,13 +460,13 @@ def violation_text(violation: BoundViolation) -> str:
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
     """Return "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: ..."."""
     if isinstance(metric, MetricCount):
-        return "not judged: another number of values"
+        return "not judged: another number of values" if metric.n_after else "missing"
     word = metric.verdict
+    if metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact:
+        few = f"{word}: {metric.runs} of {MIN_RUNS_TO_CONFIRM} runs that metrics need"
+        return few if word == "not judged" else f"{word} (beyond its bound)"
     if word == "not judged":
-        few = metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact
-        return (
-            f"{word}: {metric.runs} of {count_of(MIN_RUNS_TO_CONFIRM, 'past run')}" if few else word
-        )
+        return word
     if metric.is_exact:
         return "equal (exact)" if word == "same" else f"{word} (exact)"
     interval = ""
@@ -471,9 +484,12 @@ def verdicts_text(metrics: Metrics) -> str:
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
-    missing = f"values of {count_of(metrics.missing_exact, 'exact metric')} missing"
+    names = [series_title(one.name, one.key) for one in metrics.counts if one.is_missing]
+    missing = (
+        f"values of {count_of(len(names), 'exact metric')} missing: {name_some(names, one_line)}"
+    )
     bounds = map(violation_text, metrics.violations)
-    return ", ".join(filter(None, (*bounds, judged, missing if metrics.missing_exact else "")))
+    return ", ".join(filter(None, (*bounds, judged, missing if names else "")))
 
 
 def metrics_text(metrics: Metrics) -> str:

@@ -46,7 +46,7 @@ UNJUDGED_TEXT: Final[dict[UnjudgedReason, str]] = {
     "same run": "both are the same run, so there is nothing to compare",
     "baseline incomplete": "no number is judged, as every shard that measured it before is "
     "incomplete",
-    "few baseline runs": "the comparison of numbers begins with {least} baseline runs, there {are}",
+    "few baseline runs": "memory and time are judged from {least} baseline runs on, there {are}",
 }
 ANCESTRY_SOURCE_TEXT: Final[dict[AncestrySource, str]] = {
     "git": "git",

@@ -212,7 +212,7 @@ def test_configured_direction_decides_what_is_worse() -> None:
 
 def test_too_few_runs_are_no_verdict() -> None:
     found = judge(past(MIN_RUNS_TO_CONFIRM - 1), MetricLine("step", 5.0, "s"))
-    assert metric_verdict(only(found)) == "not judged: 9 of 10 past runs"
+    assert metric_verdict(only(found)) == "not judged: 9 of 10 runs that metrics need"
     assert triggered(found, FAIL_CONDITIONS) == ()
     assert exit_code(found, {"metric"}, strict=True) == 12
     judged = judge(past(MIN_RUNS_TO_CONFIRM), MetricLine("step", 5.0, "s"))
@@ -255,7 +255,7 @@ def test_runs_with_another_number_of_values_are_no_past() -> None:
     twice = [measured(run, *[MetricLine("step", 1.0, "s")] * 2) for run in range(21, 25)]
     longer = reduce(merge, [history, *(history_of([one], keep=("*",)) for one in twice)])
     one = only(judge(longer, *[MetricLine("step", 1.5, "s")] * 2))
-    assert metric_verdict(one) == "not judged: 4 of 10 past runs"
+    assert metric_verdict(one) == "not judged: 4 of 10 runs that metrics need"
 
 
 def test_mode_that_was_seen_before_is_no_change() -> None:
@@ -288,7 +288,7 @@ def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
     history = past(3)
     candidate = recorded(100, MetricLine("step", 1.5, "s"))
     one = only(compare_run(candidate, history, [from_history(history, 1)]))
-    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 past runs")
+    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 runs that metrics need")
 
 
 EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
@@ -351,7 +351,10 @@ def test_exact_values_that_are_missing_are_no_gain() -> None:
         found = compare_run(head, None, [base_with], context=context)
         assert found.metrics.missing_exact == missing
         assert (found.state == "better") == (not missing)
-        assert ("missing" in FORMATS["text"](found)) == bool(missing)
+        text = " ".join(FORMATS["text"](found).split())
+        names = "m, p" if missing == 2 else "m" if after[:1] != before[:1] else "p"
+        assert (f"exact metric{'s' * (missing - 1)} missing: {names}" in text) == bool(missing)
+        assert ("m missing 1 -> 0 values" in text) == (missing == 2)
 
 
 @pytest.mark.parametrize(("after", "verdict"), [(4.0, "better"), (6.0, "worse"), (5.0, "same")])
