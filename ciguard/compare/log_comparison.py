@@ -479,8 +479,9 @@ def compare_logs(
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
     direction = directions.get(pair.before.name, _UNJUDGED)
-    is_judged = direction.exact or pair.difference == 0
-    return ComparedPair(pair, direction.judge(pair.difference) if is_judged else "not judged")
+    if direction.exact or pair.difference == 0:
+        return ComparedPair(pair, direction.judge(pair.difference))
+    return ComparedPair(pair, "not judged" if direction.allows(pair.after.value) else "worse")
 
 
 def _count_failures(

@@ -117,9 +117,9 @@ def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     yield sum(count.after > count.before for count in failures), "failure", "more often"
     yield sum(count.after < count.before for count in failures), "failure", "less often"
     yield sum(count.earlier is not None for count in failures), "failure", "of another amount"
-    changes = [warning.change for warning in warnings]
-    yield sum(change.after > change.before for change in changes), "counted line", "more often"
-    yield sum(change.after < change.before for change in changes), "counted line", "less often"
+    differences = [warning.change.after - warning.change.before for warning in warnings]
+    yield sum(lines for lines in differences if lines > 0), "counted line", "more"
+    yield -sum(lines for lines in differences if lines < 0), "counted line", "fewer"
 
 
 def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -297,7 +297,8 @@ def _counts(comparison: LogComparison) -> Section:
     )
     rows: tuple[Row, ...] = tuple(
         (Code(_name(count.example)), Cell(f"{count.before:,}", count.before),
-         Cell(f"{count.after:,}", count.after), verdicts.get(count, "not judged"))
+         Cell(f"{count.after:,}", count.after),
+         verdicts.get(count, "not judged" if count.after else "missing"))
         for count in comparison.pairing.counts
     )  # fmt: skip
     table = Table(columns, rows, "value")

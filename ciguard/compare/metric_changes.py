@@ -279,7 +279,10 @@ class _Pair:
         if effect is not None:
             verdict = self._verdict(before, after) if is_real else "same"
             return replace(change, verdict=verdict, low=effect.low, high=effect.high)
-        return replace(change, verdict=self._exact_verdict()) if change.is_exact else change
+        verdict = self._exact_verdict() if change.is_exact else "not judged"
+        if verdict == "not judged" and not all(map(self.direction.allows, self.values)):
+            verdict = "worse"
+        return replace(change, verdict=verdict)
 
     def _verdict(self, before: float, after: float) -> MetricVerdict:
         return self.direction.judge(distinct(after - before, self.resolution))

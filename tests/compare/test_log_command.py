@@ -299,6 +299,18 @@ def test_metric_beyond_its_bound_is_worse_in_any_base(
     ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
 
 
+def test_row_beyond_its_bound_is_worse(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text(BOUNDS, encoding="utf-8")
+    base, head = (f"measured contract a\npeak: {mib} MiB\n{USE}" for mib in (12, 9))
+    write(tmp_path, base, head)
+    shown = " ".join(ciguard("compare", "base.log", "head.txt", cwd=tmp_path).stdout.split())
+    assert "peak 12.0 MiB 9.00 MiB -25.00 % (-3.00 MiB) worse 2 -> 2" in shown
+    assert "not judged" not in shown
+    write(tmp_path, base, head.replace("peak", "p"))
+    shown = " ".join(ciguard("compare", "base.log", "head.txt", cwd=tmp_path).stdout.split())
+    assert "peak 1 0 missing" in shown
+
+
 MISSES: Final = "[metrics.{0}]\npattern = '{0}'\nbetter = 'lower'\nwithin = 'launch (?P<k>.*)'\n"
 
 
@@ -307,10 +319,11 @@ def test_lines_of_a_kernel_that_did_not_run_are_not_better(
 ) -> None:
     (tmp_path / "ciguard.toml").write_text(MISSES.format("miss") + MISSES.format("peak"))
     first, last = "launch ew\nmiss\n", f"peak\n{USE}"
-    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 1")):
+    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 2")):
         write(tmp_path, f"{first}launch ns\nmiss\nmiss\n{last}", first + head)
         done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
         assert done.stdout.startswith(words)
+    assert "2 counted lines fewer" in done.stdout
 
 
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:

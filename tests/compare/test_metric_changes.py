@@ -288,7 +288,10 @@ def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
     history = past(3)
     candidate = recorded(100, MetricLine("step", 1.5, "s"))
     one = only(compare_run(candidate, history, [from_history(history, 1)]))
-    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 runs that metrics need")
+    assert (one.before, metric_verdict(one)) == (
+        NOISE[2],
+        "not judged: 3 of 10 runs that metrics need",
+    )
 
 
 EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
@@ -424,7 +427,10 @@ def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words
         found = compare_run(recorded(2, *metrics), None, bases, context=context)
         assert (found.state == "worse") == bool(words)
         assert exit_code(found, {"metric"}) == (11 if words else 0)
-        assert (f"metrics: {words}" in " ".join(FORMATS["text"](found).split())) == bool(words)
+        text = " ".join(FORMATS["text"](found).split())
+        assert (f"metrics: {words}" in text) == bool(words)
+        has_row = words.startswith("step: 2.50 s") and bool(bases and bases[0].metrics)
+        assert ("step worse (beyond its bound)" in text) == has_row
         assert read_comparison(json_text(found).encode(), "x") == found
     history = history_of([measured(1, *metrics)], keep=("*",))
     known = compare_run(from_history(history, 0), history, context=context)
