@@ -16,25 +16,35 @@ if TYPE_CHECKING:
 
     Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
 
+# By measure: the key of a limit, and what a result has if it was measured, unlike one of a file.
+MEASURED: Final = {
+    "memory": ("memory_bytes", "peak_delta_bytes", "rss_before_bytes"),
+    "time": ("time_s", "wall_s"),
+}
 MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are counted
 
 
 def check_limits(
     units: Mapping[UnitKey, UnitResult], limits: Mapping[str, Sequence[Limit]]
 ) -> Iterator[Finding]:
-    """Find the passed tests above the first limit that matches them, and limits without a test."""
-    found: dict[tuple[str, int], list[Taken]] = {}
-    for key, unit in sorted(units.items()) if limits else ():
-        for entry, limit in enumerate(limits.get(key.suite, ())):
-            if excluding_pattern(key.unit, (limit.units,)) is not None:
-                found.setdefault((key.suite, entry), []).extend(_above(key, unit, limit))
-                break
+    """Find the passed tests above the first limit that matches them, and limits without effect."""
     for suite in sorted({key.suite for key in units} & limits.keys()):
+        keys = sorted(key for key in units if key.suite == suite)
+        entries: dict[UnitKey, int] = {}  # the first one that matches
         for entry, limit in enumerate(limits[suite]):
             place = {"suite": suite or '""', "entry": entry, "units": limit.units}
-            if (suite, entry) not in found:
-                yield Finding("limit_unused", facts=place)
-            taken = sorted(found.get((suite, entry), ()), key=lambda each: -each[0])
+            matching = [key for key in keys if excluding_pattern(key.unit, (limit.units,))]
+            own = [key for key in matching if entries.setdefault(key, entry) == entry]
+            if not own:
+                yield Finding("limit_unused", facts={**place, "earlier": len(matching) or None})
+            cases = [case for key in own for case in units[key].cases if case.outcome == "passed"]
+            for measure, (setting, *names) in MEASURED.items() if cases else ():
+                values = {getattr(case, name) for case in cases for name in names}
+                if getattr(limit, setting) is not None and values == {None}:
+                    facts = {**place, "measure": measure, "count": len(cases)}
+                    yield Finding("limit_unmeasured", facts=facts)
+            above = [each for key in own for each in _above(key, units[key], limit)]
+            taken = sorted(above, key=lambda each: -each[0])
             for _, facts in taken[:MAX_NAMED]:
                 yield Finding("above_limit", facts={**place, **facts})
             if (more := len(taken) - MAX_NAMED) > 0:

@@ -476,7 +476,13 @@ WORDS: Final[Mapping[str, Words]] = {
     "more_above_limit": Words(
         "{count} more tests took more than suite.{suite}.limits.{entry} ({units})"
     ),
-    "limit_unused": Words("suite.{suite}.limits.{entry}: {units} matches no test of the run"),
+    "limit_unused": Words(
+        "suite.{suite}.limits.{entry}: {units} matches no test of the run"
+        "[ but {earlier:test} of earlier entries]"
+    ),
+    "limit_unmeasured": Words(
+        "suite.{suite}.limits.{entry}: no {measure} was measured of its {count:test} ({units})"
+    ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
