@@ -6,9 +6,15 @@ from typing import get_args
 
 import pytest
 
-from ciguard.model import PlannedUnit, Result, SampleLine
+from ciguard.model import EventLine, PlannedUnit, Result, SampleLine
 from ciguard.model.machine_use import machine_use
-from ciguard.run.output.view import _REASONS, describe_action, describe_machine, describe_reason
+from ciguard.run.output.view import (
+    _REASONS,
+    describe_action,
+    describe_machine,
+    describe_reason,
+    describe_workers,
+)
 from ciguard.run.policy.actions import Reason, ReasonKind, Recycle, Stop, Warn
 
 MIB = 1 << 20
@@ -72,6 +78,24 @@ def test_last_lines_of_a_command_have_what_was_measured(
 
 def test_every_kind_of_reason_has_words() -> None:
     assert {*_REASONS, "incomplete"} == set(get_args(ReasonKind))
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "words"),
+    [
+        (
+            "memory",
+            360 << 20,
+            "2 of 4 workers: no more fit into 360 MiB, at up to 160 MiB each, by ",
+        ),
+        ("fitting", 360 << 20, "2 workers: they fit into 360 MiB, by measured peaks"),
+        ("not_measured", 360 << 20, "2 workers, not limited: no measured peaks"),
+        ("not_measured", float("inf"), "2 workers, not limited: no memory budget"),
+    ],
+)
+def test_workers_are_said_with_what_limits_them(reason: str, limit: float, words: str) -> None:
+    event = EventLine("workers", 0, 1, reason=reason, facts={"workers": 2, "tool_workers": 4})
+    assert describe_workers(event, limit, 160 << 20).startswith(words)
 
 
 def test_an_action_names_its_process_and_the_test_to_blame() -> None:
