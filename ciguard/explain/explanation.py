@@ -255,7 +255,11 @@ def explain_tests(found: Found, wanted: str) -> Explanation:
         headline=f"{first.result}{in_shard}{whose}"
         if len(tests) == 1
         else f"{count_of(len(names), 'test')} with this in the name",
-        problems=(),
+        problems=tuple(
+            problem
+            for problem in explanation.problems
+            if any(f"{name} " in problem.text.untrusted for name in names)
+        ),
         tests=tuple(tests),
         changes=tuple(
             text for text in explanation.changes if any(f"{name} " in text for name in names)
