@@ -440,7 +440,6 @@ def compare_logs(
     logs: tuple[Log, Log],
     directions: Mapping[str, Direction],
     endings: Mapping[str, tuple[Ending | None, bool]],
-    unmatched: tuple[str, ...] = (),
 ) -> LogComparison:
     """Compare the values and failures of two logs.
 
@@ -448,7 +447,6 @@ def compare_logs(
         logs: the base and the candidate.
         directions: by name of a value, the better direction.
         endings: by name of a failure, the ending, and whether the text alone proves no failure.
-        unmatched: keys of [metrics] that match no line of the logs.
     """
     (base, before), (candidate, after) = logs
     values = (before, after)
@@ -467,7 +465,6 @@ def compare_logs(
         progress.missing,
         tuple(find_violations(((one.name, one.unit, one.value) for one in after), directions)),
         compare_series(*map(summarize_values, numbers)),
-        unmatched,
     )
     caveats = (
         *_end_caveats(base, candidate),

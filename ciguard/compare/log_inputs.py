@@ -89,7 +89,8 @@ def compare_log_inputs(
         _read(folder, name, side, reader, finder, named=named)
         for name, side in zip(names, ("BASE", "HEAD"), strict=True)
     )
-    return compare_logs((base, head), judged, endings(table), reader.unmatched)
+    comparison = compare_logs((base, head), judged, endings(table))
+    return replace(comparison, unmatched=reader.unmatched)
 
 
 def compare_run_logs(
@@ -129,7 +130,8 @@ def compare_run_logs(
     lost = {new.name for old, new in pairs if new and old in executed[0] and new not in executed[1]}
     lost |= {job.name for side in sides for reading, job in side if reading.end == "missing"}
     base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
-    comparison = compare_logs((base, head), judged, endings(table), reader.unmatched)
+    comparison = compare_logs((base, head), judged, endings(table))
+    comparison = replace(comparison, unmatched=reader.unmatched)
     if not (lost or comparison.violations) and all(
         log.end == "whole" and not values for log, values in (base, head)
     ):

@@ -147,11 +147,6 @@ class MetricCount:
     n_after: int
     is_exact: bool = False
 
-    @property
-    def is_missing(self) -> bool:
-        """Return whether exact values are missing in the candidate, which is no gain."""
-        return self.is_exact and self.n_after < self.n_before
-
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
@@ -171,6 +166,12 @@ class Metrics:
     missing_exact: int = 0
     other_conditions: int = 0
     violations: tuple[BoundViolation, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Name the metrics that `missing_exact` counts."""
+        fewer = (one for one in self.counts if one.is_exact and one.n_after < one.n_before)
+        return tuple(series_title(one.name, one.key) for one in fewer)
 
     @property
     def unjudged(self) -> tuple[MetricChange, ...]:
@@ -346,20 +347,17 @@ def compare_metrics(
     direct = [pair for pair in pairs if not pair.uses_history and not pair.differs_in_number]
     changes = [*_compare_with_history(pairs), *(pair.change(None) for pair in direct)]
     lost = {key: direction_of(key, directions) for key in sorted(known.keys() - own.keys())}
-    # Medians of different numbers of values can differ although no value changed.
-    counts = [pair.count() for pair in pairs if pair.differs_in_number]
-    counts += [
-        _pair(key, (), known[key], (), ids=(), direction=Direction(exact=True)).count()
-        for key, row in lost.items()
-        if row.exact or (row.is_occurrence and row.within)
-    ]
+    missing = [key for key, row in lost.items() if row.exact or (row.is_occurrence and row.within)]
+    exact = Direction(exact=True)
+    pairs += [_pair(key, (), known[key], (), ids=(), direction=exact) for key in missing]
     changes.sort(key=lambda change: (VERDICTS.index(change.verdict), -change.relative_change))
     return Metrics(
         changes=tuple(changes),
-        only_before=len(lost) - sum(not count.n_after for count in counts),
-        only_after=len(own) - len(pairs),
-        counts=tuple(counts),
-        missing_exact=sum(count.is_missing for count in counts),
+        only_before=len(lost) - len(missing),
+        only_after=len(own) - len(pairs) + len(missing),
+        # Medians of different numbers of values can differ although no value changed.
+        counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
+        missing_exact=sum(one.direction.exact and len(one.values) < one.n_before for one in pairs),
         other_conditions=len(unlike),
         violations=violations,
     )
@@ -487,10 +485,8 @@ def verdicts_text(metrics: Metrics) -> str:
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
-    names = [series_title(one.name, one.key) for one in metrics.counts if one.is_missing]
-    missing = (
-        f"values of {count_of(len(names), 'exact metric')} missing: {name_some(names, one_line)}"
-    )
+    names = name_some(metrics.missing, one_line)
+    missing = f"values of {count_of(len(metrics.missing), 'exact metric')} missing: {names}"
     bounds = map(violation_text, metrics.violations)
     return ", ".join(filter(None, (*bounds, judged, missing if names else "")))
 

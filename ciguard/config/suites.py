@@ -121,11 +121,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
 
 
 def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
-    """Return the named pools, the preferred one first; all pools without names.
-
-    Raises:
-        UsageError: a pool is not known, or has no memory for tests.
-    """
+    """Return the named pools, the preferred one first; all pools without names."""
     pools = {}
     for name in names or config.pool:
         if name not in config.pool:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
     Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
 
-# By measure: the key of a limit, and what a result has if it was measured, unlike one of a file.
-MEASURED: Final = {
-    "memory": ("memory_bytes", "peak_delta_bytes", "rss_before_bytes"),
-    "time": ("time_s", "wall_s"),
-}
 MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are counted
 
 
@@ -38,11 +33,9 @@ def check_limits(
             if not own:
                 yield Finding("limit_unused", facts={**place, "earlier": len(matching) or None})
             cases = [case for key in own for case in units[key].cases if case.outcome == "passed"]
-            for measure, (setting, *names) in MEASURED.items() if cases else ():
-                values = {getattr(case, name) for case in cases for name in names}
-                if getattr(limit, setting) is not None and values == {None}:
-                    facts = {**place, "measure": measure, "count": len(cases)}
-                    yield Finding("limit_unmeasured", facts=facts)
+            measured = {(case.peak_delta_bytes, case.rss_before_bytes) for case in cases}
+            if limit.memory_bytes is not None and measured == {(None, None)}:
+                yield Finding("limit_unmeasured", facts={**place, "count": len(cases)})
             above = [each for key in own for each in _above(key, units[key], limit)]
             taken = sorted(above, key=lambda each: -each[0])
             for _, facts in taken[:MAX_NAMED]:

@@ -481,7 +481,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "[ but {earlier:test} of earlier entries]"
     ),
     "limit_unmeasured": Words(
-        "suite.{suite}.limits.{entry}: no {measure} was measured of its {count:test} ({units})"
+        "suite.{suite}.limits.{entry}: no memory was measured of its {count:test} ({units})"
     ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),

@@ -358,9 +358,8 @@ class Supervisor:
                 # A timeout needs a time; recorded, so that a replay has it, too.
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, EventLine) and line.kind == WORKERS:
-                units = self._chosen(self._state.running[live.batch.process].start)
-                peak_bytes = max(map(self._state.need_bytes, units))
-                words = describe_workers(line, process_limit_bytes(self._state), peak_bytes)
+                needs = map(self._state.need_bytes, range(len(self._state.units)))
+                words = describe_workers(line, process_limit_bytes(self._state), max(needs))
                 self._console.print_line(f"process {line.process}: {words}")
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(
@@ -551,7 +550,8 @@ class Supervisor:
         if self._ended:
             env[EXTRA_TRY] = "1"
         if job.executor(action.suite).has_workers and suite.workers == "auto":
-            env[WORKERS_LIMIT] = str(fitting_workers(self._state, self._chosen(action)) or "")
+            chosen = action.units or range(len(self._state.units))  # before a listing: of the plan
+            env[WORKERS_LIMIT] = str(fitting_workers(self._state, chosen) or "")
         return ProcessHandle(
             invocation.argv,
             env,
@@ -562,10 +562,6 @@ class Supervisor:
             started_s=now_s,
             stdin=job.stdin,
         )
-
-    def _chosen(self, start: Start) -> Sequence[int]:
-        """Return the units of a process; before a listing, those of the plan."""
-        return start.units or range(len(self._state.units))
 
     def _end(self, finish: Finish) -> LegVerdict:
         """Judge the leg, write the last lines of its record and print its summary."""
