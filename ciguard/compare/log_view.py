@@ -209,12 +209,12 @@ def _pairs(comparison: LogComparison) -> Section:
 
 
 def _pair(compared: ComparedPair, comparison: LogComparison) -> Row:
-    before, after = compared.pair.before, compared.pair.after
+    pair, before, after = compared.pair, compared.pair.before, compared.pair.after
     return (
-        Code(_name(before, compared.pair.ordinal)),
+        Code(_name(before, pair.ordinal)),
         Cell(amount_text(before.value, before.unit), before.value),
         Cell(amount_text(after.value, after.unit), after.value),
-        Cell(_change(compared.pair), compared.pair.ratio),
+        Cell(exact_change(pair.difference, pair.ratio, before.unit), pair.ratio),
         compared.verdict,
         (*_line(before, comparison.base), " -> ", *_line(after, comparison.candidate)),
     )
@@ -246,11 +246,6 @@ def _exact_amount(value: LogValue) -> str:
     return f"{text} ({exact})" if is_rounded else text
 
 
-def _change(pair: ValuePair) -> str:
-    """Return "-1.41 % (-390 MiB)"."""
-    return exact_change(pair.difference, pair.ratio, pair.before.unit)
-
-
 def similar_values(pairs: Pairing | Neighbours, sides: tuple[LogSide, LogSide]) -> Bullets:
     """List the pairs of similar values, which have no verdict."""
     items = (
@@ -270,7 +265,8 @@ def _pair_item(
     return Item((
         Code(before.name), f" {old} (", *_place(before, sides[0]),
         f") and {new} (", *_place(after, sides[1]),
-        f"), {_change(pair)}: ", *_differing(pair.differing), reason,
+        f"), {exact_change(pair.difference, pair.ratio, before.unit)}: ",
+        *_differing(pair.differing), reason,
     ))  # fmt: skip
 
 

@@ -168,12 +168,6 @@ class Metrics:
     violations: tuple[BoundViolation, ...] = ()
 
     @property
-    def missing(self) -> tuple[str, ...]:
-        """Name the metrics that `missing_exact` counts."""
-        fewer = (one for one in self.counts if one.is_exact and one.n_after < one.n_before)
-        return tuple(series_title(one.name, one.key) for one in fewer)
-
-    @property
     def unjudged(self) -> tuple[MetricChange, ...]:
         """Select the changes without a verdict."""
         return tuple(change for change in self.changes if change.verdict == "not judged")
@@ -485,8 +479,9 @@ def verdicts_text(metrics: Metrics) -> str:
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
-    names = name_some(metrics.missing, one_line)
-    missing = f"values of {count_of(len(metrics.missing), 'exact metric')} missing: {names}"
+    fewer = [one for one in metrics.counts if one.is_exact and one.n_after < one.n_before]
+    names = name_some(fewer, lambda one: one_line(series_title(one.name, one.key)))
+    missing = f"values of {count_of(len(fewer), 'exact metric')} missing: {names}"
     bounds = map(violation_text, metrics.violations)
     return ", ".join(filter(None, (*bounds, judged, missing if names else "")))
 
@@ -512,8 +507,6 @@ def metrics_text(metrics: Metrics) -> str:
     if metrics.other_conditions:
         runs = count_of(metrics.other_conditions, "past run")
         parts.append(f"{runs} under other conditions left out")
-    if metrics.changes and not judged:
-        parts.append("no verdict, as their variation is unknown")
     return "; ".join(parts)
 
 
