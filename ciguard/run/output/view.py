@@ -167,7 +167,7 @@ def describe_listing(counts: Mapping[str, float]) -> str:
 
 
 def describe_workers(event: EventLine, limit_bytes: float, peak_bytes: int) -> str:
-    """Return a line of the log for the workers that a process starts; of its limit, or infinite."""
+    """Return a line of the log for the workers of a process; its limit is infinite for none."""
     is_limited = limit_bytes < float("inf")
     words = {"limit": size(int(limit_bytes)) if is_limited else "", "peak": size(peak_bytes)}
     missing = "measured peaks" if is_limited else "memory budget"
