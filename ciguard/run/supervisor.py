@@ -359,7 +359,8 @@ class Supervisor:
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, EventLine) and line.kind == WORKERS:
                 needs = map(self._state.need_bytes, range(len(self._state.units)))
-                words = describe_workers(line, process_limit_bytes(self._state), max(needs))
+                limit, largest = process_limit_bytes(self._state), max(needs, default=0)
+                words = describe_workers(line, limit, largest)
                 self._console.print_line(f"process {line.process}: {words}")
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(
