@@ -78,7 +78,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "render.templates": ("text",),
     "document": ("text",),
-    "render.changes": (),
+    "render.changes": ("text",),
     "render.links": ("model",),
     "logs": ("errors", "model"),
     "render.machine_view": ("document", "render.links", "model", "run.policy.guard_rail", "text"),

@@ -387,6 +387,7 @@ class LogComparison:
         missing: jobs and steps of the base without a log of the candidate.
         violations: metrics of the candidate beyond an absolute bound.
         series: values of one identity over each log.
+        unmatched: keys of [metrics] that match no line of the logs.
     """
 
     state: LogState
@@ -400,6 +401,7 @@ class LogComparison:
     missing: tuple[Place, ...] = ()
     violations: tuple[BoundViolation, ...] = ()
     series: tuple[SeriesChange, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
@@ -419,8 +421,9 @@ class LogComparison:
         }
 
     def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
-        """Return whether a value is not judged, or the state is unknown or inconclusive."""
-        return self.state in ("unknown", "inconclusive") or self.count("not judged") > 0
+        """Return whether anything is not judged, or the state is unknown or inconclusive."""
+        unjudged = self.count("not judged") > 0 or bool(self.unmatched)
+        return unjudged or self.state in ("unknown", "inconclusive")
 
     def count(self, verdict: Verdict) -> int:
         """Count the pairs with a verdict."""
@@ -473,8 +476,9 @@ def compare_logs(
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
     direction = directions.get(pair.before.name, _UNJUDGED)
-    is_judged = direction.exact or pair.difference == 0
-    return ComparedPair(pair, direction.judge(pair.difference) if is_judged else "not judged")
+    if direction.exact or pair.difference == 0:
+        return ComparedPair(pair, direction.judge(pair.difference))
+    return ComparedPair(pair, "not judged" if direction.allows(pair.after.value) else "worse")
 
 
 def _count_failures(

@@ -89,7 +89,8 @@ def compare_log_inputs(
         _read(folder, name, side, reader, finder, named=named)
         for name, side in zip(names, ("BASE", "HEAD"), strict=True)
     )
-    return compare_logs((base, head), judged, endings(table))
+    comparison = compare_logs((base, head), judged, endings(table))
+    return replace(comparison, unmatched=reader.unmatched)
 
 
 def compare_run_logs(
@@ -123,12 +124,14 @@ def compare_run_logs(
 
     table, judged = rules
     # The conclusions of the jobs have the cancellations.
-    read = partial(_read_job, LogReader([row for row in table if row.ending != "cancelled"]))
+    reader = LogReader([row for row in table if row.ending != "cancelled"])
+    read = partial(_read_job, reader)
     sides = [finder.job_logs(run, jobs, read) for run, jobs in zip(runs, executed, strict=True)]
     lost = {new.name for old, new in pairs if new and old in executed[0] and new not in executed[1]}
     lost |= {job.name for side in sides for reading, job in side if reading.end == "missing"}
     base, head = (_log_of_jobs(name, side, lost) for name, side in zip(names, sides, strict=True))
     comparison = compare_logs((base, head), judged, endings(table))
+    comparison = replace(comparison, unmatched=reader.unmatched)
     if not (lost or comparison.violations) and all(
         log.end == "whole" and not values for log, values in (base, head)
     ):

@@ -22,8 +22,8 @@ from ciguard.document import (
 )
 from ciguard.logs.process_logs import SOURCE
 from ciguard.model import MEMORY_ENDINGS
-from ciguard.render.changes import exact_change
-from ciguard.text import count_of, duration, name_some, size
+from ciguard.render.changes import amount_text, exact_change
+from ciguard.text import count_of, name_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,9 +117,9 @@ def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     yield sum(count.after > count.before for count in failures), "failure", "more often"
     yield sum(count.after < count.before for count in failures), "failure", "less often"
     yield sum(count.earlier is not None for count in failures), "failure", "of another amount"
-    changes = [warning.change for warning in warnings]
-    yield sum(change.after > change.before for change in changes), "counted line", "more often"
-    yield sum(change.after < change.before for change in changes), "counted line", "less often"
+    differences = [warning.change.after - warning.change.before for warning in warnings]
+    yield sum(lines for lines in differences if lines > 0), "counted line", "more"
+    yield -sum(lines for lines in differences if lines < 0), "counted line", "fewer"
 
 
 def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
@@ -209,12 +209,12 @@ def _pairs(comparison: LogComparison) -> Section:
 
 
 def _pair(compared: ComparedPair, comparison: LogComparison) -> Row:
-    before, after = compared.pair.before, compared.pair.after
+    pair, before, after = compared.pair, compared.pair.before, compared.pair.after
     return (
-        Code(_name(before, compared.pair.ordinal)),
-        Cell(_amount(before.value, before.unit), before.value),
-        Cell(_amount(after.value, after.unit), after.value),
-        Cell(_change(compared.pair), compared.pair.ratio),
+        Code(_name(before, pair.ordinal)),
+        Cell(amount_text(before.value, before.unit), before.value),
+        Cell(amount_text(after.value, after.unit), after.value),
+        Cell(exact_change(pair.difference, pair.ratio, before.unit), pair.ratio),
         compared.verdict,
         (*_line(before, comparison.base), " -> ", *_line(after, comparison.candidate)),
     )
@@ -237,27 +237,13 @@ def _name(value: LogValue, ordinal: int = 1) -> str:
     return " ".join([*place, value.name, *key, *([f"#{ordinal}"] if ordinal > 1 else [])])
 
 
-def _amount(value: float, unit: str) -> str:
-    if unit == "B":
-        return size(value)
-    if unit == "s":
-        return duration(value)
-    return f"{value:,.3g} %" if unit == "%" else f"{value:,.6g}"
-
-
 def _exact_amount(value: LogValue) -> str:
     """Return `_amount` with the exact bytes if the log has them; "" for an occurrence."""
     if not value.unit:
         return ""
-    text, exact = _amount(value.value, value.unit), f"{value.value:.0f} B"
+    text, exact = amount_text(value.value, value.unit), f"{value.value:.0f} B"
     is_rounded = value.unit == "B" and value.resolution <= 1 and text != exact
     return f"{text} ({exact})" if is_rounded else text
-
-
-def _change(pair: ValuePair) -> str:
-    """Return "-1.41 % (-390 MiB)"."""
-    unit = pair.before.unit
-    return exact_change(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
 def similar_values(pairs: Pairing | Neighbours, sides: tuple[LogSide, LogSide]) -> Bullets:
@@ -274,11 +260,13 @@ def _pair_item(
 ) -> Item:
     """Describe two similar values: their difference, and why they have no verdict."""
     before, after = pair.before, pair.after
+    old, new = (amount_text(value.value, value.unit) for value in (before, after))
     reason = "; refused, because one of them has its equal in the other log" if is_refused else ""
     return Item((
-        Code(before.name), f" {_amount(before.value, before.unit)} (", *_place(before, sides[0]),
-        f") and {_amount(after.value, after.unit)} (", *_place(after, sides[1]),
-        f"), {_change(pair)}: ", *_differing(pair.differing), reason,
+        Code(before.name), f" {old} (", *_place(before, sides[0]),
+        f") and {new} (", *_place(after, sides[1]),
+        f"), {exact_change(pair.difference, pair.ratio, before.unit)}: ",
+        *_differing(pair.differing), reason,
     ))  # fmt: skip
 
 
@@ -305,7 +293,8 @@ def _counts(comparison: LogComparison) -> Section:
     )
     rows: tuple[Row, ...] = tuple(
         (Code(_name(count.example)), Cell(f"{count.before:,}", count.before),
-         Cell(f"{count.after:,}", count.after), verdicts.get(count, "not judged"))
+         Cell(f"{count.after:,}", count.after),
+         verdicts.get(count, "not judged" if count.after else "missing"))
         for count in comparison.pairing.counts
     )  # fmt: skip
     table = Table(columns, rows, "value")
@@ -345,5 +334,6 @@ def _warnings(comparison: LogComparison) -> Section:
         for side in (comparison.base, comparison.candidate)
         for text in side.unreadable
     ]
+    texts += [f"{key} matches no line of the logs" for key in comparison.unmatched]
     items = tuple(Item(text) for text in texts)
     return Section("warnings", (Bullets(items, "warning"),), "Warnings")

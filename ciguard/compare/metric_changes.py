@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.log_comparison import ValuePair, pair_values
 from ciguard.compare.run_columns import conditions_of
+from ciguard.compare.series import series_title
 from ciguard.compare.statistics import (
     MIN_RUNS_TO_CONFIRM,
     MetricEffect,
@@ -31,11 +32,11 @@ from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction, find_violations
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
-from ciguard.render.changes import estimated_change, exact_change
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.render.changes import amount_text, estimated_change, exact_change
+from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
@@ -144,6 +145,7 @@ class MetricCount:
     key: Mapping[str, str]
     n_before: int
     n_after: int
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,8 @@ class Metrics:
     """The metrics of both runs.
 
     Attributes:
-        only_before, only_after: numbers of metrics that only one run has.
-        missing_exact: number of exact metrics with no or fewer values in the candidate: no gain.
+        only_before, only_after: numbers of metrics that only one run has, without `counts`.
+        missing_exact: number of exact metrics with no or fewer values in the candidate.
         other_conditions: number of past runs left out, as they had other conditions.
         violations: metrics of the candidate beyond an absolute bound.
     """
@@ -248,7 +250,8 @@ class _Pair:
 
     def count(self) -> MetricCount:
         name, unit, key = self.key
-        return MetricCount(name, unit, dict(key), self.n_before, len(self.values))
+        numbers = (self.n_before, len(self.values))
+        return MetricCount(name, unit, dict(key), *numbers, is_exact=self.direction.exact)
 
     def change(self, effect: MetricEffect | None, *, is_real: bool = False) -> MetricChange:
         """Return the change by past runs, without `effect` by the base; `is_real`: no noise."""
@@ -271,7 +274,10 @@ class _Pair:
         if effect is not None:
             verdict = self._verdict(before, after) if is_real else "same"
             return replace(change, verdict=verdict, low=effect.low, high=effect.high)
-        return replace(change, verdict=self._exact_verdict()) if change.is_exact else change
+        verdict = self._exact_verdict() if change.is_exact else "not judged"
+        if verdict == "not judged" and not all(map(self.direction.allows, self.values)):
+            verdict = "worse"
+        return replace(change, verdict=verdict)
 
     def _verdict(self, before: float, after: float) -> MetricVerdict:
         return self.direction.judge(distinct(after - before, self.resolution))
@@ -334,16 +340,18 @@ def compare_metrics(
         return Metrics(violations=violations)
     direct = [pair for pair in pairs if not pair.uses_history and not pair.differs_in_number]
     changes = [*_compare_with_history(pairs), *(pair.change(None) for pair in direct)]
-    lost = [direction_of(key, directions) for key in known.keys() - own.keys()]
+    lost = {key: direction_of(key, directions) for key in sorted(known.keys() - own.keys())}
+    missing = [key for key, row in lost.items() if row.exact or (row.is_occurrence and row.within)]
+    exact = Direction(exact=True)
+    pairs += [_pair(key, (), known[key], (), ids=(), direction=exact) for key in missing]
     changes.sort(key=lambda change: (VERDICTS.index(change.verdict), -change.relative_change))
     return Metrics(
         changes=tuple(changes),
-        only_before=len(lost),
-        only_after=len(own) - len(pairs),
+        only_before=len(lost) - len(missing),
+        only_after=len(own) - len(pairs) + len(missing),
         # Medians of different numbers of values can differ although no value changed.
         counts=tuple(pair.count() for pair in pairs if pair.differs_in_number),
-        missing_exact=sum(row.exact or bool(row.is_occurrence and row.within) for row in lost)
-        + sum(pair.direction.exact and len(pair.values) < pair.n_before for pair in pairs),
+        missing_exact=sum(one.direction.exact and len(one.values) < one.n_before for one in pairs),
         other_conditions=len(unlike),
         violations=violations,
     )
@@ -381,7 +389,7 @@ def _pair(
     *,
     ids: Collection[int],
     direction: Direction,
-    resolution: float,
+    resolution: float = 0.0,
 ) -> _Pair:
     before = runs[-1] if base is None else base
     if isinstance(before, RunValue):
@@ -408,20 +416,14 @@ def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
 
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
-_AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size}
 MAX_CONDITION: Final = 60  # characters of a value
 
 
 def metric_text(metric: MetricChange | MetricCount) -> str:
-    """Return "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
+    """Return "512 MiB -> 640 MiB (medians of 5 and 5 values)" or "3 -> 2 values"."""
     if isinstance(metric, MetricCount):
         return f"{metric.n_before} -> {count_of(metric.n_after, 'value')}"
-    show = _AMOUNTS.get(metric.unit)
-    if show is None or min(metric.before, metric.after) < 0:
-        unit = f" {one_line(metric.unit, 20)}" if metric.unit else ""
-        values = f"{metric.before:,.6g} -> {metric.after:,.6g}{unit}"
-    else:
-        values = f"{show(metric.before)} -> {show(metric.after)}"
+    values = " -> ".join(amount_text(one, metric.unit) for one in (metric.before, metric.after))
     if max(metric.n_before, metric.n_after) > 1:
         values += f" (medians of {metric.n_before} and {count_of(metric.n_after, 'value')})"
     return values
@@ -433,14 +435,12 @@ def metric_change_text(metric: MetricChange) -> str:
         return "-"
     if not metric.is_exact:
         return _estimated(metric)[0]
-    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
-    return exact_change(metric.after - metric.before, metric.ratio, show)
+    return exact_change(metric.after - metric.before, metric.ratio, metric.unit)
 
 
 def _estimated(metric: MetricChange) -> tuple[str, str]:
     ratio = (metric.ratio, metric.low, metric.high)
-    show = _AMOUNTS.get(metric.unit, "{:,.6g}".format)
-    return estimated_change(metric.before, metric.after, ratio, metric.unit, show)
+    return estimated_change(metric.before, metric.after, ratio, metric.unit)
 
 
 def violation_text(violation: BoundViolation) -> str:
@@ -448,21 +448,20 @@ def violation_text(violation: BoundViolation) -> str:
     name = one_line(violation.name, 60)
     if violation.value is None:
         return f"{name}: no value found"
-    show = _AMOUNTS.get({"B": "bytes"}.get(violation.unit, violation.unit), "{:,.6g}".format)
-    limit = violation.setting.replace("_", " ")
-    return f"{name}: {show(violation.value)} ({limit} {show(violation.bound)} expected)"
+    value, bound = (amount_text(one, violation.unit) for one in (violation.value, violation.bound))
+    return f"{name}: {value} ({violation.setting.replace('_', ' ')} {bound} expected)"
 
 
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
     """Return "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: ..."."""
     if isinstance(metric, MetricCount):
-        return "not judged: another number of values"
+        return "not judged: another number of values" if metric.n_after else "missing"
     word = metric.verdict
+    if metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact:
+        few = f"{word}: {metric.runs} of {MIN_RUNS_TO_CONFIRM} runs that metrics need"
+        return few if word == "not judged" else f"{word} (beyond its bound)"
     if word == "not judged":
-        few = metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact
-        return (
-            f"{word}: {metric.runs} of {count_of(MIN_RUNS_TO_CONFIRM, 'past run')}" if few else word
-        )
+        return word
     if metric.is_exact:
         return "equal (exact)" if word == "same" else f"{word} (exact)"
     interval = ""
@@ -480,9 +479,11 @@ def verdicts_text(metrics: Metrics) -> str:
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
-    missing = f"values of {count_of(metrics.missing_exact, 'exact metric')} missing"
+    fewer = [one for one in metrics.counts if one.is_exact and one.n_after < one.n_before]
+    names = name_some(fewer, lambda one: one_line(series_title(one.name, one.key)))
+    missing = f"values of {count_of(len(fewer), 'exact metric')} missing: {names}"
     bounds = map(violation_text, metrics.violations)
-    return ", ".join(filter(None, (*bounds, judged, missing if metrics.missing_exact else "")))
+    return ", ".join(filter(None, (*bounds, judged, missing if names else "")))
 
 
 def metrics_text(metrics: Metrics) -> str:
@@ -506,8 +507,6 @@ def metrics_text(metrics: Metrics) -> str:
     if metrics.other_conditions:
         runs = count_of(metrics.other_conditions, "past run")
         parts.append(f"{runs} under other conditions left out")
-    if metrics.changes and not judged:
-        parts.append("no verdict, as their variation is unknown")
     return "; ".join(parts)
 
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from ciguard.document import Code, Column, Row, Section, Table
 from ciguard.history.metric_series import metric_key
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.render.changes import amount_text, exact_change
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,7 +190,6 @@ def _summary(identity: Identity, series: Sequence[Series]) -> SeriesSummary:
     return SeriesSummary(name, unit, dict(key), dict(trends), steepest)
 
 
-_AMOUNTS: Final = {"s": duration, "bytes": size}
 _ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no clear trend", "not judged", "flat")
 
 
@@ -212,7 +212,7 @@ def _side(summary: SeriesSummary) -> str:
     """Return "512 MiB -> 732 MiB, largest 740 MiB: grows 11.0 MiB a test (n=21)"."""
     steepest = summary.steepest
     numbers = (steepest.first, steepest.last, steepest.largest)
-    first, last, largest = (_amount(number, summary.unit) for number in numbers)
+    first, last, largest = (amount_text(number, summary.unit) for number in numbers)
     return f"{first} -> {last}, largest {largest}: {summary_text(summary)}"
 
 
@@ -238,28 +238,17 @@ def summary_text(summary: SeriesSummary) -> str:
 
 
 def trend_text(series: Series, summary: SeriesSummary) -> str:
-    """Return "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test (n=20)"."""
+    """Return "flat over 20 tests (+410 KiB)", "grows 11.0 MiB a test (n=20)"."""
     item = "test" if summary.name == RESIDENT else "value"
     if series.trend in ("grows", "falls"):
-        step = _amount(abs(series.slope), summary.unit)
+        step = amount_text(abs(series.slope), summary.unit)
         return f"{series.trend} {step} a {item} (n={series.n:,})"
-    change = series.last - series.first
-    sign = "+" if change >= 0 else "-"
+    change = exact_change(series.last - series.first, None, summary.unit)
     few = f" of {MIN_JUDGED}" if series.trend == "not judged" else ""
-    amount = _amount(abs(change), summary.unit)
-    return f"{series.trend} over {series.n}{few} {item}s ({sign}{amount})"
+    return f"{series.trend} over {series.n}{few} {item}s ({change})"
 
 
 def _place(series: Series) -> str:
     process = f"process {series.process}" if series.process is not None else ""
     shard = f"shard {series.shard}" if series.shard else ""
     return " of ".join(filter(None, (process, shard)))
-
-
-def _amount(value: float, unit: str) -> str:
-    show = _AMOUNTS.get(unit)
-    if show is None or value < 0:
-        return f"{value:,.4g}{f' {one_line(unit, 20)}' if unit else ''}"
-    if unit == "bytes" and value < FLAT_BYTES:
-        return f"{value / FLAT_BYTES:.1f} MiB"
-    return show(value)

@@ -361,18 +361,18 @@ def _step(step: StepChange) -> Row:
         _name(step.name, step.was),
         Cell(_duration(step.wall_before_s, step.before), step.wall_before_s),
         Cell(_duration(step.wall_after_s, step.after), step.wall_after_s),
-        _change(step, duration),
+        _change(step, "s"),
     )
 
 
 def _artifact(artifact: ArtifactChange) -> Row:
     sizes = (artifact.before_bytes, artifact.after_bytes)
     cells = (Cell(MISSING if value is None else size(value), value) for value in sizes)
-    return (_name(artifact.name, artifact.was), *cells, _change(artifact, size))
+    return (_name(artifact.name, artifact.was), *cells, _change(artifact, "bytes"))
 
 
-def _change(item: StepChange | ArtifactChange, show: Callable[[float], str]) -> Cell:
-    text = "" if item.difference is None else exact_change(item.difference, item.ratio, show)
+def _change(item: StepChange | ArtifactChange, unit: str) -> Cell:
+    text = "" if item.difference is None else exact_change(item.difference, item.ratio, unit)
     return Cell(text, item.ratio)
 
 

@@ -46,7 +46,7 @@ UNJUDGED_TEXT: Final[dict[UnjudgedReason, str]] = {
     "same run": "both are the same run, so there is nothing to compare",
     "baseline incomplete": "no number is judged, as every shard that measured it before is "
     "incomplete",
-    "few baseline runs": "the comparison of numbers begins with {least} baseline runs, there {are}",
+    "few baseline runs": "memory and time are judged from {least} baseline runs on, there {are}",
 }
 ANCESTRY_SOURCE_TEXT: Final[dict[AncestrySource, str]] = {
     "git": "git",
@@ -248,12 +248,12 @@ def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
 def change_text(change: CaseChange) -> str:
     """Return "+25 % (n=12, 95 % CI +21..+28)", "+99.9 MiB (n=2)", "at least +108 MiB (n=5)"."""
     if change.is_bound:
-        amount = exact_change(change.after - change.before, None, size)
+        amount = exact_change(change.after - change.before, None, "bytes")
         shared = f", any of {change.cases:,} tests measured together" if change.cases > 1 else ""
         return f"at least {amount} (n={change.n}{shared})"
-    unit, show = ("s", duration) if change.measure == "wall_s" else ("bytes", size)
+    unit = "s" if change.measure == "wall_s" else "bytes"
     ratio = (change.ratio, change.low, change.high)
-    text, interval = estimated_change(change.before, change.after, ratio, unit, show)
+    text, interval = estimated_change(change.before, change.after, ratio, unit)
     return f"{text} (n={change.n}{f', 95 % CI {interval}' * bool(interval)})"
 
 

@@ -17,6 +17,7 @@ from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
 from ciguard.model import DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
+from ciguard.text import size
 from ciguard.workflow.matrix import Combination, texts_of
 
 if TYPE_CHECKING:
@@ -128,10 +129,14 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
         entry = config.pool[name]
         known = HOSTED.get(str(entry.runs_on), Pool(entry.runs_on))
+        memory_bytes = entry.memory or known.memory_bytes
+        if memory_bytes is not None and memory_bytes <= entry.reserve:
+            what = f"memory {size(memory_bytes)} is not above reserve {size(entry.reserve)}"
+            raise UsageError(what, where=f"pool.{name}", fix='set a smaller reserve, as "100MiB"')
         pools[name] = Pool(
             runs_on=entry.runs_on,
             cpus=entry.cpus or known.cpus,
-            memory_bytes=entry.memory or known.memory_bytes,
+            memory_bytes=memory_bytes,
             reserve_bytes=entry.reserve,
             env=entry.env,
             usd_per_minute=known.usd_per_minute if entry.price is None else entry.price,

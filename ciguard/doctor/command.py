@@ -12,7 +12,7 @@ import click
 
 from ciguard import console
 from ciguard.config.file import FILES, Config, configured_by
-from ciguard.config.suites import suites_of
+from ciguard.config.suites import pools_of, suites_of
 from ciguard.doctor.checks import (
     Check,
     as_json,
@@ -177,6 +177,7 @@ def _git(invocation: Invocation) -> Iterator[Check]:
 
 def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -> Iterator[Check]:
     """List the units of each suite and variant by its framework, as `plan` does."""
+    pools_of(config, ())  # raises the mistakes of a pool
     inputs = [(plan_step(workflow) or {}).get("with") for workflow in adopted.values()]
     if inputs and all(get(given, "collect") in (None, "history") for given in inputs):
         yield ok("tests", "listed by the jobs that run them, not by the one that plans")

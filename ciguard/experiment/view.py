@@ -24,7 +24,7 @@ from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import external_cpu_ratio
 from ciguard.experiment.schedule import ALPHA, Design, Step
-from ciguard.render.changes import estimated_change
+from ciguard.render.changes import amount_text, estimated_change
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size
 
 if TYPE_CHECKING:
@@ -295,11 +295,9 @@ def value_text(metric: Metric, value: float) -> str:
     """Return "12.1 s", "512 MiB", "0.25 tokens/s"."""
     if math.isnan(value):
         return "-"
-    if metric.unit == "bytes":
-        return size(value)
-    if metric.unit == "s":
-        return duration(value) if value >= 0.1 else f"{1000 * value:.1f} ms"  # noqa: PLR2004
-    return f"{value:.4g} {metric.unit}".rstrip()
+    if metric.unit == "s" and value < 0.1:  # noqa: PLR2004
+        return f"{1000 * value:.1f} ms"
+    return amount_text(value, metric.unit)
 
 
 def change_text(row: Row) -> tuple[str, str]:

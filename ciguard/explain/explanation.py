@@ -247,6 +247,10 @@ def explain_tests(found: Found, wanted: str) -> Explanation:
     ]
     others = sum(wanted in name and name not in names for name in known)
     also = (f"{count_of(others, 'more failed test')} with this in the name",) if others else ()
+
+    def is_named(text: str) -> bool:
+        return any(f"{name} " in text for name in names)
+
     first = tests[0]
     whose = f": {first.whose}" if first.whose else ""
     in_shard = f" in shard {first.shard}" if first.shard else ""
@@ -255,11 +259,9 @@ def explain_tests(found: Found, wanted: str) -> Explanation:
         headline=f"{first.result}{in_shard}{whose}"
         if len(tests) == 1
         else f"{count_of(len(names), 'test')} with this in the name",
-        problems=(),
+        problems=tuple(one for one in explanation.problems if is_named(one.text.untrusted)),
         tests=tuple(tests),
-        changes=tuple(
-            text for text in explanation.changes if any(f"{name} " in text for name in names)
-        ),
+        changes=tuple(filter(is_named, explanation.changes)),
         status="",
         notes=(f"its run: {explanation.headline}", *also, *explanation.notes),
     )

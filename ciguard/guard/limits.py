@@ -22,19 +22,22 @@ MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are
 def check_limits(
     units: Mapping[UnitKey, UnitResult], limits: Mapping[str, Sequence[Limit]]
 ) -> Iterator[Finding]:
-    """Find the passed tests above the first limit that matches them, and limits without a test."""
-    found: dict[tuple[str, int], list[Taken]] = {}
-    for key, unit in sorted(units.items()) if limits else ():
-        for entry, limit in enumerate(limits.get(key.suite, ())):
-            if excluding_pattern(key.unit, (limit.units,)) is not None:
-                found.setdefault((key.suite, entry), []).extend(_above(key, unit, limit))
-                break
+    """Find the passed tests above the first limit that matches them, and limits without effect."""
     for suite in sorted({key.suite for key in units} & limits.keys()):
+        keys = sorted(key for key in units if key.suite == suite)
+        entries: dict[UnitKey, int] = {}  # the first one that matches
         for entry, limit in enumerate(limits[suite]):
             place = {"suite": suite or '""', "entry": entry, "units": limit.units}
-            if (suite, entry) not in found:
-                yield Finding("limit_unused", facts=place)
-            taken = sorted(found.get((suite, entry), ()), key=lambda each: -each[0])
+            matching = [key for key in keys if excluding_pattern(key.unit, (limit.units,))]
+            own = [key for key in matching if entries.setdefault(key, entry) == entry]
+            if not own:
+                yield Finding("limit_unused", facts={**place, "earlier": len(matching) or None})
+            cases = [case for key in own for case in units[key].cases if case.outcome == "passed"]
+            measured = {(case.peak_delta_bytes, case.rss_before_bytes) for case in cases}
+            if limit.memory_bytes is not None and measured == {(None, None)}:
+                yield Finding("limit_unmeasured", facts={**place, "count": len(cases)})
+            above = [each for key in own for each in _above(key, units[key], limit)]
+            taken = sorted(above, key=lambda each: -each[0])
             for _, facts in taken[:MAX_NAMED]:
                 yield Finding("above_limit", facts={**place, **facts})
             if (more := len(taken) - MAX_NAMED) > 0:

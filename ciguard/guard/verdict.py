@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
         "cases_gone", "cases_gone_of_changed_file", "cases_not_selected", "combination_gone",
         "duplicate_record", "duplicate_unit", "empty_record_file", "excluded",
         "fewer_units_accepted", "filter_planned", "job_died", "job_excused", "job_log", "job_open",
-        "jobs_unknown", "limit_unused", "needs_empty", "no_base_run",
+        "jobs_unknown", "limit_unmeasured", "limit_unused", "needs_empty", "no_base_run",
         "older_record_without_shard_line", "orphans_accepted",
         "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
         "policy_changed", "policy_unread", "quarantine_ends", "quarantine_passed",

@@ -483,7 +483,13 @@ WORDS: Final[Mapping[str, Words]] = {
         "repair it before it is merged: it passed and failed with the same code",
     ),
     "more_flaky_new_tests": Words("{count} more new or changed tests failed when repeated"),
-    "limit_unused": Words("suite.{suite}.limits.{entry}: {units} matches no test of the run"),
+    "limit_unused": Words(
+        "suite.{suite}.limits.{entry}: {units} matches no test of the run"
+        "[ but {earlier:test} of earlier entries]"
+    ),
+    "limit_unmeasured": Words(
+        "suite.{suite}.limits.{entry}: no memory was measured of its {count:test} ({units})"
+    ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),

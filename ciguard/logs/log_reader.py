@@ -95,6 +95,7 @@ class LogReader:
 
     def __init__(self, patterns: Sequence[LogPattern] = PATTERNS) -> None:
         self._rows = [(row, _compiled(row)) for row in patterns]
+        self._matched: set[str] = set()
         self._dependents: dict[str, list[int]] = {}
         self._by_trigger: dict[bytes, list[int]] = {}
         for number, row in enumerate(patterns):
@@ -136,6 +137,19 @@ class LogReader:
             end = "cut"
         counts = (end, log.lines, log.job_begins, log.job_ends)
         return LogReading(tuple(values), tuple(unreadable), *counts)
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        """Return the keys of [metrics] that name a number or an object in no line of any log.
+
+        A text that is counted may well be in none.
+        """
+        known = {row.name for row in PATTERNS} | self._matched
+        return tuple(
+            f"metrics.{row.name}{'' if row.kind == 'context' else '.pattern'}"
+            for row, _ in self._rows
+            if row.name not in known and (row.fields or row.kind == "context")
+        )
 
     def _values(self, log: _Blocks, source: Place) -> Iterator[LogValue | NotANumber]:
         contexts: dict[str, _Context] = {}
@@ -184,6 +198,7 @@ class LogReader:
                     continue
                 if (match := compiled.search(part)) is None:
                     continue
+                self._matched.add(row.name)
                 groups = match.groupdict()
                 if row.kind == "context":
                     last_line = place.line + row.lines if row.lines else sys.maxsize

@@ -42,6 +42,11 @@ class Direction:
     at_most: float | None = None
     within: tuple[str, ...] = ()
 
+    def allows(self, value: float) -> bool:
+        """Return whether a value is within the bounds."""
+        low, high = self.at_least, self.at_most
+        return (low is None or value >= low) and (high is None or value <= high)
+
     def judge(self, difference: float) -> DirectionVerdict:
         """Judge a difference that is significant, or 0."""
         if not difference:

@@ -27,7 +27,7 @@ def user_patterns(
     row = LogPattern(name, pattern, fields=fields, at_least=low, at_most=high, **facts)
     if within:  # the first row: one line may name the object and hold its value
         groups = tuple(re.compile(within).groupindex)
-        yield (context := LogPattern(f"{name} within", within, kind="context", key=groups))
+        yield (context := LogPattern(f"{name}.within", within, kind="context", key=groups))
         row = replace(row, contexts=(context.name,))
     yield row
 

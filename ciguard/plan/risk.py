@@ -129,7 +129,7 @@ def budget_bytes(pool: Pool) -> int | None:
     """Return the memory of a pool's machine for tests; None if unknown."""
     if pool.memory_bytes is None:
         return None
-    return max(1, pool.memory_bytes - pool.reserve_bytes)
+    return max(1, pool.memory_bytes - pool.reserve_bytes)  # a machine may be found to be small
 
 
 def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:

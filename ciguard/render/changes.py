@@ -5,17 +5,29 @@ The ratio to a small value tells nothing: 4 KiB -> 99.9 MiB is "+99.9 MiB", not 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from ciguard.text import duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# By unit: a change from a smaller value is an amount.
-RATIO_FLOOR: Final[Mapping[str, float]] = {"bytes": 16 * 2**20, "s": 0.1}
+# By unit: a change from a smaller value is an amount; of percents, points.
+RATIO_FLOOR: Final[Mapping[str, float]] = {"bytes": 16 * 2**20, "s": 0.1, "%": float("inf")}
+_SHOWN: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size, "B": size}
 FINE: Final = 0.095  # smaller ratios have a decimal
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much: "413 times" is clearer than "+41,234 %"
 MAX_FACTOR: Final = 1000.0  # a larger end of an interval is "more"
+
+
+def amount_text(value: float, unit: str) -> str:
+    """Format a number with its unit: "512 MiB", "87.5 %", "3 images"."""
+    if value >= 0 and unit in _SHOWN:
+        return _SHOWN[unit](value)
+    digits = 3 if unit in ("%", "points") else 6
+    return f"{value:,.{digits}g} {one_line(unit, 20)}".rstrip()
 
 
 def estimated_change(
@@ -23,15 +35,16 @@ def estimated_change(
     after: float,
     ratio: tuple[float | None, float | None, float | None],
     unit: str,
-    show: Callable[[float], str],
+    show: Callable[[float], str] | None = None,
 ) -> tuple[str, str]:
     """Format a change and its interval, "" if unknown, as ratios; below a floor as amounts.
 
     Args:
         ratio: relative change and its 95 % interval, None where unknown; infinite from 0.
-        show: formats an amount >= 0.
+        show: formats an amount >= 0; None for `amount_text`.
     """
     change, low, high = ratio
+    show = show or _amount_of(unit)
     if change is not None and before >= RATIO_FLOOR.get(unit, 0) and change != float("inf"):
         return relative_change(change, low, high)
     amount = _signed(after - before, show)
@@ -55,16 +68,19 @@ def relative_change(ratio: float, low: float | None, high: float | None) -> tupl
     return change, f"{first}..{last}"
 
 
-def exact_change(difference: float, ratio: float | None, show: Callable[[float], str]) -> str:
-    """Format a change with two decimals, "-59.57 % (-10.5 MiB)"; alone above 10 times, or from 0.
+def exact_change(difference: float, ratio: float | None, unit: str) -> str:
+    """Format a change with two decimals, "-59.57 % (-10.5 MiB)", else the amount alone.
 
-    Args:
-        show: formats an amount >= 0.
+    The ratio is left out above 10 times, from 0, and of percents: "-42 points".
     """
-    amount = _signed(difference, show)
-    if ratio is None or ratio >= FACTOR_FROM_RATIO:
+    amount = _signed(difference, _amount_of(unit))
+    if ratio is None or ratio >= FACTOR_FROM_RATIO or unit == "%":
         return amount
     return f"{100 * ratio:+,.2f} % ({amount})"
+
+
+def _amount_of(unit: str) -> Callable[[float], str]:
+    return partial(amount_text, unit="points" if unit == "%" else unit)
 
 
 def _signed(amount: float, show: Callable[[float], str]) -> str:

@@ -45,7 +45,7 @@ from ciguard.guard.view import (
 from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards
-from ciguard.text import case_name, count_of, duration, price, size, unit_name
+from ciguard.text import case_name, count_of, duration, price, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -263,9 +263,9 @@ def _measure_lines(verdict: MeasureVerdict, named: int) -> Iterator[Content]:
 
 def _named(change: CaseChange) -> Content:
     before, after = value_texts(change)
-    show = duration if change.measure == "wall_s" else size
+    unit = "s" if change.measure == "wall_s" else "bytes"
     last = change.after if change.measured is None else change.measured
-    amount = exact_change(last - change.before, None, show)
+    amount = exact_change(last - change.before, None, unit)
     return (identifier(case_name(change.key)), f" {amount} ({before} -> {after})")
 
 

@@ -55,6 +55,7 @@ from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
+from ciguard.run.policy.recycling import process_limit_bytes
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import WORKERS, State
 from ciguard.run.policy.workers import fitting_workers
@@ -358,7 +359,10 @@ class Supervisor:
                 # A timeout needs a time; recorded, so that a replay has it, too.
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, EventLine) and line.kind == WORKERS:
-                self._console.print_line(f"process {line.process}: {describe_workers(line)}")
+                needs = map(self._state.need_bytes, range(len(self._state.units)))
+                limit, largest = process_limit_bytes(self._state), max(needs, default=0)
+                words = describe_workers(line, limit, largest)
+                self._console.print_line(f"process {line.process}: {words}")
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(
                     EventLine(
@@ -435,8 +439,9 @@ class Supervisor:
                 self._state_changed, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                # A checkpoint was printed as a warning before.
-                if not action.checkpoint and not self._ended:
+                # A checkpoint was printed as a warning before; the summary has a command's result.
+                is_known = self._job.is_command and action.ending == "completed"
+                if not (action.checkpoint or self._ended or is_known):
                     missing = self._state.without_result or self._state.import_crashed
                     is_incomplete = action.ending == "completed" and missing
                     word = "incomplete" if is_incomplete else action.ending
@@ -491,7 +496,8 @@ class Supervisor:
 
     def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
         tests = f"{count_of(len(action.units), 'test')}, " if action.units else ""
-        title = f"process {action.process}: {tests}{describe_reason(action.reason)}"
+        what = f"{tests}{describe_reason(action.reason)}"
+        title = f"process {action.process}: {'the command' if self._job.is_command else what}"
         if self._streams:
             self._console.begin(title)
         else:

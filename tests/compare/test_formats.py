@@ -173,7 +173,7 @@ def test_removed_test_leaves_the_run_complete(*, planned: bool) -> None:
 
 
 def test_reason_for_no_verdict_is_given_once() -> None:
-    sentence = "he comparison of numbers begins with 3 baseline runs, there is 1"
+    sentence = "emory and time are judged from 3 baseline runs on, there is 1"
     base = run_of({"01": [case("a", 1.0, 100)]})
     for mib, outcome in ((100, "passed"), (160, "passed"), (100, "failed")):
         head = run_of({"01": [case("a", 1.0, mib, outcome=outcome)]}, run_id=2)
@@ -185,7 +185,7 @@ def test_reason_for_no_verdict_is_given_once() -> None:
     quiet = FORMATS["markdown"](
         compare_run(replace(base, run_id=2, wall_s=base.wall_s * 2), None, [base])
     )
-    assert quiet.startswith(f"### INCONCLUSIVE: t{sentence}\n")
+    assert quiet.startswith(f"### INCONCLUSIVE: m{sentence}\n")
 
 
 def test_markdown_renders_as_intended() -> None:

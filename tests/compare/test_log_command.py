@@ -178,7 +178,7 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     write(tmp_path, lines.format(50, 7), lines.format(60, "nan"))
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     words = " ".join(done.stdout.split())
-    assert "pool_hits pool=a 50 % 60 % +20.00 % (+10 %) better 1 -> 1" in words
+    assert "pool_hits pool=a 50 % 60 % +10 points better 1 -> 1" in words
     assert "head.txt:3: pool_hits is no number: nan" in words
     assert words.startswith("UNKNOWN: values of the base have no equal in the candidate")
 
@@ -225,6 +225,29 @@ def test_kernels_are_told_apart_by_the_line_before_their_numbers(
     write(tmp_path, allocations(*KERNELS), head)
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     assert " ".join(done.stdout.split()).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("launch", "lauch", "metrics.peak.within"),
+        ("peak:", "peek:", "metrics.peak.pattern"),
+        ("pattern", "pattern = 'retrying'\n[metrics.other]\npattern", ""),  # 0 lines are counted
+    ],
+)
+def test_row_that_matches_no_line_is_a_warning(
+    ciguard: Ciguard, tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(WITHIN.replace(old, new, 1), encoding="utf-8")
+    text = f"launch kernel all\npeak: 5 bytes\n{USE}"
+    write(tmp_path, text, text)
+    words = ("compare", "base.log", "head.txt", "--strict", "--format")
+    for format_ in ("text", "markdown", "json"):
+        shown = ciguard(*words, format_, cwd=tmp_path, expect=12 if key else 0).stdout
+        if format_ == "json":
+            assert json.loads(shown)["unmatched"] == [key] * bool(key)
+        else:
+            assert (f"{key} matches no line of the logs" in shown) == bool(key)
 
 
 OOM: Final = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes\n"
@@ -276,6 +299,18 @@ def test_metric_beyond_its_bound_is_worse_in_any_base(
     ciguard(*("compare", "base.log", "head.txt", "--fail-on", "metric"), cwd=tmp_path, expect=code)
 
 
+def test_row_beyond_its_bound_is_worse(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text(BOUNDS, encoding="utf-8")
+    base, head = (f"measured contract a\npeak: {mib} MiB\n{USE}" for mib in (12, 9))
+    write(tmp_path, base, head)
+    shown = " ".join(ciguard("compare", "base.log", "head.txt", cwd=tmp_path).stdout.split())
+    assert "peak 12.0 MiB 9.00 MiB -25.00 % (-3.00 MiB) worse 2 -> 2" in shown
+    assert "not judged" not in shown
+    write(tmp_path, base, head.replace("peak", "p"))
+    shown = " ".join(ciguard("compare", "base.log", "head.txt", cwd=tmp_path).stdout.split())
+    assert "peak 1 0 missing" in shown
+
+
 MISSES: Final = "[metrics.{0}]\npattern = '{0}'\nbetter = 'lower'\nwithin = 'launch (?P<k>.*)'\n"
 
 
@@ -284,10 +319,11 @@ def test_lines_of_a_kernel_that_did_not_run_are_not_better(
 ) -> None:
     (tmp_path / "ciguard.toml").write_text(MISSES.format("miss") + MISSES.format("peak"))
     first, last = "launch ew\nmiss\n", f"peak\n{USE}"
-    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 1")):
+    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 2")):
         write(tmp_path, f"{first}launch ns\nmiss\nmiss\n{last}", first + head)
         done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
         assert done.stdout.startswith(words)
+        assert ("2 counted lines fewer" in done.stdout) == (words == "BETTER: 2")
 
 
 def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_many_values_of_a_log_get_the_words_of_a_series() -> None:
     (series,) = found.series
     assert series.before is not None
     assert [summary_text(one) for one in (series.before, series.after)] == [
-        "flat over 20 values (+0.0 MiB)", "grows 110 MiB a value (n=20)"
+        "flat over 20 values (0 B)", "grows 110 MiB a value (n=20)"
     ]  # fmt: skip
     text = as_text(logs_document(found))
     assert "grows 110 MiB a value" in text

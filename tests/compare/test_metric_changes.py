@@ -91,8 +91,7 @@ def test_metrics_are_grouped_by_name_unit_and_conditions() -> None:
     assert (found.metrics.only_before, found.metrics.only_after) == (2, 2)
     assert metric_text(found.metrics.changes[0]) == "200 MiB -> 150 MiB"
     assert metrics_text(found.metrics) == (
-        "2 metrics in both runs, 0 larger and 1 smaller by 5 % or more; 2 only before, 2 "
-        "only now; no verdict, as their variation is unknown"
+        "2 metrics in both runs, 0 larger and 1 smaller by 5 % or more; 2 only before, 2 only now"
     )
 
 
@@ -212,7 +211,7 @@ def test_configured_direction_decides_what_is_worse() -> None:
 
 def test_too_few_runs_are_no_verdict() -> None:
     found = judge(past(MIN_RUNS_TO_CONFIRM - 1), MetricLine("step", 5.0, "s"))
-    assert metric_verdict(only(found)) == "not judged: 9 of 10 past runs"
+    assert metric_verdict(only(found)) == "not judged: 9 of 10 runs that metrics need"
     assert triggered(found, FAIL_CONDITIONS) == ()
     assert exit_code(found, {"metric"}, strict=True) == 12
     judged = judge(past(MIN_RUNS_TO_CONFIRM), MetricLine("step", 5.0, "s"))
@@ -255,7 +254,7 @@ def test_runs_with_another_number_of_values_are_no_past() -> None:
     twice = [measured(run, *[MetricLine("step", 1.0, "s")] * 2) for run in range(21, 25)]
     longer = reduce(merge, [history, *(history_of([one], keep=("*",)) for one in twice)])
     one = only(judge(longer, *[MetricLine("step", 1.5, "s")] * 2))
-    assert metric_verdict(one) == "not judged: 4 of 10 past runs"
+    assert metric_verdict(one) == "not judged: 4 of 10 runs that metrics need"
 
 
 def test_mode_that_was_seen_before_is_no_change() -> None:
@@ -288,7 +287,10 @@ def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
     history = past(3)
     candidate = recorded(100, MetricLine("step", 1.5, "s"))
     one = only(compare_run(candidate, history, [from_history(history, 1)]))
-    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 past runs")
+    assert (one.before, metric_verdict(one)) == (
+        NOISE[2],
+        "not judged: 3 of 10 runs that metrics need",
+    )
 
 
 EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
@@ -351,7 +353,10 @@ def test_exact_values_that_are_missing_are_no_gain() -> None:
         found = compare_run(head, None, [base_with], context=context)
         assert found.metrics.missing_exact == missing
         assert (found.state == "better") == (not missing)
-        assert ("missing" in FORMATS["text"](found)) == bool(missing)
+        text = " ".join(FORMATS["text"](found).split())
+        names = "m, p" if missing == 2 else "m" if after[:1] != before[:1] else "p"
+        assert (f"exact metric{'s' * (missing - 1)} missing: {names}" in text) == bool(missing)
+        assert ("m missing 1 -> 0 values" in text) == (missing == 2)
 
 
 @pytest.mark.parametrize(("after", "verdict"), [(4.0, "better"), (6.0, "worse"), (5.0, "same")])
@@ -421,7 +426,10 @@ def test_metric_beyond_its_bound_is_worse_without_a_base(lines: list[Any], words
         found = compare_run(recorded(2, *metrics), None, bases, context=context)
         assert (found.state == "worse") == bool(words)
         assert exit_code(found, {"metric"}) == (11 if words else 0)
-        assert (f"metrics: {words}" in " ".join(FORMATS["text"](found).split())) == bool(words)
+        text = " ".join(FORMATS["text"](found).split())
+        assert (f"metrics: {words}" in text) == bool(words)
+        has_row = words.startswith("step: 2.50 s") and bool(bases and bases[0].metrics)
+        assert ("step worse (beyond its bound)" in text) == has_row
         assert read_comparison(json_text(found).encode(), "x") == found
     history = history_of([measured(1, *metrics)], keep=("*",))
     known = compare_run(from_history(history, 0), history, context=context)

@@ -51,12 +51,12 @@ def summary_of(*records: tuple[str, bytes]) -> SeriesSummary:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ([100 * MIB] * 19 + [100.4 * MIB], "flat over 20 values (+0.4 MiB)"),
+        ([100 * MIB] * 19 + [100.4 * MIB], "flat over 20 values (+410 KiB)"),
         ([(100 + 11 * n) * MIB for n in range(20)], "grows 11.0 MiB a value (n=20)"),
         ([(400 - 11 * n) * MIB for n in range(20)], "falls 11.0 MiB a value (n=20)"),
         ([100 * MIB] * 10 + [200 * MIB] * 10, "no clear trend over 20 values (+100 MiB)"),
         ([100 * MIB, 150 * MIB] * 3, "not judged over 6 of 20 values (+50.0 MiB)"),
-        ([100 * MIB] * 6, "flat over 6 values (+0.0 MiB)"),
+        ([100 * MIB] * 6, "flat over 6 values (0 B)"),
     ],
 )
 def test_a_series_is_put_into_words(values: list[float], text: str) -> None:
@@ -102,7 +102,7 @@ def test_the_base_stands_beside_the_candidate() -> None:
     (change,) = compare_series([before], [after])
     assert change.before is before
     for last in ("19.0 MiB", "29.0 MiB"):
-        assert f"0.0 MiB -> {last}, largest {last}: grows" in str(series_section([change]))
+        assert f"0 B -> {last}, largest {last}: grows" in str(series_section([change]))
     assert compare_series([], [after])[0].before is None
 
 

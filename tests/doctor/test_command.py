@@ -124,6 +124,12 @@ def test_local_history_file_is_a_warning(folder: Path, ciguard_process: Ciguard)
     assert 'fix: set store = "branch:ciguard-history"' in done.stdout
 
 
+def test_pool_without_memory_for_tests_is_an_error(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "ciguard.toml").write_text('[pool.one]\nmemory = "1GiB"\n', "utf-8")
+    found = checks(ciguard("doctor", "--offline", "--format", "json", cwd=folder, expect=3).stdout)
+    assert found["tests"]["what"] == "pool.one: memory 1.00 GiB is not above reserve 1.00 GiB"
+
+
 def test_folder_without_repository_gets_git_init_as_fix(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("doctor", "--offline", "--format", "json")
     ceiling = str(tmp_path.parent)

@@ -139,6 +139,18 @@ def test_answers_each_question_of_the_skill(question: str, folder: Path, ciguard
     )
 
 
+def test_names_the_limit_that_a_passed_test_failed(
+    folder: Path, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    limits = '[[suite."".limits]]\nunits = "*"\ntime = "0.5s"\n'
+    (tmp_path / "ciguard.toml").write_text(f'[suite.""]\nframework = "pytest"\n{limits}')
+    words = ("explain", "run", "--history", str(folder / "h"))
+    shown = ciguard(*words, "test_slow", cwd=tmp_path).stdout
+    assert re.search(r'test_slow took 1\.\d+ s, limit 0\.50 s; by suite\."".limits\.0', shown)
+    assert "limits" not in ciguard(*words, "test_broken", cwd=tmp_path).stdout.split("its run:")[0]
+
+
 def test_marks_what_tests_wrote(folder: Path, ciguard: Ciguard, tmp_path: Path) -> None:
     # From any folder: an agent names absolute paths.
     words = ("explain", folder / "run", "--history", folder / "h")

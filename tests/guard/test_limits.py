@@ -72,13 +72,36 @@ def test_file_is_above_a_limit_where_its_tests_share_one_peak() -> None:
     assert above == "[a] a.js took 3.00 GiB, limit 1.00 GiB; by suite.a.limits.1 (*)"
 
 
+@pytest.mark.parametrize(
+    ("limits", "measured", "messages"),
+    [
+        (("t?", "x"), {}, ["1: x matches no test of the run"]),
+        (("*", "t*"), {}, ["1: t* matches no test of the run but 2 tests of earlier entries"]),
+        (("t*",), {"outcome": "skipped"}, []),
+    ],
+)
+def test_limits_without_effect_are_warnings(
+    limits: tuple[str, ...], measured: dict[str, Any], messages: list[str]
+) -> None:
+    units = {
+        UnitKey("a", "", name): resolve_attempts([passed(name, suite="a", **measured)])
+        for name in ("t1", "t2")
+    }
+    found = list(check_limits(units, {"a": [Limit(units, time_s=9.0) for units in limits]}))
+    assert [finding_message(one) for one in found] == [f"suite.a.limits.{one}" for one in messages]
+    assert {finding.level for finding in found} <= {"warning"}
+    found = list(check_limits(units, {"a": [Limit("*", memory_bytes=1)]}))
+    text = "suite.a.limits.0: no memory was measured of its 2 tests (*)"
+    assert list(map(finding_message, found)) == [text] * ("outcome" not in measured)
+
+
 def test_furthest_tests_of_an_entry_are_named_and_the_others_counted() -> None:
     tests = [f"t{n}" for n in range(9)]
     units = {
         UnitKey("a", "", test): resolve_attempts([passed(test, suite="a", wall_s=11.0 + number)])
         for number, test in enumerate(tests)
     }
-    messages = list(map(finding_message, check_limits(units, {"a": LIMITS[1:]})))
+    messages = list(map(finding_message, check_limits(units, {"a": [Limit("*", time_s=10.0)]})))
     assert [message.split()[1] for message in messages[:5]] == tests[:3:-1]
     assert messages[5:] == ["4 more tests took more than suite.a.limits.0 (*)"]
 

@@ -7,6 +7,8 @@ import pytest
 from plan.plan_factories import GIB, planned, suite
 
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.config.file import parse
+from ciguard.config.suites import pools_of
 from ciguard.errors import UsageError
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun
@@ -139,3 +141,21 @@ def test_commands_of_one_pool_share_its_concurrency() -> None:
     assert made.warnings[-1].kind == "target_missed"
     assert made.warnings[-1].facts["wall_s"] == pytest.approx(3000.0)
     assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 2}),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "mistake"),
+    [
+        ('memory = "600MiB"', "memory 600 MiB is not above reserve 1.00 GiB"),
+        ('reserve = "8GiB"', "memory 8.00 GiB is not above reserve 8.00 GiB"),  # of a known runner
+        ('memory = "600MiB"\nreserve = "100MiB"', ""),
+        ('runs_on = "own"', ""),  # of unknown memory
+    ],
+)
+def test_pool_without_memory_for_tests_is_a_mistake(keys: str, mistake: str) -> None:
+    config = parse({"ciguard.toml": f"[pool.one]\n{keys}\n".encode()}, {})
+    if not mistake:
+        assert pools_of(config, ())["one"].reserve_bytes in (100 << 20, GIB)
+        return
+    with pytest.raises(UsageError, match=rf"^pool\.one: {mistake}"):
+        pools_of(config, ())

@@ -120,7 +120,6 @@ def test_p95_is_near_the_limit_for_a_risk_of_5_percent() -> None:
 def test_budget_is_memory_minus_reserve() -> None:
     assert budget_bytes(Pool("x")) is None
     assert budget_bytes(Pool("x", memory_bytes=10, reserve_bytes=4)) == 6
-    assert budget_bytes(Pool("x", memory_bytes=4, reserve_bytes=10)) == 1
 
 
 @pytest.mark.parametrize(

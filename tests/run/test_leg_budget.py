@@ -96,7 +96,9 @@ def pytest_xdist_auto_num_workers(config): return 4
     ("delta", "workers", "said"),
     [
         pytest.param(None, "auto", "4 workers, not limited: no measured peaks", id="first"),
-        pytest.param(100 * MIB, "auto", "2 of 4 workers: no more fit into", id="measured"),
+        pytest.param(
+            100 * MIB, "auto", "2 of 4 workers: no more fit into 360 MiB, at up to", id="measured"
+        ),
         pytest.param(100 * MIB, "tool", "", id="left-to-the-tool"),
     ],
 )

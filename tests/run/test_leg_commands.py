@@ -255,6 +255,8 @@ def test_command_ends_with_the_programs_that_overlap_at_its_peak(tmp_path: Path)
     leg = start(tmp_path, "--record", "record", "--", "sh", "-c", f"{sys.executable} all.py; :")
     *_, ended, first, second, machine = leg.wait(0).printed.splitlines()
     assert ended.startswith("command: 1 passed in ")
+    assert "--- process 1: the command\n" in leg.printed
+    assert "test" not in leg.printed.replace(str(tmp_path), "")
     programs = r"second\.py 3\d\d MiB \+ first\.py 2\d\d MiB \+ all\.py [\d.]+ MiB"
     assert re.fullmatch(
         rf"  peak 5\d\d MiB: {programs}; apart they need 3\d\d MiB",

@@ -43,10 +43,10 @@ GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
 _WORKERS: Final = {
-    "memory": "{workers:g} of {tool_workers:g} workers: no more fit into the memory budget, by "
-    "measured peaks",
-    "fitting": "{workers:g} workers: they fit into the memory budget, by measured peaks",
-    "not_measured": "{workers:g} workers, not limited: no measured peaks, or no memory budget",
+    "memory": "{workers:g} of {tool_workers:g} workers: no more fit into {limit}, at up to {peak} "
+    "each, by measured peaks",
+    "fitting": "{workers:g} workers: they fit into {limit}, by measured peaks",
+    "not_measured": "{workers:g} workers, not limited: no {missing}",
 }
 MAX_RUNNING: Final = 4  # running units named in a progress line
 LISTED: Final = 100  # units recorded by name after an early end; the plan has the others
@@ -166,9 +166,12 @@ def describe_listing(counts: Mapping[str, float]) -> str:
     return f"listed: {tests}, {counts['new']:g} new, {counts['gone']:g} gone"
 
 
-def describe_workers(event: EventLine) -> str:
-    """Return a line of the log for the workers that a process starts."""
-    return _WORKERS[event.reason or ""].format(**event.facts)
+def describe_workers(event: EventLine, limit_bytes: float, peak_bytes: int) -> str:
+    """Return a line of the log for the workers of a process; its limit is infinite for none."""
+    is_limited = limit_bytes < float("inf")
+    words = {"limit": size(int(limit_bytes)) if is_limited else "", "peak": size(peak_bytes)}
+    missing = "measured peaks" if is_limited else "memory budget"
+    return _WORKERS[event.reason or ""].format(**event.facts, **words, missing=missing)
 
 
 def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[PlannedUnit]) -> str:

@@ -6,9 +6,15 @@ from typing import get_args
 
 import pytest
 
-from ciguard.model import PlannedUnit, Result, SampleLine
+from ciguard.model import EventLine, PlannedUnit, Result, SampleLine
 from ciguard.model.machine_use import machine_use
-from ciguard.run.output.view import _REASONS, describe_action, describe_machine, describe_reason
+from ciguard.run.output.view import (
+    _REASONS,
+    describe_action,
+    describe_machine,
+    describe_reason,
+    describe_workers,
+)
 from ciguard.run.policy.actions import Reason, ReasonKind, Recycle, Stop, Warn
 
 MIB = 1 << 20
@@ -72,6 +78,13 @@ def test_last_lines_of_a_command_have_what_was_measured(
 
 def test_every_kind_of_reason_has_words() -> None:
     assert {*_REASONS, "incomplete"} == set(get_args(ReasonKind))
+
+
+def test_workers_are_not_limited_without_a_budget() -> None:
+    facts = {"workers": 2, "tool_workers": 2}
+    event = EventLine("workers", 0, 1, reason="not_measured", facts=facts)
+    said = "2 workers, not limited: no memory budget"
+    assert describe_workers(event, float("inf"), 0) == said
 
 
 def test_an_action_names_its_process_and_the_test_to_blame() -> None:
