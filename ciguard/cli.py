@@ -34,7 +34,7 @@ VERBS: Final = {
     "report": "publish the results of guard and compare as a comment or a page",
     "explain": "say whose each failure of a run is, since when, and what to do",
     "export": "write the results of a run as JUnit XML",
-    "history": "add runs to the history, show it, export it",
+    "history": "add runs to the history, show it, copy it",
     "serve": "keep an organisation's runs: judge, show and compare them",
     "experiment": "measure commands or two commits against each other",
 }

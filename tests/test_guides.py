@@ -126,7 +126,7 @@ def own_options(words: str) -> set[str]:
 @cache
 def known_options(verb: str) -> set[str]:
     actions = {
-        "history": ("add", "export", "pull", "push", "show", "stale"),
+        "history": ("add", "pull", "push", "show", "stale"),
         "serve": ("backfill", "check", "prune", "token"),
     }.get(verb, ())
     calls = [[verb], *([verb, action] for action in actions)]

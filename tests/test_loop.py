@@ -9,10 +9,11 @@ import sys
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import clean_environment, made_once
+from history.stored_values import values_in
 
 if TYPE_CHECKING:
     from conftest import Ciguard
@@ -87,10 +88,6 @@ class Loop:
             cwd=self.folder,
         )
 
-    def exported(self) -> list[dict[str, Any]]:
-        done = self.ciguard("history", "export", "--history", self.history, cwd=self.folder)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
 
 @pytest.fixture
 def tables(tmp_path: Path, ciguard: Ciguard) -> Loop:
@@ -130,7 +127,7 @@ def test_two_suites_with_two_variants_give_one_verdict(tables: Loop) -> None:
     tables.remember(records, 1)
     assert {
         (value["variant"], value["unit"], value["case"]): value["outcome"]
-        for value in tables.exported()
+        for value in values_in(tables.history)
         if value["suite"] == "tables"
     } == EXPECTED
     until = datetime.now(UTC).date()
@@ -174,7 +171,7 @@ def test_units_and_outcomes_match_plain_pytest(shop: Loop, tmp_path: Path) -> No
     records = shop.folder / "records"
     shop.ciguard("guard", "--plan", "plan", "--records", records, cwd=shop.folder)
     shop.remember(records, 1)
-    assert {value["unit"]: value["outcome"] for value in shop.exported()} == outcomes
+    assert {value["unit"]: value["outcome"] for value in values_in(shop.history)} == outcomes
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])

@@ -1,4 +1,4 @@
-"""`ciguard history`: add runs to a history, show, export and copy it."""
+"""`ciguard history`: add runs to a history, show and copy it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -41,7 +40,7 @@ from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import MERGED_GROUP
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
-from ciguard.history.view import contents, document, incomplete_run, json_lines
+from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.record import drill_of
 from ciguard.model.shard_names import shard_lookup
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
-LINES_PER_WRITE: Final = 10_000
 RESULTS_HELP: Final = (
     "Result files (JUnit, TRX, JSON, ...), such as 'artifacts/{shard}/**/*.trx'; of a plan, a "
     "shard without a file is lost. Repeatable."
@@ -90,7 +88,7 @@ _REMOTE: Final = click.option(
 
 @click.group()
 def command() -> None:
-    """Add runs to the history, show it, export it, copy it from or to a branch."""
+    """Add runs to the history, show it, copy it from or to a branch."""
 
 
 @command.command(short_help="Add records, or results of other programs.")
@@ -291,17 +289,6 @@ def show(invocation: Invocation, location: str | None) -> int:
     """Show the runs of the history, oldest first."""
     history, size_bytes = _load_known(invocation, location)
     console.out(as_text(document(history, size_bytes), rows=len(history.runs)))
-    return ExitCode.OK
-
-
-@command.command(name="export", short_help="Print the history as JSON Lines.")
-@_HISTORY
-@click.pass_obj
-def export_(invocation: Invocation, location: str | None) -> int:
-    """Print the history as JSON Lines, one object for each result of a run."""
-    lines = json_lines(_load_known(invocation, location)[0])
-    while block := "\n".join(islice(lines, LINES_PER_WRITE)):
-        console.out(block)
     return ExitCode.OK
 
 

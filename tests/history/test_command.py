@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.fixtures import make_plan
 from history.git_servers import git
+from history.stored_values import values_in
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
@@ -49,11 +50,6 @@ def test_gzip_files_of_one_call_unpack_to_a_bounded_size(tmp_path: Path) -> None
     assert caught.value.where == str(paths[2])
 
 
-def exported(ciguard: Ciguard, folder: Path) -> list[dict[str, object]]:
-    out = ciguard("history", "export", "--history", "h", cwd=folder).stdout
-    return [json.loads(line) for line in out.splitlines()]
-
-
 def test_add_accepts_records_result_files_and_durations(ciguard: Ciguard, tmp_path: Path) -> None:
     results = [Result("t1", "passed", wall_s=0.41), Result("t2", "failed", wall_s=1.5)]
     write_record(tmp_path / "rec" / "deep", 101, *results, EndLine("completed", at_s=2.0))
@@ -65,7 +61,7 @@ def test_add_accepts_records_result_files_and_durations(ciguard: Ciguard, tmp_pa
     more = ("--run-id", "102", "--at", "2026-11-22T10:00:00Z", "--sha", "abc", "--suite", "unit")
     ciguard("history", "add", "r.xml.gz", *history, *more, cwd=tmp_path)
     ciguard("history", "add", "d.json", *history, "--run-id", "1", cwd=tmp_path)
-    lines = exported(ciguard, tmp_path)
+    lines = values_in(tmp_path / "h")
     assert [(line["run_id"], line["unit"], line["wall_s"]) for line in lines] == [
         (1, "c.py::t", 2.0),
         (101, "t1", 0.41),
@@ -90,7 +86,7 @@ def test_json_of_a_format_is_not_read_as_durations(ciguard: Ciguard, tmp_path: P
     (tmp_path / "r.json").write_text(json.dumps(report))
     words = ("--history", "h", "--run-id", "1", "--at", "2026-11-22T10:00:00Z", "--sha", "abc")
     ciguard("history", "add", "r.json", *words, "--suite", "unit", cwd=tmp_path)
-    lines = exported(ciguard, tmp_path)
+    lines = values_in(tmp_path / "h")
     assert [(line["unit"], line["wall_s"]) for line in lines] == [("a.test.js::adds", 0.25)]
 
 
@@ -103,7 +99,7 @@ def test_add_tells_json_results_from_durations(ciguard: Ciguard, tmp_path: Path)
     event = {"Action": "pass", "Package": "shop", "Test": "TestAdds", "Elapsed": 0.5}
     (tmp_path / "r.json").write_text(json.dumps(event, separators=(",", ":")) + "\n")
     ciguard("history", "add", "r.json", "--history", "h", "--run-id", "1", cwd=tmp_path)
-    (line,) = exported(ciguard, tmp_path)
+    (line,) = values_in(tmp_path / "h")
     assert (line["unit"], line["outcome"], line["wall_s"]) == ("shop.TestAdds", "passed", 0.5)
 
 
@@ -120,7 +116,7 @@ def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"{number}.xml").write_text(XML.format(number))
     ciguard("history", "add", "1.xml", "2.xml", "--run-id", "5", "--history", "h", cwd=tmp_path)
-    assert [line["unit"] for line in exported(ciguard, tmp_path)] == ["a.b::t1", "a.b::t2"]
+    assert [line["unit"] for line in values_in(tmp_path / "h")] == ["a.b::t1", "a.b::t2"]
 
 
 def test_zip_adds_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -295,13 +291,12 @@ def test_damage_is_reported_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Pa
         stream.write(b'{"type":"result","unit":"cut')
     done = ciguard("history", "add", "rec", "--history", "h", cwd=tmp_path)
     assert "any.jsonl:3: cut" in done.stderr
-    assert len(exported(ciguard, tmp_path)) == 1
+    assert len(values_in(tmp_path / "h")) == 1
 
 
 def test_missing_or_newer_history_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
-    for verb in ("show", "export"):
-        done = ciguard("history", verb, "--history", "h", cwd=tmp_path, expect=3)
-        assert "h: there is no history yet" in done.stderr
+    done = ciguard("history", "show", "--history", "h", cwd=tmp_path, expect=3)
+    assert "h: there is no history yet" in done.stderr
     (tmp_path / "h").write_bytes(b"ciguard-history 9 abc\n")
     done = ciguard("history", "show", "--history", "h", cwd=tmp_path, expect=3)
     assert "schema 9 is not 2" in done.stderr
@@ -311,8 +306,8 @@ def test_store_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) ->
     (tmp_path / "ciguard.toml").write_text('[history]\nstore = "h"\n')
     record = write_record(tmp_path / "rec", 7, Result("t\nx", "passed"))
     ciguard("history", "add", record, cwd=tmp_path)
-    (line,) = ciguard("history", "export", cwd=tmp_path).stdout.splitlines()
-    assert json.loads(line)["unit"] == "t\nx"
+    (value,) = values_in(tmp_path / "h")
+    assert value["unit"] == "t\nx"
 
 
 def test_history_in_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:

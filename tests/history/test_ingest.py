@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
+from history.stored_values import values_of
 
 from ciguard.codec.record.lines import encode as encode_line
 from ciguard.codec.record.reader import read_records
@@ -27,7 +27,7 @@ from ciguard.history.ingest import (
     suite_overheads,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
-from ciguard.history.view import document, json_lines
+from ciguard.history.view import document
 from ciguard.model import (
     CaseKey,
     DefaultsLine,
@@ -91,16 +91,16 @@ RESULT = Result(
 )
 
 
-def exported(*records: Record, **output: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in json_lines(history_of(records, RunMetadata(**output)))]
+def stored(*records: Record, **output: Any) -> list[dict[str, Any]]:
+    return values_of(history_of(records, RunMetadata(**output)))
 
 
-def test_exported_value_has_all_fields_of_the_record() -> None:
-    (line,) = exported(Record("r", HEADER, results=(RESULT,), end=DONE))
+def test_stored_value_has_all_fields_of_the_record() -> None:
+    (line,) = stored(Record("r", HEADER, results=(RESULT,), end=DONE))
     assert line == {
         "run_id": 101,
         "run_attempt": 1,
-        "at": "2026-11-21T10:00:00Z",
+        "at": datetime(2026, 11, 21, 10, tzinfo=UTC),
         "sha": "tested",
         "branch": "main",
         "event": "push",
@@ -234,11 +234,8 @@ def test_options_fill_missing_record_fields() -> None:
         "suite": "unit",
         "variant": "py311",
     }
-    (line,) = exported(bare, **output)
-    assert line["at"] == "2026-01-01T00:00:00Z"
-    assert {name: line[name] for name in output if name != "at"} == {
-        name: value for name, value in output.items() if name != "at"
-    }
+    (line,) = stored(bare, **output)
+    assert {name: line[name] for name in output} == output
     assert history_of([bare], RunMetadata(**output)).runs[0].legs[0].lost_units == ()
 
 
@@ -257,7 +254,7 @@ def test_contradicting_option_error_names_both_values_and_the_file(
     option: str, value: Any, recorded: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        exported(Record("rec/x.jsonl", HEADER, results=(RESULT,)), **{option: value})
+        stored(Record("rec/x.jsonl", HEADER, results=(RESULT,)), **{option: value})
     assert str(value) in caught.value.what
     assert recorded in caught.value.what
     assert f"--{option.replace('_', '-')}" in caught.value.what
@@ -265,7 +262,7 @@ def test_contradicting_option_error_names_both_values_and_the_file(
 
 
 def test_sha_option_equal_to_the_head_sha_is_no_contradiction() -> None:
-    (line,) = exported(Record("r", HEADER, results=(RESULT,)), sha="head")
+    (line,) = stored(Record("r", HEADER, results=(RESULT,)), sha="head")
     assert line["sha"] == "tested"
 
 
@@ -278,7 +275,7 @@ def test_record_without_a_run_id_is_an_error_with_a_fix() -> None:
 def test_empty_file_does_not_affect_other_records() -> None:
     nobodys = Record("gone/process-001.jsonl", None, damage=("gone/process-001.jsonl: empty",))
     record = Record("r", HEADER, results=(Result("a.py::t", "passed"),))
-    assert exported(nobodys, record) == exported(record)
+    assert stored(nobodys, record) == stored(record)
     with pytest.raises(InputError, match="no run id"):
         history_of([nobodys])
 
@@ -311,9 +308,7 @@ def test_repeated_pass_is_stored_as_first_try() -> None:
         rerun = replace(one, outcome="passed", ending="completed", process=2, try_number=2)
         found += [one, replace(rerun, wall_s=2.0)]
     record = Record("r", HEADER, results=tuple(found), end=DONE)
-    reported = [
-        (one["unit"], one["outcome"], one["try"], one["wall_s"]) for one in exported(record)
-    ]
+    reported = [(one["unit"], one["outcome"], one["try"], one["wall_s"]) for one in stored(record)]
     assert reported == [
         ("company", "passed", 1, 2.0),
         ("flaky", "passed", 2, 2.0),
@@ -346,7 +341,7 @@ def test_records_of_several_runs_and_attempts() -> None:
         header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
         return Record("r", header, results=(Result("a", "passed", wall_s=wall_s),))
 
-    found = exported(leg(2, 1, 1.0), leg(1, 2, 2.0), leg(1, 1, 3.0), leg(2, 2, 4.0))
+    found = stored(leg(2, 1, 1.0), leg(1, 2, 2.0), leg(1, 1, 3.0), leg(2, 2, 4.0))
     assert [(line["run_id"], line["run_attempt"], line["wall_s"]) for line in found] == [
         (1, 2, 2.0),
         (2, 2, 4.0),
@@ -401,7 +396,7 @@ def test_durations_have_no_outcome_and_totals_retain_their_name() -> None:
     assert history.runs[0].at == UNDATED
     total = CaseKey("s", "", "spec/a.rb", "spec/a.rb")
     assert history.external_names == {total: ExternalName(None, None, "spec/a.rb")}
-    assert [json.loads(line).get("outcome") for line in json_lines(history)] == [None, None]
+    assert [value.get("outcome") for value in values_of(history)] == [None, None]
     rerun = history_of_durations(reversed(found), "d.json", RunMetadata(run_id=1, suite="s"))
     assert encode(rerun) == encode(history)
     nothing = history_of_durations([], "d.json", RunMetadata(run_id=1))

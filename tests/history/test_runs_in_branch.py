@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import clean_environment
 from history.git_servers import NAME, PLACE, branch, clone, git
+from history.stored_values import values_of
 
 from ciguard.history.stores import load
 
@@ -74,9 +75,8 @@ class Project:
         (run,) = load(branch(self.folder)).history.runs
         return {leg.shard: leg for leg in run.legs}
 
-    def exported(self) -> list[dict[str, Any]]:
-        done = self.ciguard("history", "export", "--history", PLACE, cwd=self.folder)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+    def values(self) -> list[dict[str, Any]]:
+        return values_of(load(branch(self.folder)).history)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_dead_legs_are_stored_until_their_rerun(project: Project) -> None:
     assert not legs["02"].complete
     assert len(lost["02"]) == 1, "the one that it was killed in"
     assert lost["02"] < planned["02"]
-    values = project.exported()
+    values = project.values()
     assert {one["shard"]: one["shard_ending"] for one in values} == {
         "01": "completed",
         "02": "unknown",
@@ -132,7 +132,7 @@ def test_dead_legs_are_stored_until_their_rerun(project: Project) -> None:
     rerun = project.legs()
     assert [(leg.complete, leg.lost_units) for leg in rerun.values()] == [(True, ())] * 3
     assert {key: leg.run_attempt for key, leg in rerun.items()} == {"01": 1, "02": 2, "03": 2}
-    assert {(one["variant"], one["unit"]) for one in project.exported()} == set().union(
+    assert {(one["variant"], one["unit"]) for one in project.values()} == set().union(
         *planned.values()
     )
     before = git(project.folder, "ls-remote", "origin", NAME)
