@@ -56,7 +56,7 @@ _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
 # Values that are left out, so that plans without them keep their ids.
 _UNWRITTEN: Final = {
     **{"fails_on_base": False, "probe_s": None, "workers": "auto", "untried": (), "serial": False},
-    **{"change": "", "repeat_until_s": None, "repeat_unplanned": 0, "renamed_files": ()},
+    **{"change": "", "repeat_until_s": None, "repeat_unplanned": 0, "repeat_files": ()},
 }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
 REMOTE: Final = "origin"
+MAX_DIFF_BYTES: Final = 1 << 25  # of both versions of the files that a change has
 MAX_BYTES: Final = 1 << 20  # of a file; policies that people write by hand are smaller
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES: Final = ("100644", "100755")
@@ -172,13 +173,20 @@ class Checkout:
         return changed
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Return contents by id; none for ""."""
+        """Return contents by id; none for "".
+
+        Raises:
+            RemoteError: the checkout lacks one, or they have more than `MAX_DIFF_BYTES`.
+        """
         stdin = "".join(f"{each}\n" for each in filter(None, ids)).encode()
+        listed = self._checked_output("cat-file", "--batch-check=%(objectsize)", stdin=stdin)
+        sizes = _text(listed).split("\n") if stdin else []
+        if not all(map(str.isdecimal, sizes)) or sum(map(int, sizes)) > MAX_DIFF_BYTES:
+            raise RemoteError("the files of the change are too large, or not all here", where="git")
         output, begin = self._checked_output("cat-file", "--batch", stdin=stdin), 0
         contents = {"": b""}
-        for each in filter(None, ids):
+        for each, size in zip(filter(None, ids), map(int, sizes), strict=True):
             end = output.index(b"\n", begin) + 1
-            size = int(output[begin:end].split()[-1])
             contents[each], begin = output[end : end + size], end + size + 1
         return contents
 

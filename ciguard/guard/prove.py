@@ -131,7 +131,7 @@ def prove(
         *check_repeats(repeats, policy),
     ]
     if needs is not None:
-        findings.extend(_needs_findings(needs, legs, excusals, findings))
+        findings.extend(_needs_findings(needs, legs, excusals, findings, platform))
     findings.sort(key=_order)
     flaky = tuple(_flaky(legs, final, selection, plan))
     return Verdict(
@@ -160,10 +160,12 @@ def _needs_findings(
     legs: Sequence[LegResult],
     excusals: Excusals,
     findings: Sequence[Finding],
+    platform: RunFacts | None,
 ) -> Iterator[Finding]:
     """Judge the jobs before this one by the findings of the records."""
     excused = bool(excusals.quarantined or excusals.failing_on_base)
-    excused = excused or any(ended_in_try(leg.record) for leg in legs)
+    if platform is not None and platform.unknown is None:  # else another leg's job may have failed
+        excused |= any(ended_in_try(leg.record) for leg in legs)
     explained = bool(excusals.failures) or excused or any(map(exited_with_failures, legs))
     red = bool(excusals.failures) or any(finding.level == "failed" for finding in findings)
     names = {_job(leg) for leg in legs}

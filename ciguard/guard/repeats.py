@@ -48,13 +48,19 @@ def check_repeats(repeats: Mapping[UnitKey, Repeats], policy: Policy) -> Iterato
     """Find the tests that failed in a repeat: the worst are named, the others counted."""
 
     def level(keys: Sequence[UnitKey]) -> Level:
-        is_excused = all(entry_of(policy.quarantine, key) for key in keys)
+        is_excused = all(
+            entry_of(policy.quarantine, key) or repeats[key].dependence for key in keys
+        )
         return "failed" if policy.new_tests == "enforce" and not is_excused else "warning"
 
     failed = [key for key, found in repeats.items() if found.failed]
+    failed.sort(key=lambda key: bool(repeats[key].dependence))
     for key in failed[:MAX_NAMED]:
         found = replace(repeats[key], message=first_line(repeats[key].message))
         facts = {**asdict(found), "test": unit_name(key), "count": found.passed + found.failed}
-        yield Finding("flaky_new_test", facts=facts, stated_level=level([key]))
+        if found.dependence:
+            yield Finding(f"new_test_fails_{found.dependence}", facts=facts)
+        else:
+            yield Finding("flaky_new_test", facts=facts, stated_level=level([key]))
     if rest := failed[MAX_NAMED:]:
         yield Finding("more_flaky_new_tests", facts={"count": len(rest)}, stated_level=level(rest))

@@ -482,6 +482,17 @@ WORDS: Final[Mapping[str, Words]] = {
         "flaky {change} test {test}: {failed} of {count:repeat} failed[: {message}]",
         "repair it before it is merged: it passed and failed with the same code",
     ),
+    **{
+        f"new_test_fails_{dependence}": Words(
+            f"{{change}} test {{test}} {how}: {{failed}} of {{count:repeat}} failed[: {{message}}]",
+            "let it set up what it needs, and clean up what it leaves",
+        )
+        for dependence, how in (
+            ("again", "fails whenever it runs again"),
+            ("alone", "fails alone, and passes after tests of its file"),
+            ("after", "passes alone, and fails after tests of its file"),
+        )
+    },
     "more_flaky_new_tests": Words("{count} more new or changed tests failed when repeated"),
     "limit_unused": Words(
         "suite.{suite}.limits.{entry}: {units} matches no test of the run"
@@ -565,5 +576,5 @@ def repeats_text(tests: Sequence[Repeats], noun: str = "test") -> str:
         parts.append(f"{who} {times} times: one that fails 1 in 10 would be found with {shares} %")
     if untried:
         who = f"{untried:,}" if parts else count_of(untried, noun)
-        parts.append(f"{who} not repeated: no time")
+        parts.append(f"{who} repeated fewer than {MIN_REPEATS} times")
     return "; ".join(parts)

@@ -126,8 +126,8 @@ class LegPolicy:
     `lists`: each leg lists the units that exist, because those of the plan are of another run or
     commit. `probe_s`: time for extra tries of new failures, at least; None for no extra tries.
     `repeat_until_s`: time of the leg until which new and changed tests are repeated; None: never.
-    `repeat_unplanned`: units outside of the plan that a listing leg may repeat, as new ones; not
-    those of `renamed_files`, paths in the repository.
+    `repeat_unplanned`: units outside of the plan that a listing leg may repeat, as new ones;
+    `repeat_files`: paths in the repository of the files that may have such; none for any file.
     """
 
     guard_rail: GuardRail = "auto"
@@ -138,7 +138,7 @@ class LegPolicy:
     probe_s: float | None = None
     repeat_until_s: float | None = None
     repeat_unplanned: int = 0
-    renamed_files: tuple[str, ...] = ()
+    repeat_files: tuple[str, ...] = ()
 
 
 # Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.

@@ -8,7 +8,7 @@ Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Iterator, Mapping, Sequence
+from typing import Any, Final, Iterator, Literal, Mapping, Sequence
 
 from ciguard.model.attempts import classify_result, resolve_attempts
 from ciguard.model.record import (
@@ -19,10 +19,13 @@ from ciguard.model.record import (
     Result,
     StartLine,
 )
-from ciguard.model.types import SLOTS, CaseKey, UnitKey
+from ciguard.model.types import MEMORY_ENDINGS, SLOTS, CaseKey, UnitKey
 
 PREFIX: Final = "probe_"  # of the reason of their processes, before the kind
 BEGINS: Final = ("probing", "repeating")  # events before extra tries
+# Its repeats fail: all of them; those alone; those after tests of its file.
+MIN_OF_A_KIND: Final = 4  # by chance, a test that fails every second time rarely does so
+Dependence = Literal["", "again", "alone", "after"]
 REPEATS: Final = (
     "repeat_alone",
     "repeat_after",
@@ -95,9 +98,8 @@ def probes_of(record: Record) -> Mapping[UnitKey, Sequence[Probe]]:
 
 
 def _tries(record: Record) -> Iterator[tuple[ProcessLine, list[UnitKey], list[Result]]]:
-    """Yield each process of extra tries that came to its last unit, its units, and that's results.
-
-    O(lines).
+    """Yield each process of extra tries that came to its last unit, its units, and the results of
+    that last one. O(lines).
     """
     lines: dict[int | None, list[StartLine | Result]] = {}
     for line in record.probes:
@@ -125,14 +127,31 @@ class Repeats:
 
     Attributes:
         change: "new" or "changed".
-        passed, failed: number of repeats; those that were stopped with the job are in none.
+        passed, failed: number of repeats; those that were stopped with the job are in none, nor are
+            those that ran out of memory.
         message: of the first failure.
+        passed_alone, failed_alone: those of them in which no test of its file ran before it.
     """
 
     change: str
     passed: int = 0
     failed: int = 0
     message: str = ""
+    passed_alone: int = 0
+    failed_alone: int = 0
+
+    @property
+    def dependence(self) -> Dependence:
+        """Return on what its failures depend; "" for none, or for chance: the test is flaky."""
+        if self.failed >= MIN_OF_A_KIND and not self.passed:
+            return "again"
+        alone = (self.passed_alone, self.failed_alone)
+        after = (self.passed - self.passed_alone, self.failed - self.failed_alone)
+        if alone[0] == after[1] == 0 and min(alone[1], after[0]) >= MIN_OF_A_KIND:
+            return "alone"
+        if after[0] == alone[1] == 0 and min(after[1], alone[0]) >= MIN_OF_A_KIND:
+            return "after"
+        return ""
 
 
 def repeats_of(record: Record) -> Mapping[UnitKey, Repeats]:
@@ -145,11 +164,16 @@ def repeats_of(record: Record) -> Mapping[UnitKey, Repeats]:
         if process.reason in REPEATS and units[-1] in found:
             cases, known = resolve_attempts(results).cases, found[units[-1]]
             bad = [case for case in cases if classify_result(case) == "bad"]
+            is_alone = len(units) == 1
+            if any(case.ending in MEMORY_ENDINGS for case in bad):
+                continue
             if bad:
                 messages = (known.message, *(case.message for case in bad))
-                message = next(filter(None, messages), "")
-                known = replace(known, failed=known.failed + 1, message=message)
+                failed_alone = known.failed_alone + is_alone
+                known = replace(known, failed=known.failed + 1, failed_alone=failed_alone)
+                known = replace(known, message=next(filter(None, messages), ""))
             elif any(case.outcome == "passed" for case in cases):  # a skip is no verdict
-                known = replace(known, passed=known.passed + 1)
+                passed_alone = known.passed_alone + is_alone
+                known = replace(known, passed=known.passed + 1, passed_alone=passed_alone)
             found[units[-1]] = known
     return found

@@ -21,7 +21,7 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
 from ciguard.config.file import FILES, describe_mistake, parse
-from ciguard.config.sections import PlanConfig
+from ciguard.config.sections import NewTestsConfig, PlanConfig
 from ciguard.config.suites import (
     config_of_suite,
     gpu_bytes_of,
@@ -333,16 +333,17 @@ def _with_repeats(
     Args:
         known: of the kept runs.
     """
-    config, diff, renamed = scope.config.new_tests, None, tuple[str, ...]()
+    config, diff, files = NewTestsConfig(), None, tuple[str, ...]()
     with suppress(CiguardError):
         checkout = Checkout(invocation.folder, invocation.environ)
-        base = checkout.base_of_merge(run.tested_sha, run.head_sha)
-        if base is not None:
+        merged = checkout.base_of_merge(run.tested_sha, run.head_sha)
+        if base := merged or run.base_sha or "":
             texts = checkout.files_at(base, FILES)  # fetches a missing commit
-            changed = checkout.diff(base)
-            diff = read_diff(changed, frozenset(test_files), checkout.blobs)
-            renamed = tuple(file.path for file in changed if file.renamed_from)
             config = parse(texts, invocation.environ).new_tests
+        if merged is not None:
+            changed = checkout.diff(merged)
+            diff = read_diff(changed, frozenset(test_files), checkout.blobs)
+            files = tuple(file.path for file in changed if file.blob and not file.renamed_from)
     if config.policy == "off" or not past.inputs.has_timings:
         return past, options
     changes, left = mark_units(past.inputs, known, diff, config.at_most)
@@ -350,10 +351,11 @@ def _with_repeats(
     if left < 0:
         notes.append(PlanNote("repeats_omitted", {"tests": -left, "at_most": config.at_most}))
     lists = options.policy.lists and scope.suites.keys() <= {key.suite for key in known}
-    unplanned = max(0, left) if lists else 0
+    files = tuple(sorted({*files} & {*test_files}))
+    unplanned = max(0, left) if lists and (files or diff is None) else 0
     if unplanned or any(changes):
-        renamed = renamed if unplanned else ()
-        policy = replace(options.policy, repeat_unplanned=unplanned, renamed_files=renamed)
+        files = files if unplanned else ()
+        policy = replace(options.policy, repeat_unplanned=unplanned, repeat_files=files)
         options = replace(options, repeat_budget=config.budget, policy=policy)
         past = replace(past, inputs=replace(past.inputs, changes=changes))
     return replace(past, notes=tuple(notes)), options

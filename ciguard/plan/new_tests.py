@@ -55,7 +55,7 @@ def _functions(source: bytes) -> Mapping[str, tuple[list[bytes], ast.AST]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             begin = min(each.lineno for each in (node, *node.decorator_list)) - 1
             functions[f"{prefix}{node.name}"] = (lines[begin : node.end_lineno], node)
-            node.name = ""
+            node.name, node.decorator_list = "", []  # other parameters are other tests
         elif isinstance(node, ast.Module | ast.stmt | ast.excepthandler | ast.match_case):
             inner = f"{prefix}{node.name}::" if isinstance(node, ast.ClassDef) else prefix
             nodes += ((inner, child) for child in ast.iter_child_nodes(node))

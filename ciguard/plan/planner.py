@@ -319,8 +319,7 @@ def with_listing_shards(
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
         raise UsageError(f"{count} shards, and GitHub runs at most {MAX_SHARDS} jobs", fix=fix)
-    unplanned = draft.policy.repeat_unplanned  # of all shards
-    unplanned = unplanned and max(1, unplanned // count)
+    unplanned = draft.policy.repeat_unplanned // max(1, count)
     ordered = [*sorted(shards, key=lambda shard: shard.key), *empty_shards]
     used = {shard.pool for shard in ordered}
     return encode_plan(

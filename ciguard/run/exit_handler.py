@@ -229,7 +229,7 @@ class ProcessExitHandler:
         assert unit is not None
         message = describe_culprit(
             culprit,
-            self.state.units[unit].timeout_s,
+            self.state.timeout_s(unit),
             end.running,
             exit_code=end.info.exit_code,
             output=end.output,

@@ -56,6 +56,7 @@ from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.recycling import process_limit_bytes
+from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import WORKERS, State
 from ciguard.run.policy.workers import fitting_workers
@@ -233,21 +234,23 @@ class Supervisor:
     def _repeat(self) -> None:
         """Repeat new and changed tests that passed; the leg has ended, and nothing changes how."""
         units = {unit: self._state.units[unit] for unit in self._state.repeatable}
-        if not units:
+        if not units or not self._ended:  # the next step continues the leg
             return
         now_s, until_s = self._now_s(), self._state.policy.repeat_until_s or 0.0
         tests = count_of(len(units), "new or changed test")
         text = f"repeating {tests} until {duration(until_s)}"
         facts = {"limit_s": until_s, "units": len(units)}
-        self._console.begin(text, holds_all=True)
         self._record_and_observe(EventLine("repeating", now_s, detail=text, facts=facts))
         for unit in units.values():
             event = EventLine("new_test", now_s, None, *unit.key, reason=unit.change)
             self._record.append(event)
-        self._run_to_finish()
-        self._console.end_all()
-        repeated = self._state.repeated
-        self._console.print_line(f"repeated {len(repeated)} of {tests}")
+        if self._state.repeated:
+            self._console.begin(text, holds_all=True)
+            self._run_to_finish()
+            self._console.end_all()
+        repeated = [each for each in self._state.repeated if each.ended >= MIN_REPEATS]
+        count = f"repeated {len(repeated)} of {tests} at least {MIN_REPEATS} times"
+        self._console.print_line(f"{count}, until {duration(until_s)}")
         for each in repeated[:MAX_NAMED]:
             name = unit_name(units[each.unit].key)
             self._console.print_reason(f"repeated {name}", describe_repeats(each))
@@ -311,7 +314,7 @@ class Supervisor:
         self._sample_memory(now_s)
         self._claiming.poll(now_s)
         finish = self._decide()
-        if self._console.due(now_s) and finish is None:
+        if self._console.due(now_s) and finish is None and not self._ended:
             self._console.show_progress(self._progress_line(now_s), now_s)
         for live in self._handles.values():
             live.process.escalate(now_s)
@@ -477,7 +480,9 @@ class Supervisor:
                 live.process.request_stacks(live.batch.stacks_file)
             # A unit may swallow the interruption: no further unit must follow it.
             live.request_stop()
+            # Of an extra try that the deadline ends, nothing is needed.
             at_once = self._signals.hurry or action.ending == "memory_guard"
+            at_once |= self._ended and action.ending == "deadline"
             live.process.stop(now_s, immediately=at_once)
 
     def _assign(self, start: Start, line: EventLine) -> None:
@@ -550,7 +555,8 @@ class Supervisor:
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
         if self._ended:
-            env[EXTRA_TRY] = "1"
+            # Data of its coverage would replace that of all tests.
+            env.update({EXTRA_TRY: "1", "COVERAGE_FILE": os.path.join(job.scratch_dir, "extra")})
         if job.executor(action.suite).has_workers and suite.workers == "auto":
             chosen = action.units or range(len(self._state.units))  # before a listing: of the plan
             env[WORKERS_LIMIT] = str(fitting_workers(self._state, chosen) or "")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from act.events import pull_request_event
+from history.stored_values import values_in
 
 from ciguard.codec import plan_file
 from ciguard.plan.outputs import as_output, matrix
@@ -175,6 +176,14 @@ class GitHub:
             text=True,
             check=False,
         )
+
+    def history_values(self) -> list[dict[str, Any]]:
+        """The values of the history in its branch."""
+        path = self.folder / "pulled.ciguard"
+        path.unlink(missing_ok=True)
+        pulled = self.ciguard("history", "pull", str(path))
+        assert pulled.returncode == 0, pulled.stderr
+        return values_in(path)
 
     def environ(self) -> dict[str, str]:
         """A clean environment: nothing of the machine's own git, pip or CI settings."""

@@ -149,8 +149,6 @@ def story(github: GitHub, first: Run) -> Story:
     fixed = github.run("pull_request", event, run_id=105)
     history()
     one, two, three, four = heads
-    exported = github.ciguard("history", "export")
-    assert exported.returncode == 0, exported.stderr
     return Story(
         github,
         first,
@@ -160,7 +158,7 @@ def story(github: GitHub, first: Run) -> Story:
         killed,
         fixed,
         history_after=(one, two, three, four),
-        final_comments=[json.loads(line) for line in exported.stdout.splitlines()],
+        final_comments=github.history_values(),
         comments_after_crash=crash_comments,
         comments_after_kill=kill_comments,
         comments_after_fix=github.comments(),

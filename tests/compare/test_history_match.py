@@ -97,7 +97,7 @@ def test_base_without_id_counts_once_in_the_baseline(
     assert found.base is not None
     assert run_text(found.base).startswith("run2, run 2 of the history, 2222222, main, ")
     assert found.memory.verdict == "not enough data"
-    assert "3 baseline runs, there are 2" in headline(found)
+    assert "3 baseline runs on, there are 2" in headline(found)
 
 
 def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:

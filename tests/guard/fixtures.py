@@ -39,7 +39,7 @@ from ciguard.model import (
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
-    from ciguard.guard.github_facts import NeededJob
+    from ciguard.guard.github_facts import NeededJob, RunFacts
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/schemas/verdict.schema.json").read_text("utf-8")
@@ -164,9 +164,10 @@ class World:
         found = {p: c for leg in self.legs.values() for p, c in leg.files().items()}
         return {**found, **self.extra}
 
-    def prove(self) -> Verdict:
+    def prove(self, platform: RunFacts | None = None) -> Verdict:
         """The verdict over what is there now."""
-        return prove(self.plan, read_records(self.files().items()), self.needs, policy=self.policy)
+        records = read_records(self.files().items())
+        return prove(self.plan, records, self.needs, policy=self.policy, platform=platform)
 
     def result(self, key: str, unit: str, **more: Any) -> None:
         """Replace the result of a unit in its leg."""

@@ -11,7 +11,7 @@ from guard.fixtures import SHARDS, VERDICT_SCHEMA, World, make_leg, make_plan, t
 
 from ciguard.codec.quarantine import Entry
 from ciguard.guard.annotations_and_outputs import annotations_of
-from ciguard.guard.github_facts import NeededJob
+from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Policy
@@ -32,9 +32,9 @@ FOUND = "times: one that fails 1 in 10 would be found with"
         ([("new", 20), ("new", 14)] * 6, f"12 new tests repeated 14 to 20 {FOUND} 77 to 87 %"),
         (
             [("new", 5), ("changed", 4), ("changed", 0)],
-            f"1 new or changed test repeated 5 {FOUND} 40 %; 2 not repeated: no time",
+            f"1 new or changed test repeated 5 {FOUND} 40 %; 2 repeated fewer than 5 times",
         ),
-        ([("changed", 0)] * 3, "3 changed tests not repeated: no time"),
+        ([("changed", 0)] * 3, "3 changed tests repeated fewer than 5 times"),
         ([("new", 2, 1), ("new", 0, 1)], "2 of 2 new tests failed when repeated"),
         (
             [("new", 17, 3), ("new", 10), ("new", 10**6)],  # the last one is forged
@@ -87,8 +87,29 @@ def test_failed_repeat_is_named_as_the_policy_says(
     content = as_json(verdict)
     VERDICT_SCHEMA.validate(content)
     found = {"change": "new", "passed": 8, "failed": 3, "message": "\x1b[31m<b>1 == 2\nmore"}
+    found |= {"passed_alone": 3, "failed_alone": 2}
     key = {"suite": "", "variant": "", "unit": "a.t::two"}
     assert content["repeats"][:1] == [{**key, **found}] * bool(level)
+
+
+@pytest.mark.parametrize(
+    ("letters", "how"),
+    [
+        ("pf" * 4, "fails alone, and passes after tests of its file: 4 of 8"),
+        ("fp" * 4, "passes alone, and fails after tests of its file: 4 of 8"),
+        ("f" * 5, "fails whenever it runs again: 5 of 5"),
+        ("fp" * 3, ""),  # one in 32 tests that fail every second time do so
+        ("fpfpfpff", ""),
+    ],
+)
+def test_failure_that_is_no_chance_is_no_flaky_test(letters: str, how: str) -> None:
+    world = world_of({"a.t::two": "new"}, new_tests="enforce")
+    world.repeat("01", "a.t::two", letters)
+    verdict = world.prove()
+    (finding,) = verdict.findings
+    assert (verdict.state == "passed") == bool(how)
+    text = finding_message(finding)
+    assert text == f"new test a.t::two {how} repeats failed: no" if how else "flaky" in text
 
 
 def test_few_flaky_tests_are_named_and_the_others_counted() -> None:
@@ -97,13 +118,13 @@ def test_few_flaky_tests_are_named_and_the_others_counted() -> None:
     world = world_of(dict.fromkeys(units, "changed"), new_tests="enforce", quarantine=worst)
     for shard, of_shard in SHARDS.items():
         for unit in of_shard:
-            world.repeat(shard, unit, "f" * (1 + units.index(unit)))
+            world.repeat(shard, unit, "p" + "f" * (1 + units.index(unit)))
     verdict = world.prove()
     assert headline(verdict) == "FAILED: 8 new or changed tests failed when repeated"
     messages = [finding_message(one) for one in verdict.findings if "flaky" in one.kind]
     assert messages[0] == "3 more new or changed tests failed when repeated"
     assert sorted(messages[1:]) == [
-        f"flaky changed test {unit}: {n} of {n} repeats failed: no"
+        f"flaky changed test {unit}: {n} of {n + 1} repeats failed: no"
         for n, unit in enumerate(units[3:], 4)
     ]
 
@@ -152,18 +173,19 @@ def test_repeats_change_nothing_else_wherever_they_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "is_killed", "state"),
+    ("result", "is_killed", "platform", "state"),
     [
-        ("failure", True, "passed"),
-        ("failure", False, "incomplete"),
-        ("cancelled", True, "incomplete"),
+        ("failure", True, RunFacts(), "passed"),
+        ("failure", True, None, "incomplete"),  # another job of the matrix may have failed
+        ("failure", False, RunFacts(), "incomplete"),
+        ("cancelled", True, RunFacts(), "incomplete"),
     ],
 )
 def test_kill_during_repeats_explains_the_failed_job(
-    result: str, is_killed: bool, state: str
+    result: str, is_killed: bool, platform: RunFacts | None, state: str
 ) -> None:
     world = flaky_world()
     world.needs = (NeededJob("tests", result),)
     if is_killed:
         del world.legs["01"].own[-1:]
-    assert world.prove().state == state
+    assert world.prove(platform).state == state

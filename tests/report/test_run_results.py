@@ -10,6 +10,7 @@ import pytest
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
+from history.stored_values import values_in
 from report.test_run import Call, call, environ, server
 
 from ciguard.codec import plan_file as plan_codec
@@ -148,18 +149,18 @@ def test_a_pattern_that_matches_nothing_is_explained(call: Call, uploaded: FakeG
 
 
 def test_result_files_of_a_run_are_added_to_the_history(
-    call: Call, uploaded: FakeGitHub, ciguard: Ciguard, tmp_path: Path
+    call: Call, uploaded: FakeGitHub, tmp_path: Path
 ) -> None:
     """Of shard 02 the artifact of the newest attempt is read; nobody has to download them."""
     upload(uploaded, "02", SHARDS["02"][:1], at=SECOND)
     add_job(uploaded, "tests (02)", "failure", attempt=2, started_at=SECOND, completed_at=SECOND)
     stored = ("--history", "past.ciguard")
     call("history", "add", *WORDS, *stored, *NAMED)
-    lines = ciguard("history", "export", *stored, cwd=tmp_path).stdout.splitlines()
-    outcomes = {one["unit"]: one["outcome"] for one in map(json.loads, lines)}
+    values = values_in(tmp_path / "past.ciguard")
+    outcomes = {one["unit"]: one["outcome"] for one in values}
     assert outcomes["c.t::four"] == "failed"
     assert len(outcomes) == sum(map(len, SHARDS.values()))
-    assert {json.loads(line)["run_id"] for line in lines} == {7}
+    assert {one["run_id"] for one in values} == {7}
 
 
 def test_shard_that_died_when_it_ran_again_is_lost_to_the_history(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from coverage import CoverageData
 from run.leg_runner import PYTEST, UNGUARDED, Leg, no_survivor, plan_of, start_shard, until
 from run.replay import replays
 from run.test_leg_probes import without_probes
@@ -94,7 +95,7 @@ def test_new_and_changed_tests_that_passed_are_repeated(repeated: tuple[Leg, Pla
     assert found["flaky"].failed > found["flaky"].passed > 0
     assert "each third passes" in found["flaky"].message
     assert not [unit for unit in probes_of(leg.record()) if "failed" not in unit.unit]
-    assert "repeated 5 of 5 new or changed tests" in leg.said
+    assert "repeated 5 of 5 new or changed tests at least 5 times, until 5 min" in leg.said
     total = found["order"].passed + found["order"].failed
     assert f"test_order: {total} repeats, {found['order'].failed} failed" in leg.said
     replays(leg.record_folder, plan)
@@ -122,17 +123,26 @@ def test_killed_during_repeats_it_is_complete(tmp_path: Path, number: signal.Sig
     no_survivor(leg)
 
 
-def test_reports_of_all_tests_stay(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("def test_new(): pass\ndef test_other(): pass\n")
-    args = ("--junitxml=out.xml", "--cov=.", "--cov-report=")
+OWN_COVERAGE = ("--cov=.", "--cov-report=")
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["pytest-cov", "coverage run"])
+def test_reports_of_all_tests_stay(tmp_path: Path, own: bool) -> None:
+    (tmp_path / "test_a.py").write_text("def test_new():\n  pass\ndef test_other():\n  x = 1\n")
+    args = ("--junitxml=out.xml", "--log-file=out.log", *(OWN_COVERAGE if own else ()))
+    command = (*PYTEST.command[:1], "-m", "coverage", "run", *PYTEST.command[1:])
     plan = plan_of(
         [unit("new"), unit("other")],
         policy=replace(UNGUARDED, repeat_until_s=300.0),
-        suites={"": replace(PYTEST, args=args)},
+        suites={"": replace(PYTEST, args=args, command=PYTEST.command if own else command)},
     )
     leg = repeating(tmp_path, plan, 3)
     leg.process.terminate()
     leg.wait(0)
     assert by_name(leg)["new"].passed > 0
     assert (tmp_path / "out.xml").read_text().count("<testcase") == 2
-    assert [path.name for path in leg.record_folder.glob("*.coverage")] == ["process-001.coverage"]
+    files = [path.name for path in leg.record_folder.glob("*.coverage")]
+    assert files == ["process-001.coverage"] * own
+    data = CoverageData(str(tmp_path / ".coverage"))
+    data.read()
+    assert data.lines(str(tmp_path / "test_a.py")) == [1, 2, 3, 4]

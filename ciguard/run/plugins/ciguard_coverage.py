@@ -56,7 +56,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the reports of all tests: an extra try would replace them with those of one."""
     if os.environ.get(EXTRA_TRY):
-        config.option.xmlpath = None
+        config.option.xmlpath = config.option.log_file = None
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

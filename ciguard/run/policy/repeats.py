@@ -1,8 +1,8 @@
 """Repeats of new and changed tests after the end of a leg: which, how often, in which order. Pure.
 
 A repeat is a fresh process: alone, and after tests of the same file, in turn. It changes no result.
-The cheapest units come first. A unit is repeated at least `MIN_REPEATS` times or, if time does not
-suffice for so many, not at all: from fewer passes, little follows.
+New units come first, and the cheapest of them. A unit is repeated at least `MIN_REPEATS` times or,
+if time does not suffice for so many, not at all: from fewer passes, little follows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, Rerun
 if TYPE_CHECKING:
     from typing import Sequence
 
-    from ciguard.model import Suite
+    from ciguard.model import PlannedUnit, Suite
     from ciguard.run.policy.process_state import ProcessState
 
 MIN_REPEATS: Final = 5
 MAX_REPEATS: Final = 50
 MAX_NEIGHBOURS: Final = 20  # tests of the same file that run before it
+# A unit that takes so much longer than before does not end, as far as anybody would wait.
+LIMIT_FACTOR: Final = 10.0
+MIN_LIMIT_S: Final = 20.0
 _KINDS: Final[tuple[ReasonKind, ReasonKind]] = ("repeat_alone", "repeat_after")
 
 
@@ -30,6 +33,8 @@ class RepeatedUnit:
     """A new or changed unit that passed, and its repeats so far.
 
     Attributes:
+        change: "new" or "changed".
+        limit_s: time after which a repeat of the unit has failed.
         parts: the units of its processes: alone, and after its neighbours; equal without any.
         costs_s: time of such a process: estimated, then that of the longest one.
         started: its processes so far; `ended`: those in which it got a verdict, as no unit before
@@ -37,6 +42,8 @@ class RepeatedUnit:
     """
 
     unit: int
+    change: str
+    limit_s: float
     parts: tuple[tuple[int, ...], tuple[int, ...]]
     costs_s: list[float]
     started: int = 0
@@ -70,17 +77,18 @@ def repeated_unit(
     unit: int,
     running: ProcessState,
     suite: Suite,
+    units: Sequence[PlannedUnit],
     file_of: Callable[[int], str],
-    wall_s: Callable[[int], float],
 ) -> RepeatedUnit:
     """Return the repeats of a unit that passed in a process that has ended.
 
     Its neighbours are the last units of its file before it in that process, as many as take no
     longer than its process alone.
-
-    Args:
-        wall_s: time of a unit.
     """
+
+    def wall_s(unit: int) -> float:
+        return running.passed_s.get(unit, units[unit].wall_s)
+
     start, file = running.start, file_of(unit)
     overhead_s = running.first_start_s - start.at_s + running.exit_s
     if overhead_s == NO_TIME_S:  # its program reports no starts
@@ -94,14 +102,19 @@ def repeated_unit(
             break
         if before in running.finished:
             neighbours.insert(0, before)
-    parts = ((unit,), (*neighbours, unit))
-    return RepeatedUnit(unit, parts, [alone_s, alone_s + sum(map(wall_s, neighbours))])
+    return RepeatedUnit(
+        unit,
+        units[unit].change,
+        max(MIN_LIMIT_S, LIMIT_FACTOR * wall_s(unit)),
+        ((unit,), (*neighbours, unit)),
+        [alone_s, alone_s + sum(map(wall_s, neighbours))],
+    )
 
 
 def select_repeated(units: Iterable[RepeatedUnit], left_s: float) -> list[RepeatedUnit]:
-    """Return the cheapest units whose `MIN_REPEATS` repeats together fit into the time."""
+    """Return the first units whose `MIN_REPEATS` repeats together fit into the time."""
     chosen = []
-    for each in sorted(units, key=lambda each: (each.needed_s, each.unit)):
+    for each in sorted(units, key=lambda each: (each.change != "new", each.needed_s, each.unit)):
         left_s -= RERUN_TIME_FACTOR * each.needed_s
         if left_s < 0:
             break

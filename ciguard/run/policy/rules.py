@@ -105,7 +105,7 @@ def _timeout(state: State, now_s: float) -> Action | None:
         if running.stopping is not None:
             continue
         for unit, at_s in sorted(running.open_units.items()):
-            limit_s = state.units[unit].timeout_s
+            limit_s = state.timeout_s(unit)
             if limit_s is not None and now_s - at_s > limit_s:
                 return Stop(process, "timeout", Reason("unit_timeout", {"limit_s": limit_s}), unit)
         since_s, exit_s = _exit_limit(running)
@@ -153,7 +153,7 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
         if running.stopping is None and _hang_after_s(state, running) < float("inf"):
             moments.append(_hang_after_s(state, running))
         for unit, at_s in running.open_units.items():
-            limit_s = state.units[unit].timeout_s
+            limit_s = state.timeout_s(unit)
             if limit_s is not None:
                 moments.append(at_s + limit_s)  # infinite if the start has no time
     return min(moments) if moments else None

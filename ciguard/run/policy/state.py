@@ -152,6 +152,13 @@ class State:
         limit_s = self.policy.deadline_s
         return float("inf") if limit_s is None else self.began_s + limit_s - now_s
 
+    def timeout_s(self, unit: int) -> float | None:
+        """Return the time that a unit may take now; None for no limit."""
+        limit_s, repeat = self.units[unit].timeout_s, self._current_repeat
+        if repeat is None or repeat.unit != unit:
+            return limit_s
+        return repeat.limit_s if limit_s is None else min(limit_s, repeat.limit_s)
+
     def need_bytes(self, unit: int) -> int:
         """Return the predicted peak of a fresh process that runs one unit."""
         planned = self.units[unit]
@@ -289,11 +296,12 @@ class State:
         )
 
     def _mark_new_units(self, planned: Collection[UnitKey]) -> None:
-        """Mark the listed units that the plan has not, except those of files that have moved."""
-        left = self.policy.repeat_unplanned
+        """Mark the listed units that the plan has not, of files that may have new ones."""
+        left, files = self.policy.repeat_unplanned, self.policy.repeat_files
         for unit in self.units if left else ():
             path = repository_path(self._suites, unit.suite, self._file_of(unit))
-            if left and unit.key not in planned and path not in self.policy.renamed_files:
+            may_be_new = unit.key not in planned and (not files or not path or path in files)
+            if left and may_be_new:
                 unit.change, left = "new", left - 1
 
     def _observe_unit(self, line: StartLine | Result | EventLine) -> None:
@@ -365,7 +373,7 @@ class State:
 
     def _is_late(self, running: ProcessState, unit: int, line: Result) -> bool:
         """Return whether a unit ended by itself after the Stop for its timeout was decided."""
-        limit_s = self.units[unit].timeout_s
+        limit_s = self.timeout_s(unit)
         if running.stopping != "timeout" or running.stop_unit != unit or line.outcome == "died":
             return False
         if limit_s is None or line.at_s is None:
@@ -411,15 +419,10 @@ class State:
                 self.last_failures[unit] = running
         was_cut_short = running.was_cut_short(line.ending)
         unfinished = running.unfinished_units()
-        times_s = running.passed_s
-        for unit in times_s.keys() & running.finished:
-            self.repeatable[unit] = repeated_unit(
-                unit,
-                running,
-                self._suites[running.start.suite],
-                self.file_of,
-                lambda unit: times_s.get(unit, self.units[unit].wall_s),
-            )
+        suite = self._suites[running.start.suite]
+        for unit in running.passed_s.keys() & running.finished:
+            repeated = repeated_unit(unit, running, suite, self.units, self.file_of)
+            self.repeatable[unit] = repeated
         self.import_crashed.update(blamed)
         pending = {*self.pending, *running.stopped_units, *(unfinished if was_cut_short else ())}
         pending -= self.import_crashed

@@ -17,9 +17,10 @@ from ciguard.model import (
     PlannedUnit,
     ProcessEndLine,
     Result,
+    StartLine,
     Suite,
 )
-from ciguard.run.policy.actions import Finish, Start
+from ciguard.run.policy.actions import Finish, Start, Stop
 from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
@@ -103,13 +104,38 @@ def test_units_that_are_not_repeated(
     assert repeats(state_of(unit, policy=policy, suite=suite), bad, ending=ending) == []
 
 
+@pytest.mark.parametrize(("timeout_s", "limit_s"), [(None, 20.0), (5.0, 5.0)])
+def test_repeat_that_does_not_end_has_failed(timeout_s: float | None, limit_s: float) -> None:
+    unit = replace(new("a"), timeout_s=timeout_s)
+    state = state_of(unit, policy=REPEATING)
+    execute(state, set())
+    state.observe(EndLine("completed", 10.0, 0))
+    state.observe(EventLine("repeating", 10.0))
+    given = start(state, 10.0)
+    state.observe(StartLine("a", process=given.process, at_s=11.0))
+    assert not isinstance(next_action(state, 11.0 + limit_s), Stop)
+    action = next_action(state, 11.1 + limit_s)
+    assert isinstance(action, Stop)
+    assert (action.ending, action.unit) == ("timeout", 0)
+    state.apply(action)
+    state.observe(Result("a", "died", ending="timeout", process=given.process, at_s=40.0))
+    state.observe(ProcessEndLine(given.process, "timeout", -15, 40.0))
+    assert (state.repeated[0].ended, state.repeated[0].failed) == (1, 1)
+
+
+def test_new_tests_come_before_changed_ones() -> None:
+    units = [new("cheap", "changed", 0.1), new("new")]
+    state = state_of(*units, policy=replace(OFF, repeat_until_s=30.0))
+    assert set(repeats(state)) == {("new",)}
+
+
 def test_deadline_of_the_job_ends_repeats() -> None:
     policy = replace(REPEATING, deadline_s=30.0, probe_s=50.0)
     assert len(repeats(state_of(new("a"), policy=policy))) == 6
 
 
-def test_listed_units_without_a_plan_are_new_unless_their_file_has_moved() -> None:
-    policy = replace(REPEATING, lists=True, repeat_unplanned=2, renamed_files=("moved",))
+def test_listed_units_without_a_plan_are_new_in_changed_files() -> None:
+    policy = replace(REPEATING, lists=True, repeat_unplanned=2, repeat_files=("f",))
     state = state_of("f::known", policy=policy, files=True)
     state.apply(start(state))
     listed = ("f::known", "f::one", "moved::was", "f::two", "f::three")
