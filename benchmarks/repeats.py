@@ -30,7 +30,6 @@ from ciguard.model import (
     Pool,
     Prediction,
     Record,
-    Result,
     Shard,
     Suite,
     Variant,
@@ -99,13 +98,6 @@ def main() -> None:
     with ThreadPoolExecutor(options.parallel) as pool:
         records = list(pool.map(lambda _: record_of(plan), range(options.runs)))
     print("rate   runs  repeats  found  expected (95 %)")
-    for record in records:
-        for line in record.probes:
-            if isinstance(line, Result) and line.outcome == "died" and line.ending != "deadline":
-                print("died:", line)
-                for other in record.probes:
-                    if getattr(other, "process", None) == line.process:
-                        print("   ", str(other)[:300])
     for rate in RATES:
         found = expected = variance = 0.0
         counts = []
@@ -120,7 +112,8 @@ def main() -> None:
         half = 1.96 * math.sqrt(variance)
         mean = sum(counts) / max(1, len(counts))
         interval = f"{expected:.0f} ({expected - half:.0f}..{expected + half:.0f})"
-        print(f"{rate:3} % {len(counts):6} {mean:8.1f} {found:6.0f}  {interval}")
+        mark = "" if abs(found - expected) <= half else "  outside"
+        print(f"{rate:3} % {len(counts):6} {mean:8.1f} {found:6.0f}  {interval}{mark}")
     ends = sorted(
         max((getattr(line, "at_s", None) or 0.0 for line in record.probes), default=0.0)
         for record in records
