@@ -27,7 +27,7 @@ MAX_FILES: Final = 500  # of 10 KiB: parsing takes 6 s
 
 
 def compare_functions(before: bytes, after: bytes) -> tuple[dict[str, str], dict[str, str]] | None:
-    """Return the functions of each version that the other has not: contents by name with classes.
+    """Return the functions of both versions: contents by name with classes.
 
     None if a version is too large or does not parse; a hostile one may nest too deeply.
     """
@@ -35,27 +35,19 @@ def compare_functions(before: bytes, after: bytes) -> tuple[dict[str, str], dict
         return None
     try:
         with warnings.catch_warnings(action="ignore"):  # of mistakes in the files
-            old, new = _functions(before), _functions(after)
-        # Most have equal lines, and `ast.dump` takes as long as parsing.
-        same = {name for name in old.keys() & new.keys() if old[name][0] == new[name][0]}
-        old_contents, new_contents = (
-            {name: ast.dump(node) for name, (_, node) in each.items() if name not in same}
-            for each in (old, new)
-        )
+            return _functions(before), _functions(after)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return old_contents, new_contents
 
 
-def _functions(source: bytes) -> Mapping[str, tuple[list[bytes], ast.AST]]:
-    """Return the lines and the node, without its name, of each function."""
-    lines, functions = source.splitlines(), {}
+def _functions(source: bytes) -> dict[str, str]:
+    """Return each function without its name and decorators: other parameters are other tests."""
+    functions = {}
     nodes: list[tuple[str, ast.AST]] = [("", ast.parse(source))]
     for prefix, node in nodes:  # grows; a recursion could be too deep
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            begin = min(each.lineno for each in (node, *node.decorator_list)) - 1
-            functions[f"{prefix}{node.name}"] = (lines[begin : node.end_lineno], node)
-            node.name, node.decorator_list = "", []  # other parameters are other tests
+            name, node.name, node.decorator_list = f"{prefix}{node.name}", "", []
+            functions[name] = ast.dump(node)
         elif isinstance(node, ast.Module | ast.stmt | ast.excepthandler | ast.match_case):
             inner = f"{prefix}{node.name}::" if isinstance(node, ast.ClassDef) else prefix
             nodes += ((inner, child) for child in ast.iter_child_nodes(node))
