@@ -88,15 +88,6 @@ def test_failures_are_grouped_by_frame_or_message(message: str, line: str) -> No
     assert found[0].startswith(line)
 
 
-def test_frames_inside_the_test_are_not_used_for_grouping() -> None:
-    messages = [
-        f"Shop.Refused : no {n}\n   at Shop.Tests.Layers.Runs{n}(Int32 x) in /_/a.cs:line 3"
-        for n in range(3)
-    ]
-    found = lines(*(failure(f"Shop.Tests.Layers.Runs{n}", text) for n, text in enumerate(messages)))
-    assert found == ["3 x failed: Shop.Refused : no # (1 shard)"]
-
-
 def test_root_exception_names_the_cause() -> None:
     failures = [failure(f"Shop.Tests.Layers{n}.Runs", WRAPPED.format(n)) for n in (1, 2)]
     assert {cause.kind for cause in group_failures(failures)} == {"OutOfMemoryException"}
@@ -142,12 +133,6 @@ def test_fingerprint_replaces_variable_parts() -> None:
     )
     assert fingerprint(output) == "#: file <path>, <path>, commit #, #, <temp>, # s, #"
     assert fingerprint("expected a decade, not a facade") == "expected a decade, not a facade"
-
-
-def test_long_message_is_truncated_before_the_shard_count() -> None:
-    (found,) = lines(failure("a", f"ValueError: {'x' * 300}"))
-    assert len(found) <= 78
-    assert found.endswith("xxx (1 shard)")
 
 
 def test_long_frame_inside_the_test_is_not_used_for_grouping() -> None:

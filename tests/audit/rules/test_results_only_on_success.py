@@ -38,8 +38,7 @@ def test_finds_results_that_are_uploaded_on_success_only(upload: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["always()", "${{ !cancelled() }}", "success() || failure()", "${{ failure( ) }}"],
+    "condition", ["always()", "${{ !cancelled() }}", "success() || failure()", "${{ failure( ) }}"]
 )
 def test_accepts_an_upload_after_a_failure(condition: str) -> None:
     assert find(RULE, job(f"{TESTS}{JUNIT}  if: {condition}\n")) == []
@@ -60,10 +59,7 @@ def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
     assert find(RULE, job(steps)) == []
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [TESTS, JUNIT + TESTS, TESTS + COVERAGE, "- run: make ci\n"],
-)
+@pytest.mark.parametrize("steps", [TESTS, JUNIT + TESTS, TESTS + COVERAGE, "- run: make ci\n"])
 def test_finds_jobs_without_an_upload(steps: str) -> None:
     text = job(steps)
     (found,) = find(
