@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from ciguard.audit.next_step import as_section
 from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
-from ciguard.audit.rules.results_only_on_success import unread_uploads
 from ciguard.document import (
     Bullets,
     Code,
@@ -131,8 +130,6 @@ def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
     files = audit.repository.workflows
     if moved := [Code(file.path, NAME_WIDTH) for file in files if is_moved(file.content)]:
         yield "run by ciguard", ("tests of ", *join(moved))
-        for name, at in unread_uploads(files):
-            yield "no reader", (Code(name, NAME_WIDTH), f" uploads results ({_location(at)})")
     elif not audit.repository.test_workflows:
         words = "no workflow has a step that is known to run tests; name one: "
         yield "no test workflow", (words, Code("ciguard init --into FILE --job JOB --step N"))

@@ -53,8 +53,6 @@ _LINT: Final = re.compile(
     r"(\w*lint(?:[:-][\w:-]+)?|prettier|tsc|mypy|pyright|ruff|flake8|pre-commit|go vet"
     r"|(?:check-)?types?(?:[:-]?check)?)(?!\S)"
 )
-LEAST_NODE: Final = {"node-test": 20, "vitest": 20}  # by framework
-_MAJOR: Final = re.compile(r"v?(\d+)(?:\.|$)")
 
 
 def about_shards(
@@ -85,12 +83,6 @@ def about_shards(
         number = sum(1 for _ in islice(tests, SMALL_SUITE))
         if 0 < number < SMALL_SUITE:
             yield SMALL.format(count_of(number, "test function"))
-    least = LEAST_NODE.get(framework.name, 0)
-    nodes = {str(it.values[key]) for it in combined for key in it.values if "node" in key.lower()}
-    majors = {name: match for name in sorted(nodes) if (match := _MAJOR.match(name))}
-    if old := [name for name, match in majors.items() if int(match[1]) < least]:
-        what = f"needs Node.js {least} or newer for {framework.name}"
-        yield f"ciguard {what}: take {', '.join(old)} out of the matrix"
     if framework.name == "jest" and not file:
         yield "Jest runs in one process in each shard, also where workers run in parallel today"
     scripts = package_scripts(read("package.json"))

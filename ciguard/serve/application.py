@@ -16,7 +16,6 @@ from ciguard.serve import operation_metrics
 from ciguard.serve.api.routes import routes
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
-from ciguard.serve.operation_metrics import CountRequests, RequestCounts
 from ciguard.serve.pages import page_routes
 from ciguard.serve.pages.page_routes import PageThreads
 from ciguard.serve.state.database import has_current_tables
@@ -65,7 +64,6 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
             application.state.delivery_writer = writer
             yield
 
-    counts = RequestCounts()
     application = Starlette(
         # The routes of the pages come last: they end with a route for all other addresses.
         routes=[
@@ -73,7 +71,6 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
             *(*routes(service), *page_routes.ROUTES),
         ],
         middleware=[
-            Middleware(CountRequests, counts=counts),
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(ErrorResponses),
             Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES}),
@@ -82,6 +79,5 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     )
     application.state.service = service
     application.state.read_model = read_model
-    application.state.request_counts = counts
     application.state.page_threads = PageThreads()
     return application

@@ -63,10 +63,9 @@ def are_opposite(first: str, second: str) -> bool:
 
 
 def _negated(text: str) -> str:
-    """Negate a bare condition; by De Morgan's laws if it has one kind of logical operator."""
-    for operator, other in (("||", "&&"), ("&&", "||")):
-        if len(parts := _split(text, operator)) > 1:
-            return f"!({text})" if other in text else other.join(map(_negated, parts))
+    """Negate a bare condition; one with logical operators as a whole."""
+    if len(_split(text, "||")) + len(_split(text, "&&")) > 2:  # noqa: PLR2004  # one part of each
+        return f"!({text})"
     if match := _COMPARED.fullmatch(text):
         return f"{match[1]}{'!=' if match[2] == '==' else '=='}{match[3]}"
     return text[1:] if text.startswith("!") else f"!{text}"

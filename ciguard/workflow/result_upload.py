@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ciguard.workflow.test_commands import FoundStep
 
-RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
+_RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
 # The name of the file in an option of a test command.
 _WRITTEN: Final = re.compile(
     r"(?:--(?:junit-?xml|junitfile|junit-filename|output-?file(?:\.\w+)?|log-junit|output-junit"
@@ -47,7 +47,7 @@ class ResultUpload(NamedTuple):
     is_certain: bool = True
 
 
-def glob_of(text: str) -> str:
+def _glob_of(text: str) -> str:
     """Replace each expression in a text by a star."""
     return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", text, flags=re.DOTALL))
 
@@ -79,7 +79,7 @@ def find_result_uploads(job: Any, written: Sequence[str] = ()) -> Iterator[Resul
     Args:
         written: files that options of its test commands name.
     """
-    suffixes = {f".{file.rpartition('.')[2]}" for file in written} or RESULT_SUFFIXES
+    suffixes = {f".{file.rpartition('.')[2]}" for file in written} or _RESULT_SUFFIXES
     others = [f"*{suffix}" for suffix in sorted(suffixes)]
     for number, step in steps_of(job):
         inputs = step.get("with")
@@ -93,11 +93,13 @@ def find_result_uploads(job: Any, written: Sequence[str] = ()) -> Iterator[Resul
         if not results and _is_of_results(name) and not COVERAGE.search(name):
             results = paths
         if results:
-            names = [glob_of(path.rstrip("/").rpartition("/")[2]) for path in results]
-            files = [[name] if name.lower().endswith(RESULT_SUFFIXES) else others for name in names]
-            patterns = (f"{glob_of(name)}/**/{file}" for file in dict.fromkeys(chain(*files)))
+            names = [_glob_of(path.rstrip("/").rpartition("/")[2]) for path in results]
+            files = [
+                [name] if name.lower().endswith(_RESULT_SUFFIXES) else others for name in names
+            ]
+            patterns = (f"{_glob_of(name)}/**/{file}" for file in dict.fromkeys(chain(*files)))
             is_certain = any(
-                path.endswith(RESULT_SUFFIXES) or _holds(path, written) for path in results
+                path.endswith(_RESULT_SUFFIXES) or _holds(path, written) for path in results
             )
             yield ResultUpload(number, name, tuple(patterns), is_certain)
 
@@ -109,7 +111,7 @@ def _is_of_results(text: str, written: Sequence[str] = ()) -> bool:
 
 def _holds(path: str, written: Sequence[str]) -> bool:
     """Return whether a path is that of a file in `written`, or of its folder."""
-    pattern = f"{glob_of(path).rstrip('/')}*"
+    pattern = f"{_glob_of(path).rstrip('/')}*"
     return any(fnmatchcase(at + file, pattern) for file in written for at in ("", "./"))
 
 
@@ -119,11 +121,11 @@ def uploads_artifact(step: Any) -> bool:
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 
 
-def downloads(step: Any, artifact: str) -> bool:
+def _downloads(step: Any, artifact: str) -> bool:
     """Return whether the step downloads an artifact of this name, which may have expressions."""
     inputs = get(step, "with")
     wanted = str(get(inputs, "name") or get(inputs, "pattern") or "*")
-    is_wanted = fnmatchcase(wanted, glob_of(artifact)) or fnmatchcase(artifact, wanted)
+    is_wanted = fnmatchcase(wanted, _glob_of(artifact)) or fnmatchcase(artifact, wanted)
     return is_wanted and str(get(step, "uses")).startswith("actions/download-artifact@")
 
 
@@ -133,5 +135,5 @@ def find_downloads(workflow: Any, job: str) -> Iterator[tuple[str, int, dict[str
     uploads = [str(step.get("with", {}).get("name", "artifact")) for step in uploading]
     for name in dependents_of(workflow, job):
         for number, step in steps_of(workflow["jobs"][name]):
-            if any(downloads(step, upload) for upload in uploads):
+            if any(_downloads(step, upload) for upload in uploads):
                 yield name, number, step.get("with", {})

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.conformance import conforming
-from fakegithub.past_runs import (
-    AT_LIMIT,
-    SUPERSEDED,
-    WORKFLOW,
-    Audit,
-    Findings,
-    PastRuns,
-)
+from fakegithub.past_runs import AT_LIMIT, SUPERSEDED, WORKFLOW, Audit, Findings, PastRuns
 from fakegithub.state import FakeGitHub, Login
 
 if TYPE_CHECKING:

@@ -154,10 +154,7 @@ def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
         (b'{"shards": []}', "m.json: no list of shards"),
         (b'{"shards": [3]}', "m.json: shards[0]: expected an object, found 3"),
         (b'{"shards": [{"filter": "A"}]}', "m.json: shards[0]: a shard has no name"),
-        (
-            b'{"shards": [{"name": "a", "filter": 3}]}',
-            "m.json: shards[0].filter: expected a text",
-        ),
+        (b'{"shards": [{"name": "a", "filter": 3}]}', "m.json: shards[0].filter: expected a text"),
         (
             b'{"shards": [{"name": "a", "timeout_minutes": 1e999}]}',
             "m.json: shards[0].timeout_minutes: out of range: inf",
@@ -166,10 +163,7 @@ def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
             b'{"shards": [{"name": "a", "filter": "(A"}]}',
             "m.json: shards[0] (a): no closing parenthesis at column 3",
         ),
-        (
-            b'{"shards": [{"name": "a"}, {"name": "a"}]}',
-            "m.json: 2 shards are named 'a'",
-        ),
+        (b'{"shards": [{"name": "a"}, {"name": "a"}]}', "m.json: 2 shards are named 'a'"),
         (
             b'{"shards": [{"name": "a"}], "global_filter": "B"}',
             "m.json: global_filter: <shard filter> does not stand in it once",

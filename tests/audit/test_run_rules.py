@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 RED = "red-without-test-failure"
 SHARDS = WORKFLOW.replace(
-    "    steps:",
-    "    strategy:\n      matrix:\n        shard: [1, 2, 3, 4]\n    steps:",
+    "    steps:", "    strategy:\n      matrix:\n        shard: [1, 2, 3, 4]\n    steps:"
 )
 CANCELLED_STEPS = (("Set up job", "success"), ("Test", "cancelled"))
 

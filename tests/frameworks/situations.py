@@ -324,8 +324,7 @@ test.describe("<FILE>", () => {
     },
     odd="test/odd ::[x] $(y) 'z' ü.spec.js",
     by_file=Setting(
-        "grep",
-        {"playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", "grep: /^(?!.*two)/")},
+        "grep", {"playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", "grep: /^(?!.*two)/")}
     ),
     given={},
 )
@@ -541,8 +540,7 @@ CTEST = Row(
     withheld='case "$*" in *-V*) exec "$@" > /dev/null ;; esac',
     odd="odd ::[x] $(y) 'z' ü.cmake",
     by_file=Setting(
-        "first.two",
-        {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"},
+        "first.two", {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"}
     ),
     none={
         "dry run": "an argument, part of the plan",
@@ -563,9 +561,7 @@ GTEST = Row(
     file='#include "act.h"\n<TOP>\nstruct <File> : testing::Test { <HOOK> };\n<CASES>',
     case='TEST_F(<File>, <Name>) { act("<NAME>"); }\n',
     hook='static void SetUpTestSuite() { act("hook"); }',
-    files={
-        "act.h": "<table/act.h>",
-    },
+    files={"act.h": "<table/act.h>"},
     build="""mkdir -p build && for file in *.cpp; do
   sum=$(cat "$file" act.h | sha1sum | cut -c1-20)
   [ -e "<CACHE>/$sum" ] || g++ -o "<CACHE>/$sum" "$file" -lgtest -lgtest_main -pthread || exit
@@ -605,21 +601,14 @@ MAVEN = Row(
     "class <File>Test {\n  <TOP>\n<HOOK><CASES>}\n",
     case=JUNIT_CASE,
     hook='  @BeforeAll static void hook() throws Exception { Act.at("hook"); }\n',
-    files={
-        "pom.xml": "<maven/pom.xml>",
-        "src/test/java/p/Act.java": "<table/Act.java>",
-    },
+    files={"pom.xml": "<maven/pom.xml>", "src/test/java/p/Act.java": "<table/Act.java>"},
     environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1"},
     withheld='exec "$@" -Dmaven.test.additionalClasspath=',
     broken="Missing missing;",
     odd="src/test/java/p/OddÄö_日本Test.java",
-    dry_run=Setting(
-        "",
-        {"src/test/resources/junit-platform.properties": f"{DRY_RUN}=true\n"},
-    ),
+    dry_run=Setting("", {"src/test/resources/junit-platform.properties": f"{DRY_RUN}=true\n"}),
     by_file=Setting(
-        "pom.xml: excludedGroups",
-        {"pom.xml": pom_with("<excludedGroups>two</excludedGroups>")},
+        "pom.xml: excludedGroups", {"pom.xml": pom_with("<excludedGroups>two</excludedGroups>")}
     ),
     by_environ=Setting(
         "excludedGroups", environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -DexcludedGroups=two"}
@@ -640,10 +629,7 @@ PHPUNIT = Row(
     file="<?php\n<TOP>\nclass <File>Test extends PHPUnit\\Framework\\TestCase\n{\n<HOOK><CASES>}\n",
     case='  /** @group <NAME> */\n  public function test<Name>(): void { act($this, "<NAME>"); }\n',
     hook='  public static function setUpBeforeClass(): void { act(null, "hook"); }\n',
-    files={
-        "phpunit.xml": PHPUNIT_XML.replace("<MORE>", ""),
-        "act.php": "<table/act.php>",
-    },
+    files={"phpunit.xml": PHPUNIT_XML.replace("<MORE>", ""), "act.php": "<table/act.php>"},
     withheld="for word; do shift; case $word in --log-teamcity=*) ;; "
     '*) set -- "$@" "$word" ;; esac; done; exec "$@"',
     broken='require "missing.php";',
@@ -714,10 +700,7 @@ COMMAND = Row(
     file="from acting import act\n<TOP>\n<HOOK><CASES>",
     case='def <NAME>(): act("<NAME>")\n',
     hook='hook = lambda: act("hook")\n',
-    files={
-        "acting.py": "<table/acting.py>",
-        "runner.py": "<table/runner.py>",
-    },
+    files={"acting.py": "<table/acting.py>", "runner.py": "<table/runner.py>"},
     withheld='CIGUARD_RECORD_FILE=/dev/null exec "$@"',
     broken="import no_such_module",
     odd="odd ::[x] $(y) 'z' ü.py",

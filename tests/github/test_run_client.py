@@ -15,13 +15,7 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.contents import files_at
 from ciguard.github.events import ActionsRun
-from ciguard.github.run_client import (
-    RunClient,
-    completed_runs,
-    pulls_of,
-    pushed_runs,
-    runs_of_base,
-)
+from ciguard.github.run_client import RunClient, completed_runs, pulls_of, pushed_runs, runs_of_base
 from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
 
 if TYPE_CHECKING:

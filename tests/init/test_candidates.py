@@ -57,11 +57,7 @@ def test_likeliest_of_many_steps_are_commands_that_work(many: Path, call: Init) 
         f"ciguard init --into {CI} --job tests --step 1",
         f"ciguard init --into {CI} --job unit --step 1",
     ]
-    assert lines[-9:-6] == [
-        "job suite: pytest",
-        f"   {REASON}",
-        "29 more, the first 6:",
-    ]
+    assert lines[-9:-6] == ["job suite: pytest", f"   {REASON}", "29 more, the first 6:"]
     assert len(commands) == 6 + 6
     assert not (many / OWN).exists()
     for command in commands:

@@ -80,9 +80,7 @@ def history(folder: Path) -> str:
 
 
 @pytest.mark.soak
-def test_leg_continues_over_steps_and_fails_for_an_early_failure(
-    tmp_path: Path,
-) -> None:
+def test_leg_continues_over_steps_and_fails_for_an_early_failure(tmp_path: Path) -> None:
     job = job_in(tmp_path, LISTS)
     (tmp_path / "checkout" / "bad").touch()
     job.execute()

@@ -152,8 +152,7 @@ def test_default_configuration_has_a_test_timeout(repository: Path, call: Init) 
 
 
 def test_user_steps_survive_and_edits_are_not_overwritten_silently(
-    repository: Path,
-    call: Init,
+    repository: Path, call: Init
 ) -> None:
     call(repository, "--yes")
     config = repository / "ciguard.toml"
@@ -167,10 +166,7 @@ def test_user_steps_survive_and_edits_are_not_overwritten_silently(
     assert config.read_text("utf-8") == mine
 
 
-def test_configuration_in_pyproject_is_used(
-    repository: Path,
-    call: Init,
-) -> None:
+def test_configuration_in_pyproject_is_used(repository: Path, call: Init) -> None:
     (repository / "pyproject.toml").write_text(
         "[tool.ciguard.workflow]\nsetup = '- run: make x'\n", "utf-8"
     )

@@ -263,11 +263,7 @@ def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
         ("playwright test -c e2e", ("playwright", "test"), called(("-c", "e2e"))),
         # The same words mean other things to other programs.
         ("jest -w 2 -i", ("jest",), called(("-w", "2", "-i"))),
-        (
-            "mocha -w -g slow -i --ui tdd",
-            ("mocha",),
-            called(("-g", "slow", "-i", "--ui", "tdd")),
-        ),
+        ("mocha -w -g slow -i --ui tdd", ("mocha",), called(("-g", "slow", "-i", "--ui", "tdd"))),
         ("vitest -w --ui", ("vitest", "run"), called()),
         (
             "c8 mocha --enable-source-maps ./test/*.cjs --require ./test/before.cjs",

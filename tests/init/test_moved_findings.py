@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from init.move_in_samples import (
-    MOVED,
-    SAMPLES,
-    commit,
-)
+from init.move_in_samples import MOVED, SAMPLES, commit
 from init.test_workflow_files import run_github_parser, run_linter
 from workflow.generated_workflows import generate
 

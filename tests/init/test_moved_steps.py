@@ -244,13 +244,3 @@ def test_second_run_of_a_command_becomes_a_retry(repository: Path, call: Init) -
         (repository / "ciguard.toml").write_text(f"{ACTIONS}{own}", "utf-8")
         words = f"\n- {said}retries = 1 in [policy], in place of"
         assert words in call(repository, "--into", CI).stderr
-
-
-def test_node_that_a_framework_cannot_use_is_named(repository: Path, call: Init) -> None:
-    (repository / "package.json").write_text('{"scripts": {"test": "node --test"}}', "utf-8")
-    (repository / "a.test.js").touch()
-    (repository / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    matrix = (b"strategy:", b"  matrix:", b"    node-version: [18.x, 20.x, lts/*]")
-    write(repository, job_with(*matrix).replace(b"pytest", b"npm test"))
-    said = "\n- ciguard needs Node.js 20 or newer for node-test: take 18.x out of the matrix\n"
-    assert said in call(repository, "--into", CI).stderr

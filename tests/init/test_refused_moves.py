@@ -203,9 +203,7 @@ def test_lines_to_write_have_a_suite_that_the_action_runs(repository: Path, call
     assert set(test["steps"][0]["with"]) == {"plan", "plan-id", "shard"}
 
 
-def test_reason_of_a_refusal_comes_before_lines_for_the_job(
-    repository: Path,
-) -> None:
+def test_reason_of_a_refusal_comes_before_lines_for_the_job(repository: Path) -> None:
     job = JOB.replace(b"  test:", b"  unit:")
     write(repository, job + b"      - {run: pytest}\n")
     program = [sys.executable, "-m", "ciguard", "init", "--into", CI]

@@ -25,10 +25,7 @@ STORES: Final[dict[str, dict[str, Any]]] = {
     "service": SERVICE,
 }
 MOVING: Final = {"": {}, "claims": {"claims": CLAIMS}}
-KINDS: Final[dict[str, dict[str, bool]]] = {
-    "": {},
-    "forks": {"forks": True},
-}
+KINDS: Final[dict[str, dict[str, bool]]] = {"": {}, "forks": {"forks": True}}
 PARTS: Final[dict[str, dict[str, Any]]] = {
     "": {},
     "checkpoints": {"checkpoint": "15m", "checkpoint_steps": 3},

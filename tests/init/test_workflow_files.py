@@ -15,11 +15,7 @@ import yaml
 from init.move_in_samples import ADDRESS
 
 from ciguard.errors import UsageError
-from ciguard.init.workflow_files import (
-    Workflow,
-    count_checkpoint_steps,
-    render_workflow,
-)
+from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
 from ciguard.model import DRILL_KINDS
 from ciguard.workflow.job_templates import ACTIONS
 

@@ -94,11 +94,7 @@ class Job:
         return self
 
     def compose(
-        self,
-        steps: list[dict[str, Any]],
-        name: str,
-        values: dict[str, object],
-        kill: Kill | None,
+        self, steps: list[dict[str, Any]], name: str, values: dict[str, object], kill: Kill | None
     ) -> object:
         """Run the steps of the action; return its output `state`."""
         values["steps.run.outputs.state"] = ""

@@ -176,10 +176,7 @@ def test_comparison_policy_decides_if_the_guard_passes(
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"outcome": "died", "ending": "deadline"},
-        {"outcome": "died", "ending": "cancelled"},
-    ],
+    [{"outcome": "died", "ending": "deadline"}, {"outcome": "died", "ending": "cancelled"}],
 )
 def test_incomplete_outranks_failed(job: Job, changes: dict[str, Any]) -> None:
     job.world.result("01", "a.t::one", outcome="failed")

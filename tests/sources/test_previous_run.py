@@ -100,8 +100,7 @@ def test_fork_and_base_workflow_use_the_same_artifact_name() -> None:
         actions_run(is_fork=True),  # it was deleted
         actions_run(branch=None),
         actions_run(
-            pull_request=None,
-            triggering=FinishedRun(id=7, event="push", head_branch="main"),
+            pull_request=None, triggering=FinishedRun(id=7, event="push", head_branch="main")
         ),
     ],
 )

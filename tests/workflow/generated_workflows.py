@@ -249,9 +249,4 @@ def add_step(made: Generated, column: int, unit: int, dice: random.Random) -> No
         made.add(0, "")
 
 
-OTHERS = {
-    "test": add_test,
-    "build": add_build,
-    "lint": add_lint,
-    "all-green": add_aggregation,
-}
+OTHERS = {"test": add_test, "build": add_build, "lint": add_lint, "all-green": add_aggregation}

@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.workflow.aggregation import (
-    find_aggregations,
-    find_judging_jobs,
-    find_undetected_skips,
-)
+from ciguard.workflow.aggregation import find_aggregations, find_judging_jobs, find_undetected_skips
 from ciguard.workflow.check_names import names_check
 from ciguard.workflow.yaml_values import jobs_of, load
 
@@ -64,12 +60,6 @@ SHAPES: dict[str, tuple[list[str] | str, str, list[Any], bool]] = {
         [EXIT, {"name": "success", "run": 'echo "completed successfully"'}],
         True,
     ),
-    "two opposite steps, as in prometheus": (
-        "test",
-        "always() && github.event_name == 'pull_request'",
-        [{"if": "${{ !(" + FAILED + ") && !(" + CANCELLED + ") }}", "run": "exit 0"}, EXIT],
-        True,
-    ),
     "false or true, after a job that a failure stops, as in poetry": (
         ["lint", "unless-failure"],
         "always()",
@@ -80,18 +70,6 @@ SHAPES: dict[str, tuple[list[str] | str, str, list[Any], bool]] = {
         ["test"],
         "${{\n  always() &&\n  !" + FAILED + " &&\n  !" + CANCELLED + "\n}}\n",
         [{"uses": "codecov/codecov-action@v5"}],
-        True,
-    ),
-    "success or failure, as in qiskit": (
-        ["test"],
-        "success() || failure()",
-        [{"if": "${{ !" + FAILED + " }}", "run": 'echo "Successful run."'}, EXIT],
-        True,
-    ),
-    "not cancelled, a script": (
-        "test",
-        "!cancelled()",
-        [{"run": '[[ "${{ join(needs.*.result) }}" != *failure* ]] || exit 1'}],
         True,
     ),
     "needs a job that needs the tests": ("coverage", "always()", [EXIT], True),
@@ -134,13 +112,6 @@ SHAPES: dict[str, tuple[list[str] | str, str, list[Any], bool]] = {
         False,
     ),
     "is skipped after a failure": ("test", "", [EXIT], False),
-    "runs after a failure only": (
-        "test",
-        "failure()",
-        [{"run": f"notify ${{{{ {FAILED} }}}}"}],
-        False,
-    ),
-    "runs unless a job failed": ("test", "!cancelled() && !failure()", [EXIT], False),
     "runs after success": ("test", "always() && needs.test.result == 'success'", [EXIT], False),
     "needs no test job": (["lint"], "always()", [EXIT], False),
     "decides by no result": ("test", "always()", [{"run": "echo ${{ needs.test.result }}"}], False),
@@ -175,10 +146,7 @@ def test_job_that_is_green_after_a_failed_plan_is_found(shape: str) -> None:
     assert found_in(with_gate(needs, condition, steps)) == expected
 
 
-NO_AGGREGATION = {
-    *("is skipped after a failure", "runs after a failure only", "runs unless a job failed"),
-    *("needs no test job", "decides by no result"),
-}
+NO_AGGREGATION = {*("is skipped after a failure", "needs no test job", "decides by no result")}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -259,7 +227,7 @@ WORKFLOWS = {
     },
     **{
         f"init, service: {service}": render_workflow(
-            Workflow("main", "o/ciguard@0123", "", "", service=service, claims="https://x"),
+            Workflow("main", "o/ciguard@0123", "", "", service=service, claims="https://x")
         )
         for service in (False, True)
     },

@@ -165,10 +165,7 @@ exclude:
     "nothing": ("", ["{}"]),
     "object shards": (
         "shard: [{name: a, filter: 'X&Y'}, {name: b, filter: 'Z|W'}]\nos: [w]",
-        [
-            "{shard: {name: a, filter: 'X&Y'}, os: w}",
-            "{shard: {name: b, filter: 'Z|W'}, os: w}",
-        ],
+        ["{shard: {name: a, filter: 'X&Y'}, os: w}", "{shard: {name: b, filter: 'Z|W'}, os: w}"],
     ),
 }
 REFUSED = {

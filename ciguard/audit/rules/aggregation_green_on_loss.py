@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
-from ciguard.workflow.aggregation import ALLS_GREEN, read_jobs, skipped_jobs
+from ciguard.workflow.aggregation import read_jobs, skipped_jobs
 from ciguard.workflow.conditions import runs_after_failure
 
 if TYPE_CHECKING:
@@ -27,12 +27,9 @@ CAVEATS: Final = {
 }
 _CARELESS: Final = {
     "ignores_results": "runs after a failure and reads no result of the jobs that it needs",
-    "prints_results": "runs after a failure and only prints the results of the jobs that it needs",
     "skipped_after_failure": "is skipped if a job that it needs fails, and a skipped check passes",
 }
 _MISSES_LOSS: Final = "misses_loss"
-# Jobs of these kinds decide for others only as a required check.
-_NEEDS_REQUIRED: Final = ("skipped_after_failure", "prints_results")
 _ON_FAILURE: Final = re.compile(r"(?<!!)\bfailure\(\)", re.I)
 
 
@@ -47,7 +44,7 @@ def check_workflow(
         if loss is None:
             continue
         title = job_title(name, value)
-        is_only_required = loss["kind"] in _NEEDS_REQUIRED
+        is_only_required = loss["kind"] == "skipped_after_failure"
         if is_only_required and required_checks is not None and title not in required_checks:
             continue
         is_unknown = is_only_required and required_checks is None
@@ -101,12 +98,7 @@ def _careless_kind(job: JobTexts) -> str | None:
     if _ON_FAILURE.search(condition) and not re.search(r"always\(\)|success\(\)", condition):
         is_verdict = job.has_only_verdicts and job.has_failing_step()
     elif runs_after_failure(job.condition):
-        if not job.has_only_verdicts:
-            return None
-        if not job.names_needs:
-            return "ignores_results"
-        can_fail = ALLS_GREEN in job.actions or job.has_failing_step()
-        return None if can_fail else "prints_results"
+        return "ignores_results" if job.has_only_verdicts and not job.names_needs else None
     else:
         is_verdict = job.has_only_verdicts or job.fails_by_results()
     return "skipped_after_failure" if is_verdict else None

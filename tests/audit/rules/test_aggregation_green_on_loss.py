@@ -100,23 +100,6 @@ def test_finds_a_gate_that_a_failure_skips(gate: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [
-        f"  - if: {FAILURE}\n    run: echo '::error::a job failed'\n",
-        "  - run: echo '${{ needs.test.result }}'\n",
-        "  - if: needs.test.result != 'success'\n    run: |\n      echo lost\n      exit 0\n",
-    ],
-)
-def test_finds_a_gate_that_only_prints(steps: str) -> None:
-    text = _workflow(_gate("always()", steps))
-    (doubted,) = find(RULE, text)
-    assert (doubted.certainty, doubted.facts["kind"]) == ("possible", "prints_results")
-    (found,) = find(RULE, text, frozenset({"All green"}))
-    assert found.certainty == "certain"
-    assert find(RULE, text, frozenset({"test"})) == []
-
-
-@pytest.mark.parametrize(
     ("gate", "before"),
     [
         (_gate("always()", _fail_if(BOTH)), ""),

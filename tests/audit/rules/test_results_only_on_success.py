@@ -38,8 +38,7 @@ def test_finds_results_that_are_uploaded_on_success_only(upload: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["always()", "${{ !cancelled() }}", "success() || failure()", "${{ failure( ) }}"],
+    "condition", ["always()", "${{ !cancelled() }}", "success() || failure()", "${{ failure( ) }}"]
 )
 def test_accepts_an_upload_after_a_failure(condition: str) -> None:
     assert find(RULE, job(f"{TESTS}{JUNIT}  if: {condition}\n")) == []
@@ -60,10 +59,7 @@ def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
     assert find(RULE, job(steps)) == []
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [TESTS, JUNIT + TESTS, TESTS + COVERAGE, "- run: make ci\n"],
-)
+@pytest.mark.parametrize("steps", [TESTS, JUNIT + TESTS, TESTS + COVERAGE, "- run: make ci\n"])
 def test_finds_jobs_without_an_upload(steps: str) -> None:
     text = job(steps)
     (found,) = find(
@@ -73,27 +69,6 @@ def test_finds_jobs_without_an_upload(steps: str) -> None:
     )
     assert (found.certainty, found.facts) == ("certain", {"kinds": []})
     assert lines(found, text) == ["test:"]
-
-
-@pytest.mark.parametrize(
-    ("tests", "path", "is_lost"),
-    [
-        ("pytest --junitxml=out/unit.xml", "results.xml", True),
-        ("npx jest --json --outputFile=a.json || exit 1", "out/junit.xml", True),
-        ("pytest --junitxml=out/unit.xml", "out/*.xml", False),
-        ("pytest --junitxml=out/unit.xml", "out/unit.xml", False),
-        ("pytest --junitxml=out/unit.xml", "out", False),
-        ("pytest --junitxml=${{ matrix.os }}.xml", "results.xml", False),
-        ("pytest", "results.xml", False),
-    ],
-)
-def test_doubts_an_upload_of_other_files(tests: str, path: str, is_lost: bool) -> None:
-    upload = "- if: always()\n  uses: actions/upload-artifact@v4\n"
-    upload += f"  with: {{path: {path}, name: test-results}}\n"
-    found = find(RULE, job(f"- run: {tests}\n{upload}"))
-    assert [finding.caveat for finding in found] == ["other_files"] * is_lost
-    if is_lost:
-        assert found[0].facts["uploaded"] == [path]
 
 
 def test_is_certain_of_results_beside_safe_coverage() -> None:
