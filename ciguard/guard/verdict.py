@@ -153,12 +153,17 @@ class FailureGroup:
         frame: function or file that raised the exception; "" if it is not known.
         message: the first line of the messages; a placeholder stands for each differing part.
         failures: by shard, then key; at least one.
+        caller, caller_failures: a function that most stacks share, "" for none; their number.
+        dividing: numbers of failures by the nearest functions at which the stacks divide.
     """
 
     kind: str
     frame: str
     message: str
     failures: tuple[Failure, ...]
+    caller: str = ""
+    caller_failures: int = 0
+    dividing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shards(self) -> int:

@@ -25,6 +25,7 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline, unit_noun
 from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.wording import finding_fix, finding_message, note_text, repeats_text
@@ -184,7 +185,7 @@ def _groups(verdict: Verdict, links: Links) -> Section:
     """Return the table of the causes of failures, with count, shards and first test."""
     rows: list[Row] = []
     for cause in verdict.failure_groups:
-        origin: tuple[Span, ...] = (" in ", Code(cause.frame)) if cause.frame else ()
+        origin = (span for part in origin_spans(cause) for span in part)
         message: tuple[Span, ...] = (": ", Code(cause.message)) if cause.message else ()
         first = cause.failures[0].result
         count = Cell(f"{len(cause.failures):,}", len(cause.failures))

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec import plan_file
+from ciguard.document import plain
 from ciguard.guard.annotations_and_outputs import annotations_of
-from ciguard.guard.failure_groups import find_hotspots, group_failures, summary_line
+from ciguard.guard.failure_groups import find_hotspots, group_failures, origin_spans, summary_line
 from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.log_patterns import failed_allocation
@@ -62,6 +63,77 @@ def test_950_stacks_are_one_line() -> None:
         failure(f"Shop.Tests.Layers{n}.Runs", NET.format(n), f"{n % 7 + 1:02}") for n in range(950)
     ]
     assert lines(*failures) == ["950 x OutOfMemoryException in Tensor.Allocate (7 shards)"]
+
+
+ALLOCATION = """System.OutOfMemoryException : Array dimensions exceeded supported range.
+   at System.GC.AllocateUninitializedArray[T](Int32 length, Boolean pinned)
+   at AiDotNet.Tensors.Helpers.TensorAllocator.Rent[T](Int32[] shape) in /_/src/Pool.cs:line 88
+   at AiDotNet.NeuralNetworks.Layers.{layer}`1..ctor(Int32 size) in /_/src/Layers.cs:line 367
+   at AiDotNet.Diffusion.{predictor}`1.InitializeLayers() in /_/src/Predictor.cs:line 141
+   at AiDotNet.Diffusion.{predictor}`1..ctor(Int32 depth) in /_/src/Predictor.cs:line 99
+   at AiDotNet.Diffusion.Video.{model}Model`1.InitializeLayers() in /_/src/Model.cs:line 61
+   at AiDotNet.Tests.Diffusion.{model}ModelTests.CreateModel() in /_/tests/Model.cs:line 12
+   at AiDotNet.Tests.Base.DiffusionModelTestBase.{test}() in /_/tests/Base.cs:line 332"""
+
+
+def _allocations(count: int, layers: tuple[str, ...], others: int = 0) -> list[Failure]:
+    return [
+        failure(
+            f"AiDotNet.Tests.Diffusion.Video{n % 40}ModelTests.Case{n}",
+            ALLOCATION.format(
+                layer=layers[n % len(layers)],
+                predictor="UNet" if n < others else "DiTNoisePredictor",
+                model=f"Video{n % 40}",
+                test=f"Case{n}",
+            ),
+        )
+        for n in range(count)
+    ]
+
+
+def test_shared_caller_of_an_allocator_is_named() -> None:
+    """950 tests fail in the allocator: the callers tell that one predictor is their cause."""
+    (cause,) = group_failures(_allocations(950, ("DenseLayer", "DenseLayer", "Norm"), others=10))
+    assert (cause.frame, cause.caller, cause.caller_failures, cause.dividing) == (
+        *("TensorAllocator.Rent", "DiTNoisePredictor.InitializeLayers", 940),
+        {"DenseLayer..ctor": 634, "Norm..ctor": 316},
+    )
+    origin = (
+        " in TensorAllocator.Rent, from DiTNoisePredictor.InitializeLayers (940 of 950)"
+        ", through DenseLayer..ctor (634), Norm..ctor (316)"
+    )
+    assert "".join(plain(part) for part in origin_spans(cause)) == origin
+    short = "950 x OutOfMemoryException in TensorAllocator.Rent (1 shard)"
+    assert summary_line(cause, 78) == short
+    assert summary_line(cause, 200) == f"950 x OutOfMemoryException{origin} (1 shard)"
+
+
+def test_stacks_that_agree_divide_at_the_callers_of_the_shared_class() -> None:
+    (cause,) = group_failures(_allocations(80, ("DenseLayer",)))
+    assert (cause.caller, cause.caller_failures) == ("DiTNoisePredictor.InitializeLayers", 80)
+    assert len(cause.dividing) == 40
+    assert plain(origin_spans(cause)[2]) == (
+        ", through Video0Model.InitializeLayers (2), Video10Model.InitializeLayers (2) and 38 more"
+    )
+
+
+def test_callers_without_a_majority_are_counted() -> None:
+    causes = group_failures(_allocations(10, ("DenseLayer", "Norm"), others=4))
+    assert [(cause.caller, dict(cause.dividing)) for cause in causes] == [
+        ("", {"DenseLayer..ctor": 5, "Norm..ctor": 5})
+    ]
+
+
+def test_code_of_tests_is_no_shared_caller() -> None:
+    """Helpers of tests and the test's own function are in the stacks of all tests below them."""
+    causes = group_failures(
+        [failure(f"Shop.Tests.Layers{n}.Runs", NET.format(n)) for n in range(3)]
+        + [failure(f"tests/test_a.py::test_{n}", TRACEBACK.format(n)) for n in range(3)]
+    )
+    assert {(cause.frame, cause.caller, *cause.dividing) for cause in causes} == {
+        ("Tensor.Allocate", ""),
+        ("connect", ""),
+    }
 
 
 @pytest.mark.parametrize(
