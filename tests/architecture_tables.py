@@ -25,14 +25,7 @@ SHARED = (
 PURE_OF_RUN = ("run.policy",)
 # What a command may import besides.
 ADAPTED = (
-    *(
-        "config",
-        "console",
-        "github",
-        "history",
-        "config.invocation",
-        "sources",
-    ),
+    *("config", "console", "github", "history", "config.invocation", "sources"),
     *("init.generated_files", "init.repository", "render", "git"),
     *("guard.policy", "guard.log_patterns"),
     "workflow",
@@ -161,10 +154,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("audit", "errors", "git", "github.repository_ref", "sources.local"),
         "workflow.test_commands",
     ),
-    "audit.repository_reader": (
-        *(*SHARED, "audit", "console", "github"),
-        "sources.inputs",
-    ),
+    "audit.repository_reader": (*(*SHARED, "audit", "console", "github"), "sources.inputs"),
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.base_runs": (*SHARED, "compare", "github", "history", "report", "sources"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
@@ -200,18 +190,9 @@ ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
     | {"plan.block_registration", "plan.external_timings"}
-    | {
-        "experiment.process",
-        "guard.policy",
-        "guard.evaluation",
-    }
+    | {"experiment.process", "guard.policy", "guard.evaluation"}
     | {"compare.log_inputs"}
-    | {
-        "init.candidates",
-        "init.generated_files",
-        "init.move_in",
-        "init.repository",
-    }
+    | {"init.candidates", "init.generated_files", "init.move_in", "init.repository"}
     | {"audit.checkout_reader", "audit.repository_reader"}
 )
 

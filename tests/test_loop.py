@@ -153,10 +153,7 @@ def test_units_and_outcomes_match_plain_pytest(shop: Loop, tmp_path: Path) -> No
             timeout=120,
             check=True,
         ).stdout
-        for words in (
-            ["--collect-only", "-q"],
-            [f"--junitxml={xml}", "-o", "junit_family=xunit1"],
-        )
+        for words in (["--collect-only", "-q"], [f"--junitxml={xml}", "-o", "junit_family=xunit1"])
     )
     outcomes = {}
     for case in ET.parse(xml).getroot().iter("testcase"):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ciguard.audit.rules import (
     aggregation_green_on_loss,
     imbalanced_matrix,
-    job_near_limit,
     red_without_test_failure,
     results_only_on_success,
     retries_hide_flaky_tests,
@@ -68,7 +67,6 @@ WORKFLOW_RULES: Final[Mapping[str, WorkflowRule]] = {
 RUN_RULES: Final[Mapping[str, RunRule]] = {
     "red-without-test-failure": red_without_test_failure,
     "shard-died-at-limit": shard_died_at_limit,
-    "job-near-limit": job_near_limit,
     "imbalanced-matrix": imbalanced_matrix,
 }
 RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}

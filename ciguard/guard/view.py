@@ -352,23 +352,10 @@ def _flaky_item(group: Sequence[Flaky], verdict: Verdict, links: Links) -> Item:
 
 
 def _repeats(verdict: Verdict) -> Section:
-    """Return the line of the repeats; a page and a comment fold the table of the tests below it."""
-    rows = tuple(
-        (
-            identifier(unit_name(key)),
-            found.change,
-            f"{found.failed + found.passed:,}",
-            f"{found.failed:,}",
-            Folded(found.message),
-        )
-        for key, found in verdict.repeats.items()
-    )
-    numbers = (Column("repeats", "right"), Column("failed", "right"))
-    table = Table((Column("test"), Column("change"), *numbers, Column("message")), rows, "test")
+    """Return the line of the repeats; the JSON has each test."""
     line = repeats_text(tuple(verdict.repeats.values()), unit_noun(verdict))
-    folded = Section("repeated", (Details(line, (table,)),), formats=("markdown", "html"))
-    blocks = (Section("repeats_line", (Paragraph(line),), formats=("text",)), folded)
-    return Section("repeats", blocks, size=(len(rows), "repeated test"), drop=5)
+    number = (len(verdict.repeats), "repeated test")
+    return Section("repeats", (Paragraph(line),), size=number, drop=5)
 
 
 def describe_result(result: Result, width: int) -> str:

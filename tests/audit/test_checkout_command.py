@@ -258,7 +258,7 @@ def test_what_cannot_be_audited_is_named(folder: Path, look: Look, tmp_path: Pat
     assert "no checkout: git rev-parse failed: fatal: not a git repository" in shown
     assert "fix: call it in a checkout, or name a repository" in shown
     assert "name one of: tests.yml" in look("--workflow", "ci.yml", expect=3).stderr
-    assert "no token for GitHub" in look("--fail-on", "job-near-limit", expect=2).stderr
+    assert "no token for GitHub" in look("--fail-on", "shard-died-at-limit", expect=2).stderr
     (folder / CI).unlink()
     assert "no workflow file" in look(expect=5).stderr
 

@@ -155,27 +155,6 @@ def test_job_cancelled_by_a_person_at_its_limit_did_not_die(
     assert findings("shard-died-at-limit") == []
 
 
-@pytest.mark.parametrize(
-    ("minutes", "runs", "certainty"),
-    [(37, 20, "certain"), (37, 5, "possible"), (35, 20, None), (37, 4, None)],
-)
-def test_job_near_its_limit(
-    past: PastRuns, findings: Findings, minutes: float, runs: int, certainty: str | None
-) -> None:
-    past.green(runs, minutes=minutes)
-    found = findings("job-near-limit")
-    assert [one["certainty"] for one in found] == ([certainty] if certainty else [])
-    if found:
-        assert found[0]["facts"]["p95_s"] == 60 * minutes
-        assert found[0]["facts"]["limit_s"] == 2700.0
-
-
-def test_success_above_the_limit_had_another_one(past: PastRuns, findings: Findings) -> None:
-    past.green(30, minutes=50)
-    (found,) = findings("job-near-limit")
-    assert (found["certainty"], found["doubt"]) == ("possible", "limit-changed")
-
-
 def shards_took(past: PastRuns, *minutes: float) -> None:
     """Three runs of a matrix whose shards took these times."""
     past.workflow(SHARDS)

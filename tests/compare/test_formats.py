@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from compare.compare_factories import case, died, run_of
-from compare.samples import (
-    COMPARISONS,
-    confirmed,
-    hurt,
-)
+from compare.samples import COMPARISONS, confirmed, hurt
 from guard.fixtures import make_plan
 from markdown_it import MarkdownIt
 

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from ciguard.model import Result
 
 
-PLANNED = {
-    "01": ("a", "b"),
-    "02": tuple(f"m{n:02}" for n in range(29)),
-    "03": ("c", "d"),
-}
+PLANNED = {"01": ("a", "b"), "02": tuple(f"m{n:02}" for n in range(29)), "03": ("c", "d")}
 # The base had all units of today's shard 02 in its shard 03.
 BASE: dict[str, list[Result]] = {
     "01": [case("a"), case("b")],

@@ -18,11 +18,7 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_changes import (
-    metric_text,
-    metric_verdict,
-    metrics_text,
-)
+from ciguard.compare.metric_changes import metric_text, metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.compare.series import series_title
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, metric_effect
@@ -116,12 +112,7 @@ def test_of_a_different_number_of_values_only_the_counts_are_shown() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
-    [
-        (0.0, 5.0, "0 -> 5"),
-        (-2.0, 3.0, "-2 -> 3"),
-        (3.0, 4.0, "3 -> 4"),
-        (0.0, 0.0, "0 -> 0"),
-    ],
+    [(0.0, 5.0, "0 -> 5"), (-2.0, 3.0, "-2 -> 3"), (3.0, 4.0, "3 -> 4"), (0.0, 0.0, "0 -> 0")],
 )
 def test_metric_change_from_zero_has_no_ratio(before: float, after: float, words: str) -> None:
     found = compared([metric("m", before)], [metric("m", after)])

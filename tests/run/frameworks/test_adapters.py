@@ -18,11 +18,7 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
             "rspec",
             ("rspec",),
             {"RUBYOPT": "-W0", "RUBYLIB": "/lib"},
-            {
-                "RUBYOPT": "-W0 -rciguard_rspec",
-                "RUBYLIB": "/p/inside:/lib",
-                "DISABLE_SPRING": "1",
-            },
+            {"RUBYOPT": "-W0 -rciguard_rspec", "RUBYLIB": "/p/inside:/lib", "DISABLE_SPRING": "1"},
         ),
         (
             "minitest",

@@ -23,11 +23,7 @@ def read(printed: str, *names: str, how: str = "") -> list[tuple[str, str, str]]
     lines = [line for text in printed.splitlines(True) for line in stream.read(text.encode())]
     lines += stream.end(how) if how else ()
     return [
-        (
-            line.get("kind") or line.get("outcome") or "start",
-            line["unit"],
-            line.get("message", ""),
-        )
+        (line.get("kind") or line.get("outcome") or "start", line["unit"], line.get("message", ""))
         for line in lines
     ]
 

@@ -187,11 +187,7 @@ def test_deselected(): pass
     lines, done = project.collect("-k", "not deselected")
     assert done.returncode == 0
     assert lines[:-1] == [
-        {
-            "unit": "sub/test_c.py::test_plain",
-            "file": "sub/test_c.py",
-            "group": None,
-        },
+        {"unit": "sub/test_c.py::test_plain", "file": "sub/test_c.py", "group": None},
         {
             "unit": "sub/test_c.py::TestOuter::TestInner::test_in",
             "file": "sub/test_c.py",
