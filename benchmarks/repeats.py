@@ -112,7 +112,7 @@ def main() -> None:
         half = 1.96 * math.sqrt(variance)
         mean = sum(counts) / max(1, len(counts))
         interval = f"{expected:.0f} ({expected - half:.0f}..{expected + half:.0f})"
-        mark = "" if abs(found - expected) <= half else "  outside"
+        mark = "" if abs(found - expected) <= max(1.0, half) else "  outside"
         print(f"{rate:3} % {len(counts):6} {mean:8.1f} {found:6.0f}  {interval}{mark}")
     ends = sorted(
         max((getattr(line, "at_s", None) or 0.0 for line in record.probes), default=0.0)

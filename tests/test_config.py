@@ -144,10 +144,7 @@ def test_bounds_are_in_the_unit_and_keep_the_direction() -> None:
             "metrics.keep: expected a list, found {'pattern': 'abc'}",
         ),
         ('[metrics]\nkeep = "step"', "metrics.keep: expected a list, found 'step'"),
-        (
-            '[metrics]\nkept = ["step"]',
-            "metrics.kept: expected a table, found ['step']",
-        ),
+        ('[metrics]\nkept = ["step"]', "metrics.kept: expected a table, found ['step']"),
         (
             '[metrics]\nconditions = ["A=1"]',
             "metrics.conditions.0: expected the name of an environment variable, found 'A=1'",

@@ -54,9 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     return zipfile.Path(path)
 
 
-def test_wheel_contains_only_package_and_templates(
-    wheel: zipfile.Path,
-) -> None:
+def test_wheel_contains_only_package_and_templates(wheel: zipfile.Path) -> None:
     names = set(wheel.root.namelist())
     for path in [*ROOT.glob("ciguard/**/*.py"), *ROOT.glob("templates/**/*.j2")]:
         name = path.relative_to(ROOT).as_posix()

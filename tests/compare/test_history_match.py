@@ -88,9 +88,7 @@ def test_run_id_takes_precedence_over_measurements(history: History) -> None:
     assert match_in_history(replace(by_hand(3), run_id=1), history).in_history
 
 
-def test_base_without_id_counts_once_in_the_baseline(
-    history: History,
-) -> None:
+def test_base_without_id_counts_once_in_the_baseline(history: History) -> None:
     found = compare_run(by_hand(3), history, [by_hand(2)])
     assert [run.run_id for run in found.baseline.runs] == [1, 2]
     assert found.baseline.ordered_by_date == len(found.baseline.runs)

@@ -94,10 +94,7 @@ def test_prediction_error_by_sample_size() -> None:
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    "degrees",
-    [*range(1, 31), 100, 1000],
-)
+@pytest.mark.parametrize("degrees", [*range(1, 31), 100, 1000])
 def test_quantiles_of_students_t(degrees: int) -> None:
     expected = scipy.stats.t.ppf(0.975, degrees)
     assert student_975(degrees) == pytest.approx(expected, 1e-12)

@@ -106,10 +106,7 @@ WAYS: Final[Mapping[str, Mapping[str, Failures]]] = {
         **NODE_WAYS,
         "setup": {(NODE_SETUP, "one"): "failed", (NODE_SETUP, "two"): "failed"},
     },
-    "node_mocha": {
-        **NODE_WAYS,
-        "empty": {},
-    },  # Mocha passes over a file without tests
+    "node_mocha": {**NODE_WAYS, "empty": {}},  # Mocha passes over a file without tests
     "node_vitest": {**NODE_WAYS, "close": {}},  # the test closes those of its worker
     "phpunit": {
         "fatal": {PHPUNIT_ENDS: "crash"},

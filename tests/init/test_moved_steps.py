@@ -27,10 +27,7 @@ GO = {
 
 @pytest.mark.parametrize(("command", "suite"), GO.items(), ids=GO)
 def test_suite_of_go_replaces_its_command(
-    command: str,
-    suite: tuple[list[str], dict[str, str], str],
-    repository: Path,
-    call: Init,
+    command: str, suite: tuple[list[str], dict[str, str], str], repository: Path, call: Init
 ) -> None:
     args, env, left_out = suite
     (repository / "Makefile").write_text("check: deps\n\trichgo test -v $(FLAGS) ./...\n", "utf-8")

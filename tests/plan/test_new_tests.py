@@ -105,9 +105,11 @@ MARKED |= {"test_b.py::TestC::test_c": "new", "test_z [é].py::test_3": "changed
 class Proposal:
     """A pull request that is planned with a history of one run of its base."""
 
-    def __init__(self, ciguard: Ciguard, folder: Path, config: str = "", depth: int = 2) -> None:
+    def __init__(
+        self, ciguard: Ciguard, folder: Path, config: str = "", depth: int = 2, to: Any = CHANGE
+    ) -> None:
         base = {**BASE, "ciguard.toml": CONFIG.format(config)}
-        change = {"ciguard.toml": CONFIG.format("at_most = 99"), **CHANGE}
+        change = {"ciguard.toml": CONFIG.format("at_most = 99"), **to}
         self.checkout, self.ciguard = PolicyCheckout(folder).propose(base, change, depth), ciguard
         (self.checkout.folder / "durations.json").write_text(json.dumps(ON_BASE))
         words = ("durations.json", "--run-id", "1", "--suite", "py")
@@ -168,6 +170,15 @@ def test_plan_without_repeats_is_as_before(
     assert not marked(plan)
     assert not {"repeat_until_s", "repeat_unplanned", "repeat_files"} & plan["policy"].keys()
     assert kinds(plan) == ["history_missing"] * (variables == NO_HISTORY)
+
+
+@pytest.mark.parametrize("words", [(), ("--matrix", "matrix.yml", "--collect", "history")])
+def test_change_without_tests_repeats_none(
+    ciguard: Ciguard, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    plan = Proposal(ciguard, tmp_path, to={"README.md": "", "matrix.yml": ""}).plan(*words)
+    assert not marked(plan)
+    assert not {"repeat_until_s", "repeat_unplanned", "repeat_files"} & plan["policy"].keys()
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["no base", "head"])

@@ -45,6 +45,7 @@ def test_last(): (HERE / "again").touch()
 NAMES = re.findall(r"def test_(\w+)", TESTS)
 CHANGES = dict.fromkeys(("new", "flaky", "order", "dies", "skipped", "failed"), "new")
 CHANGES["changed"] = "changed"
+REPEATING = replace(UNGUARDED, repeat_until_s=300.0)
 
 
 def unit(name: str) -> PlannedUnit:
@@ -61,12 +62,11 @@ def repeating(folder: Path, plan: Plan, repeats: int) -> Leg:
     """A leg that has begun so many repeats."""
     leg = start_shard(folder, plan)
     own = leg.record_folder / "supervisor.jsonl"
-    what = f"{repeats} repeats"
-    until(
-        lambda: own.exists() and own.read_bytes().count(b'"repeat_') >= repeats,
-        what=what,
-        timeout_s=100,
-    )
+
+    def has_begun() -> bool:
+        return own.exists() and own.read_bytes().count(b'"repeat_') >= repeats
+
+    until(has_begun, what=f"{repeats} repeats", timeout_s=100)
     return leg
 
 
@@ -74,8 +74,7 @@ def repeating(folder: Path, plan: Plan, repeats: int) -> Leg:
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Leg, Plan]:
     folder = tmp_path_factory.mktemp("repeated")
     (folder / "test_a.py").write_text(TESTS)
-    policy = replace(UNGUARDED, repeat_until_s=300.0)
-    plan = plan_of(list(map(unit, NAMES)), policy=policy)
+    plan = plan_of(list(map(unit, NAMES)), policy=REPEATING)
     leg = repeating(folder, plan, 27)
     leg.process.terminate()
     return leg.wait(10), plan
@@ -114,28 +113,20 @@ def test_no_result_changes(repeated: tuple[Leg, Plan], tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_during_repeats_it_is_complete(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "test_a.py").write_text("import time\ndef test_new(): time.sleep(0.3)\n")
-    policy = replace(UNGUARDED, repeat_until_s=300.0)
-    plan = plan_of([unit("new")], policy=policy)
-    leg = repeating(tmp_path, plan, 1)
+    leg = repeating(tmp_path, plan_of([unit("new")], policy=REPEATING), 1)
     leg.process.send_signal(number)
     leg.wait()
     assert leg.verdict().findings == ()
     no_survivor(leg)
 
 
-OWN_COVERAGE = ("--cov=.", "--cov-report=")
-
-
 @pytest.mark.parametrize("own", [True, False], ids=["pytest-cov", "coverage run"])
 def test_reports_of_all_tests_stay(tmp_path: Path, own: bool) -> None:
     (tmp_path / "test_a.py").write_text("def test_new():\n  pass\ndef test_other():\n  x = 1\n")
-    args = ("--junitxml=out.xml", "--log-file=out.log", *(OWN_COVERAGE if own else ()))
+    args = ("--junitxml=out.xml", "--log-file=out.log", *(("--cov=.", "--cov-report=") * own))
     command = (*PYTEST.command[:1], "-m", "coverage", "run", *PYTEST.command[1:])
-    plan = plan_of(
-        [unit("new"), unit("other")],
-        policy=replace(UNGUARDED, repeat_until_s=300.0),
-        suites={"": replace(PYTEST, args=args, command=PYTEST.command if own else command)},
-    )
+    suite = replace(PYTEST, args=args, command=PYTEST.command if own else command)
+    plan = plan_of([unit("new"), unit("other")], policy=REPEATING, suites={"": suite})
     leg = repeating(tmp_path, plan, 3)
     leg.process.terminate()
     leg.wait(0)

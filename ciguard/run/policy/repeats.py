@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MIN_REPEATS: Final = 5
 MAX_REPEATS: Final = 50
+STOP_S: Final = 0.5  # until a process that is stopped has ended, on a busy machine
 MAX_NEIGHBOURS: Final = 20  # tests of the same file that run before it
 # A unit that takes so much longer than before does not end, as far as anybody would wait.
 LIMIT_FACTOR: Final = 10.0

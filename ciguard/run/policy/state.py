@@ -30,6 +30,7 @@ from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.repeats import (
+    STOP_S,
     RepeatedUnit,
     next_repeated,
     repeated_unit,
@@ -467,7 +468,8 @@ class State:
 
     def _begin_repeats(self, now_s: float) -> None:
         """Begin the repeats of new and changed units; from now on the deadline is theirs."""
-        limits_s = (self._end_s, self.step_limit_s, self.policy.repeat_until_s)
+        repeat_s = (self.policy.repeat_until_s or 0.0) - STOP_S
+        limits_s = (self._end_s, self.step_limit_s, repeat_s)
         deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
         self.policy = replace(self.policy, deadline_s=deadline_s)
         self.repeated = select_repeated(self.repeatable.values(), self.remaining_s(now_s))

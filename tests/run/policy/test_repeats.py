@@ -15,18 +15,20 @@ from ciguard.model import (
     EventLine,
     LegPolicy,
     PlannedUnit,
+    Prediction,
     ProcessEndLine,
     Result,
+    Shard,
     StartLine,
     Suite,
 )
 from ciguard.run.policy.actions import Finish, Start, Stop
 from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ciguard.run.policy.state import State
 
 REPEATING = replace(OFF, repeat_until_s=100.0)
 
@@ -71,10 +73,10 @@ def test_neighbours_take_no_longer_than_the_test_alone() -> None:
     ("until_s", "expected"),
     [
         (10.0, []),
-        (26.4, []),  # five times 3 s and a tenth more are 16.5 s
-        (26.6, ["a"] * 5),
-        (43.4, [*"aaaaa", *"bbbbb", "a"]),
-        (46.5, [*"aaaaa", *"bbbbb", "a", "b"]),
+        (26.9, []),  # five times 3 s and a tenth more are 16.5 s
+        (27.1, ["a"] * 5),
+        (43.9, [*"aaaaa", *"bbbbb", "a"]),
+        (47.0, [*"aaaaa", *"bbbbb", "a", "b"]),
     ],
 )
 def test_each_has_its_least_number_of_repeats_or_none(until_s: float, expected: list[str]) -> None:
@@ -143,6 +145,18 @@ def test_listed_units_without_a_plan_are_new_in_changed_files() -> None:
         state.observe(EventLine("listed", 1.0, 1, unit=name))
     state.observe(EventLine("listing", 1.0, 1))
     assert {unit.unit for unit in state.units if unit.change == "new"} == {"f::one", "f::two"}
+
+
+def test_test_of_another_shard_is_repeated_where_it_ran() -> None:
+    shard = Shard("01", "p", (PlannedUnit("a"),), Prediction(1, 1))
+    suites, others = {"": Suite("any", ("any",))}, {"02.1": (new("b"),)}
+    state = State(shard, suites, REPEATING, others_blocks=others)
+    for kind in ("claimed", "claims_ended"):
+        execute(state, set())
+        state.apply(next_action(state, 3.0))
+        state.observe(EventLine(kind, 3.0, block="02.1"))
+    state.observe(EndLine("completed", 10.0, 0))
+    assert [state.units[unit].unit for unit in state.repeatable] == ["b"]
 
 
 def test_process_that_ends_before_the_unit_is_no_repeat() -> None:
