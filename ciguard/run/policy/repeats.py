@@ -67,7 +67,8 @@ class RepeatedUnit:
         turn, took_s = self.started % 2, max(0.0, ended_s - running.start.at_s)
         is_measured = self.started > 1  # each turn once
         self.costs_s[turn] = max(took_s, self.costs_s[turn] if is_measured else 0.0)
-        self.started += 1
+        # One that hung has failed, and would take the time of the others.
+        self.started = MAX_REPEATS if running.stopping == "timeout" else self.started + 1
         has_ended = self.unit in running.finished - running.stopped_units
         if has_ended and running.stopping != "cancelled":
             self.ended += 1

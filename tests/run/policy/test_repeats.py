@@ -122,7 +122,7 @@ def test_repeat_that_does_not_end_has_failed(timeout_s: float | None, limit_s: f
     state.apply(action)
     state.observe(Result("a", "died", ending="timeout", process=given.process, at_s=40.0))
     state.observe(ProcessEndLine(given.process, "timeout", -15, 40.0))
-    assert (state.repeated[0].ended, state.repeated[0].failed) == (1, 1)
+    assert (state.repeated[0].ended, state.repeated[0].failed, state.reruns) == (1, 1, [])
 
 
 def test_new_tests_come_before_changed_ones() -> None:
