@@ -220,12 +220,10 @@ def identifier(text: str) -> Code:
 
 
 def spans(content: Content) -> tuple[Span, ...]:
-    """Return the spans of a content, in order."""
     return content if isinstance(content, tuple) else (content,)
 
 
 def cell_content(cell: Content | Cell) -> Content:
-    """Return the shown content of a cell."""
     return cell.content if isinstance(cell, Cell) else cell
 
 

@@ -233,7 +233,6 @@ def _is_repeated(jobs: Mapping[str, Any], step: FoundStep) -> bool:
 def _comment(
     path: str, jobs: Mapping[str, Any], uploads: Sequence[tuple[str, ResultUpload]], address: str
 ) -> NextStep:
-    """Return the job that comments on the results that these jobs upload."""
     problem, fix, names, expected = "", "", dict[str, str](), 0
     for name, upload in uploads:
         artifact = re.sub(r"\$\{\{ *github\.job *\}\}", name, upload.artifact)

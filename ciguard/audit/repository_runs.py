@@ -135,7 +135,6 @@ def distinct(jobs: Sequence[Job]) -> Iterator[Job]:
 
 
 def run_evidence(runs: Iterable[PastRun]) -> tuple[Evidence, ...]:
-    """Return the runs as evidence, in their order."""
     return tuple(Evidence(f"run {run.id}", run.url) for run in runs)
 
 

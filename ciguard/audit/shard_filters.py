@@ -80,7 +80,6 @@ class ShardFilter:
     unknown: str = ""
 
     def written(self, term: Term) -> str:
-        """Return a term of the filter as written."""
         return self.text[term.start : term.end]
 
 

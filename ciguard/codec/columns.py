@@ -244,7 +244,6 @@ class Reader:
         return [next(texts) if is_present else None for is_present in present.tolist()]
 
     def json(self, name: str) -> Any:
-        """Return a section as JSON."""
         try:
             return json.loads(self.blob(name))
         except (ValueError, RecursionError) as error:

@@ -202,7 +202,6 @@ class Comparison:
         return unjudged or bool(verdicts & _INCONCLUSIVE)
 
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
-        """Return the transitions of one kind."""
         return tuple(case for case in self.transitions if case.kind == kind)
 
 
@@ -211,7 +210,6 @@ AnyComparison = Comparison | JobsComparison | LogComparison
 
 
 def with_state(comparison: Comparison) -> Comparison:
-    """Return the comparison with the state of its findings."""
     return replace(comparison, state=state_of(comparison))
 
 

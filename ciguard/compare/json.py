@@ -70,7 +70,6 @@ def answers_json(comparison: Comparison) -> dict[CaseKey, Any]:
 
 
 def json_text(comparison: Comparison) -> str:
-    """Return a comparison of runs as the text of a file."""
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
 
 

@@ -100,7 +100,6 @@ class Pairing:
 
 
 def pair_values(before: Sequence[LogValue], after: Sequence[LogValue]) -> Pairing:
-    """Pair the values of two logs."""
     base, head = _group(before), _group(after)
     pairs: list[ValuePair] = []
     counts: list[CountChange] = []
@@ -426,7 +425,6 @@ class LogComparison:
         return unjudged or self.state in ("unknown", "inconclusive")
 
     def count(self, verdict: Verdict) -> int:
-        """Count the pairs with a verdict."""
         return sum(pair.verdict == verdict for pair in self.pairs)
 
 

@@ -133,7 +133,6 @@ def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
-    """Return the headline, the logs and the sections."""
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
         doc.Headline(logs_headline(comparison), PAGE_STATES.get(comparison.state, "neutral")),

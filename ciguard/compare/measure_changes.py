@@ -143,7 +143,6 @@ class MeasureVerdict:
 
     @property
     def listed(self) -> tuple[CaseChange, ...]:
-        """The changes that a comment lists."""
         return tuple(change for change in (*self.losses, *self.gains) if change.is_listed)
 
     @property
@@ -152,7 +151,6 @@ class MeasureVerdict:
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
-        """Return the losses of one tier."""
         return tuple(change for change in self.losses if change.tier == tier)
 
 
@@ -248,7 +246,6 @@ class CaseInput:
     unjudged: Mapping[int, Flags] = field(default_factory=dict)
 
     def is_large(self, sign: int) -> Flags:
-        """Select the large losses."""
         if self.large is None or sign < 0:
             return np.zeros(len(self.numbers.n), np.bool_)
         return self.large

@@ -61,7 +61,6 @@ class RunLeg:
 
     @property
     def name(self) -> str:
-        """The name that users know."""
         return self.shard or self.job or ""
 
 
@@ -243,7 +242,6 @@ def from_history(history: History, position: int, name: str = "") -> Run:
 
 
 def leg_from_history(leg: HistoryLeg) -> RunLeg:
-    """Return a leg of the history."""
     growth = leg.swap_growth_bytes
     return RunLeg(
         shard=leg.shard,

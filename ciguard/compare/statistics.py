@@ -65,7 +65,6 @@ class Thresholds:
 
 
 def count_values(table: Floats) -> NDArray[np.int64]:
-    """Count the values of each row."""
     number: NDArray[np.int64] = (~np.isnan(table)).sum(axis=1)
     return number
 

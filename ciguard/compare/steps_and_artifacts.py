@@ -181,7 +181,6 @@ class StepChange:
 
     @property
     def largest(self) -> float:
-        """The longer duration."""
         return max(self.wall_before_s or 0.0, self.wall_after_s or 0.0)
 
 
@@ -214,7 +213,6 @@ class ArtifactChange:
 
     @property
     def largest(self) -> float:
-        """The larger size."""
         return max(self.before_bytes or 0, self.after_bytes or 0)
 
 
@@ -316,14 +314,12 @@ def _rank(change: StepChange | ArtifactChange) -> tuple[int, float]:
 
 
 def steps_section(changes: StepChanges) -> Section:
-    """Return the table of the durations of steps."""
     least = f"{duration(NOTABLE_S)} or {100 * NOTABLE_STEP_RATIO:.0f} %"
     title = "Steps: one duration of each run, no verdict"
     return _section("steps", title, (Column("job"), Column("step")), changes, least)
 
 
 def artifacts_section(changes: ArtifactChanges) -> Section:
-    """Return the table of the sizes of artifacts."""
     least = f"{100 * NOTABLE_SIZE_RATIO:.0f} %"
     title = "Artifacts: one size of each run, no verdict"
     return _section("artifacts", title, (Column("artifact"),), changes, least)

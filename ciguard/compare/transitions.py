@@ -290,12 +290,10 @@ class Transition:
 
 
 def statuses(run: Run) -> Statuses:
-    """Return the status of each case of a run."""
     return statuses_of(run.outcome, run.ending)
 
 
 def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
-    """Return the status of each result."""
     statuses = np.full(len(outcome), GOOD, np.uint8)
     statuses[outcome == CODE["outcome"]["skipped"]] = SKIPPED
     statuses[ending > CODE["ending"]["completed"]] = INTERRUPTED

@@ -86,7 +86,6 @@ MAX_OPEN: Final = 5  # unconfirmed large changes; more of them are folded
 
 
 def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
-    """Return the headline and all sections of a comparison."""
     state = PAGE_STATES.get(comparison.state, "neutral")
     return (doc.Headline(headline(comparison), state), *sections(comparison, links))
 
@@ -126,7 +125,6 @@ def sections(
 
 
 def _runs(comparison: Comparison, links: Links) -> Facts:
-    """Return the compared runs, and the baseline."""
     runs = (
         ("base", comparison.base),
         ("candidate", comparison.candidate),
@@ -431,7 +429,6 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
-    """Return the table of shards."""
     has_gpus = any(
         leg.machine_before.gpu_bytes or leg.machine_after.gpu_bytes for leg in comparison.legs
     )

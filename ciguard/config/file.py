@@ -136,7 +136,6 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
 
 
 def log_patterns(config: Config) -> tuple[LogPattern, ...]:
-    """Return the log patterns of the table and of the configuration."""
     bounds = config.metrics.patterns
     return (
         *(

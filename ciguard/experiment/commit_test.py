@@ -71,13 +71,11 @@ class Request:
 
 
 def metric_of(key: CaseKey, measure: str) -> Metric:
-    """Return the row of a case."""
     parts = tuple((name, value) for name, value in key._asdict().items())
     return Metric(measure, "s" if measure == "wall_s" else "bytes", parts)
 
 
 def key_of(metric: Metric) -> CaseKey:
-    """Return the case of a row."""
     return CaseKey(**dict(metric.key))
 
 

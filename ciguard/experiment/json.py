@@ -18,7 +18,6 @@ SCHEMA: Final = 1
 
 
 def as_json(experiment: Experiment) -> dict[str, Any]:
-    """Convert an experiment with commands."""
     return {
         "schema": SCHEMA,
         "verdict": experiment.verdict,
@@ -57,7 +56,6 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
 
 
 def commits_as_json(result: Experiment) -> dict[str, Any]:
-    """Convert an experiment with two commits."""
     numbers = ("n", "before", "after", "ratio", "low", "high", "p")
     return {
         "schema": SCHEMA,

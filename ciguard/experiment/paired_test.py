@@ -99,7 +99,6 @@ class Row:
 
     @property
     def is_memory(self) -> bool:
-        """Return whether the metric is a size."""
         return self.metric.unit == "bytes"
 
     @property

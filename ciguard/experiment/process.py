@@ -180,7 +180,6 @@ class LegRunner:
         self._guard, self._folder, self._runs = guard, folder, 0
 
     def remaining_s(self) -> float:
-        """Return the rest of the budget."""
         return self.until_s - now_s()
 
     def run(

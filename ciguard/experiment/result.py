@@ -224,7 +224,6 @@ def conclude(
     wall_s: float = 0.0,
     stopped_by: int = 0,
 ) -> Experiment:
-    """Judge the measurements of commands."""
     level = alpha_of(design, why, done)
     rows = evaluate_rows(series_of(done, design.arms), level)
     failed = next((run for run in done if run.failure), None)

@@ -97,5 +97,4 @@ def interim_analyses(runs: int) -> Mapping[int, float]:
 
 
 def final_alpha(runs: int) -> float:
-    """Return the level of the final analysis."""
     return ALPHA - INTERIM_ALPHA if interim_analyses(runs) else ALPHA

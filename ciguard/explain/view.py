@@ -65,7 +65,6 @@ def _cut(value: Any, entries: int, width: int, key: str = "") -> Any:
 
 
 def json_text(content: dict[str, Any]) -> str:
-    """Return the explanation as the text of a JSON object."""
     note = MARKED.format(mark="Values of `untrusted`")
     head = {"schema": SCHEMA, "untrusted_note": note}
     return json.dumps({**head, **content}, indent=1, ensure_ascii=False) + "\n"

@@ -120,7 +120,6 @@ def _rank(case: ExportedCase) -> tuple[bool, tuple[int, int, int]]:
 
 
 def count_outcomes(cases: Iterable[ExportedCase]) -> Counter[str]:
-    """Count the cases of each `status`."""
     return Counter(map(status, cases))
 
 

@@ -195,11 +195,9 @@ class GitHub:
         return self._object(model, f"POST {path}", self._connection.post(path, data=data))
 
     def patch(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
-        """PATCH."""
         return self._object(model, f"PATCH {path}", self._connection.patch(path, data=data))
 
     def delete(self, path: str) -> None:
-        """DELETE."""
         self._run_request(f"DELETE {path}", self._connection.delete(path))
 
     async def _all(self, path: str, key: str, limit: int | None) -> list[Any]:

@@ -114,12 +114,10 @@ class ActionsRun:
 
     @property
     def subject_workflow(self) -> str:
-        """Return the workflow of the subject."""
         return self.triggering.workflow or self.workflow
 
     @property
     def subject_branch(self) -> str | None:
-        """Return the branch of the subject."""
         return self.triggering.head_branch if self.is_triggered else self.branch
 
     @property

@@ -121,7 +121,6 @@ class Values:
         return len(self.key)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return all columns by name."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def rows(self, part: slice) -> Values:

@@ -301,7 +301,6 @@ def rows(values: Values, chosen: Positions | Flags) -> Values:
 
 
 def _measured_columns(values: Values) -> dict[str, NDArray[Any]]:
-    """Return the columns with a measured value."""
     columns = values.columns()
     return {
         name: column

@@ -31,11 +31,9 @@ class Credentials:
     problem: str = ""
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def redact(self, text: str) -> str:
-        """Remove the token from a text."""
         return text.replace(self.token, "***") if self.token else text
 
 

@@ -68,7 +68,6 @@ class FileStore:
 
     @property
     def path(self) -> Path:
-        """Return the path of the file."""
         return self.folder / self.location
 
     def recovery_advice(self, error: DamagedHistory) -> str:

@@ -188,7 +188,6 @@ def without_filter_axis(
 
 
 def matrix_without_filters(job: MovableJob) -> str:
-    """Return the matrix of a job without its axis of filters."""
     axis = find_filter_axis(job)
     return _without_axis(job.matrix, axis, job.where) if axis else job.matrix
 

@@ -43,7 +43,6 @@ class Direction:
     within: tuple[str, ...] = ()
 
     def allows(self, value: float) -> bool:
-        """Return whether a value is within the bounds."""
         low, high = self.at_least, self.at_most
         return (low is None or value >= low) and (high is None or value <= high)
 

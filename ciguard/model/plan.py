@@ -163,7 +163,6 @@ class PlannedUnit:
 
     @property
     def key(self) -> UnitKey:
-        """Return the key of the unit's results."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
@@ -264,7 +263,6 @@ class Orphan:
 
     @property
     def key(self) -> UnitKey:
-        """Return the key of the unit."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
@@ -275,7 +273,6 @@ def excluding_pattern(unit: str, patterns: Iterable[str]) -> str | None:
 
 
 def exclusion_rule(suite: str, pattern: str) -> str:
-    """Return the name of a rule of `exclude`."""
     return f"suite.{suite}.exclude: {pattern}" if suite else f"exclude: {pattern}"
 
 

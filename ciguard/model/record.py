@@ -117,7 +117,6 @@ class StartLine:
 
     @property
     def unit_key(self) -> UnitKey:
-        """The unit that begins."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
@@ -168,12 +167,10 @@ class Result:
 
     @property
     def key(self) -> CaseKey:
-        """Return the key of the case."""
         return CaseKey(self.suite, self.variant, self.unit, self.case or self.unit)
 
     @property
     def unit_key(self) -> UnitKey:
-        """The unit of the case."""
         return UnitKey(self.suite, self.variant, self.unit)
 
     @property

@@ -162,5 +162,4 @@ class CaseKey(NamedTuple):
 
     @property
     def unit_key(self) -> UnitKey:
-        """Return the unit of the case."""
         return UnitKey(self.suite, self.variant, self.unit)

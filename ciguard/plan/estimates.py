@@ -73,7 +73,6 @@ class Observations:
     begins_process: Flags = field(default_factory=lambda: np.array(False))
 
     def take(self, rows: Flags) -> Observations:
-        """Select rows."""
         columns = ((each.name, getattr(self, each.name)) for each in fields(self))
         selected = {name: column[rows] for name, column in columns if np.ndim(column)}
         return replace(self, **selected)
@@ -101,7 +100,6 @@ class Estimates:
 
 
 def no_observations() -> Observations:
-    """Return observations without a row."""
     empty = np.zeros(0)
     return Observations(np.zeros(0, np.int32), empty, empty, empty, np.zeros(0, np.bool_))
 

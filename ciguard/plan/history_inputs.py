@@ -131,7 +131,6 @@ def join_history(history: History, mapping: KeyMapping) -> Observations:
 
 
 def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats:
-    """Return bounds of the peak delta by row."""
     if is_unmeasured(column):
         return np.broadcast_to(np.nan, len(row))
     return np.where(divisor > 1, np.nan, column[row])

@@ -111,7 +111,6 @@ class PackingProblem:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Return all units in their groups."""
         return form_groups(self.costs, self.group_key, self.positions, colocated=self.colocated)
 
     @cached_property
@@ -216,7 +215,6 @@ class PackingProblem:
 
     @property
     def min_shard_overhead_s(self) -> float:
-        """Return the smallest overhead of a shard."""
         return self.leg.total_s + self.starts_s[0]
 
     @cached_property

@@ -162,7 +162,6 @@ class UnitMemory:
     retained_bytes: Floats
 
     def take(self, units: Sequence[int]) -> UnitMemory:
-        """Select units by position."""
         positions = np.array(units, np.int64)
         columns = (self.peak_bytes, self.peak_variance, self.retained_bytes)
         return UnitMemory(*(column[positions] for column in columns))

@@ -47,7 +47,6 @@ class Correction:
     spread: float = PRIOR_SPREAD
 
     def apply(self, moments: Moments) -> Moments:
-        """Return the corrected moments of a shard."""
         held_bytes = self.ratio * moments.held_bytes
         variance = np.square(self.ratio) * moments.variance
         return replace(moments, held_bytes=held_bytes, variance=variance, spread=self.spread)

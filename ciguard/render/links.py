@@ -43,7 +43,6 @@ class Links:
         return f"{self.url}/actions/runs/{run_id}{tail}"
 
     def job(self, shard: str) -> str:
-        """Return the page of a shard's job."""
         return self.jobs.get(shard, "")
 
     def line(self, result: Result) -> str:

@@ -69,7 +69,6 @@ def utf16_units(text: str) -> int:
 
 
 def utf8_bytes(text: str) -> int:
-    """Count the bytes of the text as UTF-8."""
     return len(text.encode("utf-8", "replace"))
 
 

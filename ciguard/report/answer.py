@@ -107,7 +107,6 @@ def is_without_past(answers: Mapping[CaseKey, Answer]) -> bool:
 
 
 def base_of(comparison: Comparison | None) -> str:
-    """Return the name of the base branch."""
     base = comparison.base if comparison is not None else None
     return (base.branch if base is not None else None) or "main"
 

@@ -315,7 +315,6 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The first line."""
         if self.contents is None:
             return f"INCOMPLETE: {self.problem}"
         return first_line(self.contents)
@@ -340,7 +339,6 @@ class Report:
         return text + footer
 
     def page(self) -> str:
-        """Return the report as an HTML page."""
         return as_format(self.blocks, "html")
 
 

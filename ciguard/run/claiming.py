@@ -50,7 +50,6 @@ class Claiming:
             self._client.go_alone()
 
     def ask(self, claim: Claim) -> None:
-        """Ask for a block."""
         if self._client is not None:
             self._client.ask(claim)
 

@@ -64,7 +64,6 @@ class ProcessExit:
 
     @property
     def number(self) -> int:
-        """The number of the process."""
         return self.live.batch.process
 
     @property

@@ -135,7 +135,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def format_help() -> str:
-    """Return the text of `--help`."""
     return _parser().format_help()
 
 

@@ -51,7 +51,6 @@ class ObjectHistory:
 
     @property
     def location(self) -> str:
-        """Return the prefix of its objects."""
         return f"{PREFIX}/{self.repository_id}"
 
     def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
@@ -59,7 +58,6 @@ class ObjectHistory:
         return REPAIR_FIX
 
     def current(self) -> HistoryRow | None:
-        """Return the row of the current version."""
         with self.database.read() as connection:
             return histories.current(connection, self.repository_id)
 

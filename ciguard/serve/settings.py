@@ -32,7 +32,6 @@ class Role(StrEnum):
 
     @property
     def answers(self) -> bool:
-        """Return whether the process answers requests."""
         return self is not Role.WORKER
 
     @property

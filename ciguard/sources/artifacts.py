@@ -253,7 +253,6 @@ class RunArtifacts:
         return [artifact for artifact in artifacts if (attempt_of(artifact.name) or 0) == newest]
 
     def _file(self, artifact: Artifact, file: str, fix: str, limits: ArchiveLimits) -> bytes:
-        """Read one file of an artifact."""
         where = f"run {self.run_id}"
         try:
             files = self.files(artifact, limits, lambda name: name == file)

@@ -164,7 +164,6 @@ def open_inputs(
 def _unplanned(
     invocation: Invocation, sources: Sources, files: ReadInputs, run: SubjectRun | None
 ) -> RunInputs:
-    """Return the inputs of a run without a plan."""
     return RunInputs(None, files, run, listed_tests(invocation, sources.tests))
 
 

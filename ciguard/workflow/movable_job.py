@@ -127,7 +127,6 @@ class MovableJob:
 
     @property
     def path(self) -> str:
-        """Return the path of the workflow."""
         return self.where.partition(":")[0]
 
     @property

@@ -116,7 +116,6 @@ def _holds(path: str, written: Sequence[str]) -> bool:
 
 
 def uploads_artifact(step: Any) -> bool:
-    """Return whether the step uploads an artifact."""
     uses = get(step, "uses")
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 

@@ -115,7 +115,6 @@ def get(value: Any, key: str) -> Any:
 
 
 def jobs_of(workflow: Any) -> Mapping[str, Any]:
-    """Return the jobs of a workflow by id."""
     jobs = get(workflow, "jobs")
     return jobs if isinstance(jobs, dict) else {}
 

@@ -61,7 +61,6 @@ _PROGRAMS: Final = ("pytest", "py.test")
 
 
 def find_filter(words: Sequence[str]) -> str:
-    """Return the arguments of pytest."""
     return arguments_of(words, _PROGRAMS)
 
 

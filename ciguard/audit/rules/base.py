@@ -50,7 +50,6 @@ class WorkflowFile:
         return [step for job in self.jobs().values() for _, step in steps_of(job)]
 
     def test_jobs(self) -> dict[str, list[FoundStep]]:
-        """Return the steps that run tests, by job."""
         found: dict[str, list[FoundStep]] = {}
         for step in self.test_steps():
             found.setdefault(step.job, []).append(step)

@@ -140,7 +140,6 @@ class _Reading:
             self.unreported.add(path)
 
     def end(self, name: str, test: str, outcome: Outcome, event: Mapping[str, Any]) -> Result:
-        """Return the result of a test that ended."""
         package = self.packages[name]
         log = package.tests.pop(test, None) or GoLog()
         ending: Ending = "completed"

@@ -138,7 +138,6 @@ class _Reading(XmlReader):
         return self.suites[-1].producer if self.suites else None
 
     def start_suite(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin a suite."""
         producer = _BY_ATTRIBUTES.get(" ".join((tag, *attributes))) or self.producer
         above = self.suites[-1].file if self.suites else None
         bad = self.count(attributes, "failures") + self.count(attributes, "errors")

@@ -110,7 +110,6 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
 
 
 def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) -> list[_Case]:
-    """Read the cases of a leg's files."""
     cases: list[_Case] = []
     for file in files:
         latest_s = latest_time_s(file.content, MAX_BEHIND_UTC_S)

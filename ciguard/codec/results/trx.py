@@ -128,7 +128,6 @@ class _Defining(XmlReader):
             self.definitions[self.test.lower()] = _Definition(classname, method)
 
     def end(self, tag: str) -> None:
-        """End a test."""
         if tag == "UnitTest":
             self.test = ""
 
@@ -178,7 +177,6 @@ class _Reading(XmlReader):
             self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
-        """End a text, a result or the run."""
         if tag == self.text_element:
             self.end_text()
             if self.open:

@@ -229,7 +229,6 @@ def origin_variables(origin_s: float) -> dict[str, str]:
 
 
 def variant_args(suite: Suite, variant: str) -> tuple[str, ...]:
-    """Return the arguments of the suite and of its variant."""
     added = suite.variants.get(variant)
     return (*suite.args, *(added.args if added else ()))
 

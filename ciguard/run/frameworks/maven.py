@@ -91,7 +91,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """Return the class and its packages."""
     parts = unit.split(".")
     names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return (*filter(None, names), "")

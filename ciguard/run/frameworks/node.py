@@ -42,7 +42,6 @@ def _invocation(
 
 
 def path_of(unit: str) -> str:
-    """Return the path in an id."""
     return _PROJECT.sub("", unit, count=1)
 
 

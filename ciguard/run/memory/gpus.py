@@ -94,7 +94,6 @@ class Gpus:
             os.set_blocking(self._process.stdout.fileno(), False)
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None:
             # The whole group: it may wait for a program.
             signal_quietly(-self._process.pid, signal.SIGKILL)

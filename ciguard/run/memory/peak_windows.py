@@ -215,7 +215,6 @@ class PeakTracker:
         self._final_bytes = peak_bytes or 0
 
     def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
-        """Take in a line of the process."""
         self._lines.append(line)
 
     def take_peaks(self) -> Sequence[PeakLine]:

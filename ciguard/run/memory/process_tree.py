@@ -160,7 +160,6 @@ class ChildPeaks:
         """Do nothing: the mark of an ended process says nothing about its children."""
 
     def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
-        """Take in a line of the process."""
         if line.at_s is None:
             return
         if isinstance(line, StartLine):

@@ -59,7 +59,6 @@ class LinuxInstruments(MemoryInstruments):
         return self._pressure.stalled_s()
 
     def close(self) -> None:
-        """Stop the queries."""
         self._gpus.close()
 
 

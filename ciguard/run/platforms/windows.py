@@ -289,7 +289,6 @@ class CommitLimit(Headroom):
         return memory_of(status) if KERNEL32.GlobalMemoryStatusEx(ctypes.byref(status)) else UNKNOWN
 
     def memory_bytes(self) -> Optional[int]:
-        """Return the machine's memory."""
         return self.machine().total_bytes
 
     def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:

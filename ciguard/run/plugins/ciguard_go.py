@@ -112,7 +112,6 @@ class GoStream:
         self.failed: Dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin a `go test`."""
         self._packages_begun, self._ended, self._bad = set(), set(), set()
         self.printed, self.failed, self._builds = {}, {}, {}
 

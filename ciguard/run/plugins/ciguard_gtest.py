@@ -65,7 +65,6 @@ class GTestStream:
         self._log = self._suite_log = self._program_log = ""
 
     def begin(self) -> None:
-        """Begin a start of the program."""
         self._open, self._is_in_test, self.has_died = None, False, False
         self._log = self._suite_log = self._program_log = ""
         self._suite = ""
@@ -217,7 +216,6 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
 
 
 def run_tests(words: Sequence[str], leg: Leg) -> int:
-    """Run the units of each program."""
     programs, flags = divided(words)
     codes = [PASSED]
     for prefix, program in programs.items():

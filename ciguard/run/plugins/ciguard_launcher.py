@@ -92,7 +92,6 @@ def relative(file: "str | None", here: str) -> str:
 
 
 def closed(unit: str) -> Line:
-    """Return the event that a unit is over."""
     return {"type": "event", "kind": "closed", "unit": unit}
 
 

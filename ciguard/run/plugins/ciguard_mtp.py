@@ -74,14 +74,12 @@ class Cursor:
         self._data, self._at = data, 0
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes."""
         if not 0 <= size <= len(self._data) - self._at:
             raise ValueError(f"damaged frame: {size} bytes at {self._at} of {len(self._data)}")
         self._at += size
         return self._data[self._at - size : self._at]
 
     def number(self, size: int = 4) -> int:
-        """Return the next integer."""
         return int.from_bytes(self.take(size), "little")
 
     def fields(self, key_size: int = 2) -> Dict[int, bytes]:

@@ -66,7 +66,6 @@ class ProcessReport:
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
-        """Take in an event."""
         key = event.unit_key
         if event.kind == "not_collected":
             self.vanished[key] = event.detail
@@ -157,7 +156,6 @@ class ProcessHandle:
         self._found_files_s = started_s
 
     def lines_read(self) -> Dict[str, int]:
-        """Return the number of lines read, by file."""
         return {tail.name: tail.lines_read for tail in self._tails.values()}
 
     def lines(

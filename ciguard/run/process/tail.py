@@ -30,7 +30,6 @@ class Tail:
         self._partial_line = b""
 
     def is_removed(self) -> bool:
-        """Return whether the file was removed."""
         return self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0
 
     def chunks(self) -> Iterator[bytes]:
@@ -59,7 +58,6 @@ class Tail:
                 yield line if len(line) <= MAX_LINE_BYTES else b""
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -73,7 +73,6 @@ def write(
 
 
 def clear(request: Request, response: Response, *names: str) -> None:
-    """Delete cookies."""
     for name in names:
         write(request, response, name, "", max_age_s=0)
 

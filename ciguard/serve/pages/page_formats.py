@@ -75,13 +75,11 @@ def render_page(visit: Visit, view: View) -> Response:
 
 
 def as_html(visit: Visit, view: View) -> str:
-    """Render the template of the view."""
     values = {**block_values(ROWS), "most_rows": None, **frame_values(visit)}
     return render_template(view.TEMPLATE, view=view, **values)
 
 
 def frame_values(visit: Visit) -> dict[str, Any]:
-    """Return the values for the frame of every page."""
     return {
         "visit": visit,
         "viewer": visit.viewer,
@@ -210,7 +208,6 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
 
 @lru_cache(maxsize=1)
 def page_environment() -> Environment:
-    """Return the environment of the pages' templates."""
     environment = templates.environment().overlay()
     environment.filters = {**environment.filters, **FILTERS}
     environment.globals = {
@@ -224,5 +221,4 @@ def page_environment() -> Environment:
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Render a page in HTML."""
     return page_environment().get_template(f"{FOLDER}{name}.html.j2").render(**values)

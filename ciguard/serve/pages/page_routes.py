@@ -110,7 +110,6 @@ def respond(request: Request, form: Format, action: Respond) -> Response:
 
 
 def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[Response]]:
-    """Make the endpoint of a page in one format."""
 
     def answer(visit: Visit) -> Response:
         return render_page(visit, build(visit))

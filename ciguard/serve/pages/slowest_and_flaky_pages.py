@@ -44,7 +44,6 @@ class SlowestPage:
     tests: tuple[UnitSums, ...]
 
     def titles(self) -> Mapping[str, str]:
-        """Return the measures in words."""
         return TITLES
 
 

@@ -52,15 +52,12 @@ class UnitPage:
     runs: tuple[UnitRun, ...]
 
     def shown(self) -> tuple[UnitRun, ...]:
-        """Return the runs of the table."""
         return self.runs[:SHOWN]
 
     def wall_chart(self) -> RunChart | None:
-        """Draw seconds by run."""
         return draw_runs([(run.wall_s, run.status) for run in reversed(self.runs)])
 
     def peak_chart(self) -> RunChart | None:
-        """Draw bytes by run."""
         return draw_runs([(run.peak_bytes, run.status) for run in reversed(self.runs)])
 
 

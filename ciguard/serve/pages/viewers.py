@@ -71,7 +71,6 @@ class Viewer:
         return self.sees_all or bool(self.login)
 
     def may_see(self, repository: Repository) -> bool:
-        """Return whether the repository exists for them."""
         return not repository.is_private or self.sees_all or repository.id in self.visible
 
     @property

@@ -63,7 +63,6 @@ class Visit:
         return page_address(self.path, {**self.query, **changes})
 
     def format_address(self, form: Format) -> str:
-        """Return the address of this page in another format."""
         base = "/index" if self.path == "/" and form != "html" else self.path
         return page_address(base if form == "html" else f"{base}.{form}", self.query)
 

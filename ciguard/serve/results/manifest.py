@@ -55,7 +55,6 @@ class ManifestFile:
 
     @property
     def stored(self) -> CheckedObject:
-        """Return the object with its content."""
         return CheckedObject(self.name, self.sha256, self.bytes)
 
 
@@ -138,7 +137,6 @@ def is_listed(connection: Connection, names: Collection[str]) -> bool:
 
 
 def all_names(connection: Connection) -> set[str]:
-    """Return the names of all files."""
     return set(connection.execute(sa.select(_FILE.name)).scalars())
 
 

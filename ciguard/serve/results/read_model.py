@@ -185,7 +185,6 @@ class OpenFiles:
         return fetch(self._engine, query, {**values, "by_day": by_day, "arrivals": arrivals})
 
     def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
-        """Return the texts of messages by their keys."""
         messages = sorted({key for key in keys if key is not None})
         values = {"repository_id": repository_id, "messages": messages}
         return dict(self.fetch(queries.MESSAGES, values, "messages")) if messages else {}
@@ -203,7 +202,6 @@ class ReadModel:
         )
 
     def close(self) -> None:
-        """Close the engine."""
         self._engine.close()
 
     def run_page(self, key: RunKey, filters: ResultFilters) -> Answer[CasePage]:

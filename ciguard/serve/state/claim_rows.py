@@ -130,7 +130,6 @@ def earlier_attempt(connection: Connection, key: PlanKey) -> PlanKey | None:
 
 
 def legs_of(connection: Connection, key: PlanKey) -> dict[str, ClaimLeg]:
-    """Return all legs of a plan, by name."""
     columns = [_LEG[column.name] for column in fields(ClaimLeg)]
     query = sa.select(*columns).where(_is_plan(schema.claim_leg, key)).order_by(_LEG.leg)
     return {row.leg: ClaimLeg(*row) for row in connection.execute(query)}

@@ -118,7 +118,6 @@ class Database:
         return self.engine.dialect.name == "postgresql"
 
     def close(self) -> None:
-        """Close the connections."""
         self.engine.dispose()
 
 

@@ -62,5 +62,4 @@ def replace(connection: Connection, row: HistoryRow, expected_version: int) -> b
 
 
 def delete(connection: Connection, repository_id: int) -> None:
-    """Delete the row of a removed repository."""
     connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))

@@ -48,7 +48,6 @@ def record(connection: Connection, key: RunKey, artifact: RawArtifact) -> None:
 
 
 def of_run(connection: Connection, key: RunKey) -> tuple[RawArtifact, ...]:
-    """Return the stored artifacts of a run, by name."""
     columns = [_ARTIFACT[column.name] for column in fields(RawArtifact)]
     query = sa.select(*columns).where(is_run(schema.artifact, key))
     rows = connection.execute(query.order_by(_ARTIFACT.name))

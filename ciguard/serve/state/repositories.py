@@ -77,7 +77,6 @@ def add_unknown(connection: Connection, repositories: Sequence[Repository]) -> N
 
 
 def set_private(connection: Connection, repository_id: int, is_private: bool) -> None:
-    """Make a repository private or public."""
     connection.execute(_update(repository_id).values(is_private=is_private))
 
 
@@ -87,7 +86,6 @@ def remove(connection: Connection, repository_ids: Collection[int]) -> None:
 
 
 def remove_installation(connection: Connection, installation_id: int) -> None:
-    """Mark the repositories of an installation as removed."""
     connection.execute(_removal().where(_REPOSITORY.installation_id == installation_id))
 
 

@@ -44,7 +44,6 @@ class RunNumbers:
 
 
 def key_columns(table: sa.Table) -> list[sa.Column[Any]]:
-    """Return the columns of a table that hold the key."""
     return [table.c[name] for name in RUN_COLUMNS]
 
 

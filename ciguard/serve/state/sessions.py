@@ -80,5 +80,4 @@ def set_visible(connection: Connection, secret: str, visible: Collection[int] | 
 
 
 def end(connection: Connection, secret: str) -> None:
-    """End a session."""
     connection.execute(sa.delete(schema.session).where(_SESSION.sha256 == digest(secret)))
