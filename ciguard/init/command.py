@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import sys
 import textwrap
@@ -11,11 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
-from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config.file import FILE, Config, configured_by, describe_mistake
-from ciguard.config.sections import WorkflowConfig
+from ciguard.config.file import FILE
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import (
     MAX_CHOICES,
@@ -26,20 +23,17 @@ from ciguard.init.candidates import (
     with_used_actions,
 )
 from ciguard.init.checksum import is_generated
-from ciguard.init.generated_files import (
-    WORKFLOW_FILE,
-    GeneratedFile,
-    generate,
-)
+from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.move_in import moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.init.candidates import Candidate
 
@@ -61,17 +55,6 @@ STILL_RUNS: Final = (
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
 )
 @click.option("--force", is_flag=True, help="Write without asking, also over edited files.")
-@click.option(
-    "--checkpoint",
-    metavar="TIME",
-    help="Let each job upload its record at this interval, such as 15m.",
-)
-@click.option(
-    "--forks", is_flag=True, help="Also write a workflow that comments on pull requests from forks."
-)
-@click.option(
-    "--confirm-suspects", is_flag=True, help="Add jobs that run suspects again on both commits."
-)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -83,33 +66,21 @@ def command(
     new: bool,
     yes: bool,
     force: bool,
-    checkpoint: str | None,
-    forks: bool,
-    confirm_suspects: bool,
 ) -> int:
     """Move a test job of a workflow to ciguard's actions, or write a separate workflow.
 
     If several steps run tests, the command asks which one to move; without a terminal, it prints
     a command for each answer and ends with 3. It shows each change and asks first. An existing
-    ciguard.toml gets the suites and the set-up that it lacks, but no options: set the keys of
-    [workflow] instead. For a workflow that was edited, it shows the difference, writes nothing and
-    ends with 3.
+    ciguard.toml gets the suites and the set-up that it lacks. For a workflow that was edited, the
+    command shows the difference, writes nothing and ends with 3.
     """
     folder = invocation.folder
     config = with_used_actions(folder, invocation.config(), _notify)
-    options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
-    changed = with_workflow(config, {name: value for name, value in options.items() if value})
-    for name, value in changed.workflow:
-        if configured_by(folder) and value != getattr(config.workflow, name):
-            setting = f"workflow.{name} = {json.dumps(options[name])}"
-            console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
-    config = changed
     if (job or step) and into is None:
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
-    own_workflow = new or any(options.values())
     target = (into, job, step) if into else None
     try:
-        if into is not None or not own_workflow:
+        if into is not None or not new:
             target = _choose_target(folder, config, into, job, step)
         move = moved_files(folder, config, *target) if target else None
     except NotMovable as error:
@@ -202,22 +173,6 @@ def _show_refusal(
         console.err(f"a separate workflow beside it: {SEPARATE}")
     elif target and BY_HAND in str(error):
         console.out(snippet(folder, config, *target))
-
-
-def with_workflow(config: Config, options: Mapping[str, object]) -> Config:
-    """Return the configuration with options in the section [workflow].
-
-    Raises:
-        UsageError: the time of a checkpoint is malformed.
-    """
-    try:
-        workflow = WorkflowConfig.model_validate(
-            {**config.workflow.model_dump(exclude_unset=True), **options}
-        )
-    except ValidationError as error:
-        what = describe_mistake(error.errors()[0])
-        raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None
-    return config.model_copy(update={"workflow": workflow})
 
 
 def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:

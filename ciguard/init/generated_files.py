@@ -176,10 +176,7 @@ def _configuration(
     setup = workflow.setup if has_setup else suggestion.setup
     suites = () if has_suites else suggestion.suites
     if not file:
-        options = workflow.model_dump(exclude_unset=True, exclude={"setup"})
-        if workflow.checkpoint is not None:
-            options["checkpoint"] = time_text(workflow.checkpoint)
-        tables = configuration_tables(setup, suites, options)
+        tables = configuration_tables(setup, suites)
         start = HEADER if suite else HEADER + REMADE
         start += f"\nactions = {quoted(config.actions)}\n" if config.actions else ""
         return GeneratedFile(FILE, None, with_tables(start, tables, FILE)), setup

@@ -7,7 +7,6 @@ import re
 import textwrap
 import tomllib
 from dataclasses import asdict, dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_STEPS: Final = 20  # each needs an artifact
-NO_OPTIONS: Final[Mapping[str, str | bool]] = MappingProxyType({})
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
 UNNAMED: Final = "# without a name, which reports would put before each test"
 TIMEOUT: Final = 'timeout = "10m" # of one {}; without a limit, a hang keeps its shard busy'
@@ -115,18 +113,9 @@ def time_text(time_s: float) -> str:
     return f"{time_s:g}s" if seconds else f"{minutes:g}m"
 
 
-def configuration_tables(
-    setup: str,
-    suites: Sequence[StarterSuite],
-    options: Mapping[str, str | bool] = NO_OPTIONS,
-) -> dict[str, list[str]]:
-    """Return lines of ciguard.toml by the name of their table; tables without lines are left out.
-
-    Args:
-        options: keys of [workflow] besides the set-up.
-    """
-    steps = [f"setup = '''\n{setup}\n'''"] if setup else []
-    tables = {"workflow": steps + [f"{name} = {quoted(value)}" for name, value in options.items()]}
+def configuration_tables(setup: str, suites: Sequence[StarterSuite]) -> dict[str, list[str]]:
+    """Return lines of ciguard.toml by table, without empty tables."""
+    tables = {"workflow": [f"setup = '''\n{setup}\n'''"] if setup else []}
     for suite in suites:
         values = {key: getattr(suite, key) for key in _SUITE_KEYS}
         lines = [] if suite.name else [UNNAMED]

@@ -34,8 +34,8 @@ _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a new
 MAX_ANNOTATIONS: Final = 50  # errors, and as many warnings: GitHub takes 50 in a call
 LEFT_TO_SERVICE: Final = 'comment left to the service ([report] by = "service")'
 FORK: Final = (
-    "A fork's pull request has a read-only token: `ciguard init --forks` writes a workflow that "
-    "comments in its place."
+    "A fork's pull request has a read-only token: with `forks = true` under `[workflow]`, `ciguard "
+    "init` writes a workflow that comments in its place."
 )
 
 

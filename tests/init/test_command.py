@@ -59,21 +59,6 @@ def test_yes_writes_both_files_once(repository: Path, call: Init) -> None:
     assert rerun.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
 
 
-def test_checkpoint_option_is_stored_in_the_configuration(repository: Path, call: Init) -> None:
-    call(repository, "--yes", "--checkpoint", "15m")
-    workflow = (repository / WORKFLOW).read_text("utf-8")
-    assert "Run the shard, part 3 of at most 3" in workflow
-    assert load(repository, {}).workflow.checkpoint == 900.0
-    assert "up to date" in call(repository).stdout
-    answer = call(repository, "--checkpoint", "20m")
-    assert 'set workflow.checkpoint = "20m" in ciguard.toml as well' in answer.stderr
-    answer = call(repository, "--checkpoint", "soon", expect=2)
-    assert (
-        '--checkpoint: expected a time like "45m", "1h30m" or "90s", found \'soon\''
-        in answer.stderr
-    )
-
-
 def test_framework_is_detected_and_its_installation_suggested(repository: Path, call: Init) -> None:
     for name in (".venv/lib", "node_modules/a", "vendor/b"):  # which no .gitignore names
         (repository / name).mkdir(parents=True)
@@ -296,19 +281,17 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     assert jobs["fetch-history"]["permissions"]["id-token"] == "write"
 
 
-@pytest.mark.parametrize("words", [(), ("--checkpoint", "15m")], ids=str)
-def test_jobs_that_ask_for_tests_get_a_token(
-    repository: Path, call: Init, words: tuple[str, ...]
+@pytest.mark.parametrize("checkpoint", ["", '[workflow]\ncheckpoint = "15m"\n'])
+def test_jobs_without_checkpoints_that_ask_for_tests_get_a_token(
+    repository: Path, call: Init, checkpoint: str
 ) -> None:
-    (repository / "ciguard.toml").write_text(
-        '[plan]\nclaims = "https://h.example"\nlimit = "1h"\n'
-        + ('[workflow]\ncheckpoint = "15m"\n' if "--checkpoint" in words else ""),
-        "utf-8",
-    )
+    plan = '[plan]\nclaims = "https://h.example"\nlimit = "40m"\n'
+    (repository / "ciguard.toml").write_text(plan + checkpoint, "utf-8")
     call(repository, "--yes")
     text = (repository / WORKFLOW).read_text("utf-8")
-    assert ("claims-token" in text) == (words == ())
-    if not words:
+    assert ("claims-token" in text) == (not checkpoint)
+    assert ("Run the shard, part 3 of at most 3" in text) == bool(checkpoint)
+    if not checkpoint:
         assert yaml.safe_load(text)["jobs"]["claims"]["permissions"]["id-token"] == "write"
 
 
@@ -367,17 +350,13 @@ def test_init_outside_the_top_folder_is_an_error(
     assert not list(tmp_path.rglob("ciguard.toml"))
 
 
-def test_forks_option_adds_a_second_workflow(repository: Path, call: Init) -> None:
+def test_forks_key_adds_a_second_workflow(repository: Path, call: Init) -> None:
     forks = repository / ".github/workflows/ciguard-forks.yml"
     call(repository, "--yes")
     assert not forks.exists()
-    answer = call(repository, "--yes", "--forks")
-    assert "set workflow.forks = true in ciguard.toml" in answer.stderr
+    (repository / "ciguard.toml").write_text("[workflow]\nforks = true\n", "utf-8")
+    call(repository, "--yes")
     assert "workflow_run" in yaml.safe_load(forks.read_text("utf-8"))[True]
-    forks.unlink()
-    (repository / "ciguard.toml").unlink()
-    call(repository, "--yes", "--forks")
-    assert load(repository, {}).workflow.forks
     assert "are up to date" in call(repository).stdout
 
 
@@ -385,8 +364,8 @@ def test_confirm_suspects_requires_a_setup_command(repository: Path, call: Init)
     (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
     assert "ciguard init: workflow.confirm_suspects: suspects are run in fresh" in answer.stderr
-    (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
-    answer = call(repository, "--yes", "--confirm-suspects")
+    with (repository / "ciguard.toml").open("a") as file:
+        file.write('[experiment]\nsetup = "true"\n')
+    call(repository, "--yes")
     workflow = (repository / ".github/workflows/ciguard.yml").read_text("utf-8")
     assert "confirmed" in yaml.safe_load(workflow)["jobs"]
-    assert "set workflow.confirm_suspects = true in ciguard.toml as well" in answer.stderr

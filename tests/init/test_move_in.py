@@ -268,11 +268,8 @@ def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) 
     assert not (repository / OWN).exists()
 
 
-@pytest.mark.parametrize("options", [["--new"], ["--forks"]])
-def test_own_workflow_is_written_if_options_are_its(
-    options: list[str], repository: Path, call: Init
-) -> None:
-    call(repository, "--yes", *options)
+def test_own_workflow_is_written_beside_the_test_job(repository: Path, call: Init) -> None:
+    call(repository, "--yes", "--new")
     assert (repository / OWN).exists()
     assert (repository / CI).read_bytes() == WORKFLOW
 
