@@ -2,13 +2,13 @@ import pytest
 from shop import sessions
 
 
+def test_cookie():
+    assert sessions.encode("abc") == b"cba"
+
+
 @pytest.mark.parametrize("number", range(12))
 def test_opens(number):
     assert sessions.open_session() > 0
-
-
-def test_cookie():
-    assert sessions.encode("abc") == b"cba"
 
 
 @pytest.mark.skip(reason="no second data centre yet")
