@@ -7,7 +7,8 @@ at random, with 50, 20, 10 and 5 %, and one is new and never fails. Those that p
 repeated until `repeat-s` have passed. By flake rate: in how many runs the test was repeated, and
 how often on average; in how many a repeat failed; how many follow from 1 - (1 - rate)^repeats, with
 a 95 % interval (sum of independent runs, normal approximation). Then the time after which each run
-ended, beside its limit.
+ended, beside its limit. The program ends with 1 if a number is outside its 99.9 % interval, or if
+more than 1 % of the runs ended after their limit.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def main() -> None:
     plan = plan_file.encode(plan_of(options.repeat_s))
     with ThreadPoolExecutor(options.parallel) as pool:
         records = list(pool.map(lambda _: record_of(plan), range(options.runs)))
+    is_wrong = False
     print("rate   runs  repeats  found  expected (95 %)")
     for rate in RATES:
         found = expected = variance = 0.0
@@ -113,6 +115,7 @@ def main() -> None:
         mean = sum(counts) / max(1, len(counts))
         interval = f"{expected:.0f} ({expected - half:.0f}..{expected + half:.0f})"
         mark = "" if abs(found - expected) <= max(1.0, half) else "  outside"
+        is_wrong |= abs(found - expected) > 3.29 * math.sqrt(variance)
         print(f"{rate:3} % {len(counts):6} {mean:8.1f} {found:6.0f}  {interval}{mark}")
     ends = sorted(
         max((getattr(line, "at_s", None) or 0.0 for line in record.probes), default=0.0)
@@ -121,6 +124,7 @@ def main() -> None:
     late = sum(end > options.repeat_s for end in ends)
     print(f"ended after {ends[0]:.2f} to {ends[-1]:.2f} s, limit {options.repeat_s:g} s")
     print(f"{late} of {len(ends)} runs after it, by {max(0.0, ends[-1] - options.repeat_s):.2f} s")
+    sys.exit(is_wrong or late > 0.01 * len(ends))
 
 
 if __name__ == "__main__":
