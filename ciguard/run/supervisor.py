@@ -221,19 +221,19 @@ class Supervisor:
 
     def _probe(self) -> None:
         """Try new failures again; the leg has ended, and nothing changes how."""
-        names = [unit_name(self._state.units[each.unit].key) for each in self._state.probed]
+        names = [unit_name(self._state.units[each.unit].key) for each in self._state.extra.probed]
         if names:
             text = f"trying {count_of(len(names), 'new failure')} again: {name_some(names, str)}"
             self._record.append(EventLine("probing", self._now_s(), detail=text))
             self._console.print_line(text)
             self._run_to_finish()
-        for name, failure in zip(names, self._state.probed):
+        for name, failure in zip(names, self._state.extra.probed):
             answer = describe_probe(failure, self._state.units)
             self._console.print_reason(f"tried again {name}", answer)
 
     def _repeat(self) -> None:
         """Repeat new and changed tests that passed; the leg has ended, and nothing changes how."""
-        units = {unit: self._state.units[unit] for unit in self._state.repeatable}
+        units = {unit: self._state.units[unit] for unit in self._state.extra.repeatable}
         if not units or not self._ended:  # the next step continues the leg
             return
         now_s, until_s = self._now_s(), self._state.policy.repeat_until_s or 0.0
@@ -244,14 +244,14 @@ class Supervisor:
         for unit in units.values():
             event = EventLine("new_test", now_s, None, *unit.key, reason=unit.change)
             self._record.append(event)
-        if self._state.repeated:
-            self._console.begin(text, holds_all=True)
-            self._run_to_finish()
-            self._console.end_all()
-        repeated = [each for each in self._state.repeated if each.ended >= MIN_REPEATS]
-        count = f"repeated {len(repeated)} of {tests} at least {MIN_REPEATS} times"
+        if self._state.extra.repeated:
+            with self._console.group_of_many(text):
+                self._run_to_finish()
+        enough = sum(each.ended >= MIN_REPEATS for each in self._state.extra.repeated)
+        count = f"repeated {enough} of {tests} at least {MIN_REPEATS} times"
         self._console.print_line(f"{count}, until {duration(until_s)}")
-        for each in repeated[:MAX_NAMED]:
+        repeated = [each for each in self._state.extra.repeated if each.ended]
+        for each in sorted(repeated, key=lambda each: -each.failed)[:MAX_NAMED]:
             name = unit_name(units[each.unit].key)
             self._console.print_reason(f"repeated {name}", describe_repeats(each))
 

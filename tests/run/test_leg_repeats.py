@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import signal
 from dataclasses import replace
@@ -28,7 +29,7 @@ import os, pathlib, pytest, time
 HERE = pathlib.Path(__file__).parent
 STATE = []
 def test_first(): STATE.append(1)
-def test_new(): pass
+def test_new(): (HERE / f"env-{os.getpid()}").write_text(repr(dict(os.environ)))
 def test_changed(): pass
 def test_flaky():
     with open(HERE / "count", "a+") as file:
@@ -98,6 +99,16 @@ def test_new_and_changed_tests_that_passed_are_repeated(repeated: tuple[Leg, Pla
     total = found["order"].passed + found["order"].failed
     assert f"test_order: {total} repeats, {found['order'].failed} failed" in leg.said
     replays(leg.record_folder, plan)
+
+
+def test_repeat_has_the_environment_of_its_test(repeated: tuple[Leg, Plan]) -> None:
+    paths = repeated[0].record_folder.parent.glob("env-*")
+    environs = [ast.literal_eval(path.read_text()) for path in paths]
+    names = {name for environ in environs for name in environ}
+    different = {name for name in names if len({environ.get(name) for environ in environs}) > 1}
+    own = {name for name in different if name.startswith("CIGUARD_")}
+    assert len(environs) > 5
+    assert different - own == {"COVERAGE_FILE"}, different
 
 
 def test_no_result_changes(repeated: tuple[Leg, Plan], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Final, Iterator, Literal, Mapping, Sequence, Union
 
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.model.execution import WORDS
@@ -63,7 +63,7 @@ class Console:
         self._shows_progress = in_ci or sys.stdout.isatty()
         self._last_progress_s: float | None = None
         self._group = ""  # title of the open group
-        self._holds_all = False  # the open group holds the output of many processes
+        self._is_nested = False  # the open group holds the output of many processes
         self.flush_timeout_s = FLUSH_TIMEOUT_S
         sys.stdout.flush()
         # Without the buffer: a blocked writer would hold its lock at the interpreter's end.
@@ -121,26 +121,30 @@ class Console:
         """Wait until everything is printed, or the reader has stalled for too long."""
         self._output.close(self.flush_timeout_s)
 
-    def begin(self, title: str, *, holds_all: bool = False) -> None:
-        """Begin the group of a process's output; or of all processes until `end_all`."""
-        folds = self._folds and not self._holds_all
-        self._holds_all |= holds_all
-        self._group = self._group if self._holds_all and not holds_all else title
-        self.print_line(f"::group::{title}" if folds else f"--- {title}")
+    def begin(self, title: str) -> None:
+        """Begin the group of a process's output; within a group of many, print its title."""
+        if not self._is_nested:
+            self._group = title
+        is_group = self._folds and not self._is_nested
+        self.print_line(f"::group::{title}" if is_group else f"--- {title}")
 
-    def end_all(self) -> None:
-        """End the group of many processes."""
-        self._holds_all, self._group = False, ""
-        if self._folds:
-            self.print_line("::endgroup::")
-
-    def end(self, line: str) -> None:
+    def end(self, line: str = "") -> None:
         """End the group; `line` stays visible after it."""
-        if not self._holds_all:
+        if not self._is_nested:
             self._group = ""
-        if self._folds and not self._holds_all:
-            self.print_line("::endgroup::")
-        self.print_line(line)
+            if self._folds:
+                self.print_line("::endgroup::")
+        if line:
+            self.print_line(line)
+
+    @contextlib.contextmanager
+    def group_of_many(self, title: str) -> Iterator[None]:
+        """Put the output of all processes into one group."""
+        self.begin(title)
+        self._is_nested = True
+        yield
+        self._is_nested = False
+        self.end()
 
     def print_summary(
         self,

@@ -28,14 +28,9 @@ from ciguard.model import (
 )
 from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
+from ciguard.run.policy.extra_tries import ExtraTries
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.policy.repeats import (
-    STOP_S,
-    RepeatedUnit,
-    next_repeated,
-    repeated_unit,
-    select_repeated,
-)
+from ciguard.run.policy.repeats import STOP_S, repeated_unit
 from ciguard.run.policy.reruns import (
     MAX_PROBED,
     PROBE_RATIO,
@@ -108,10 +103,7 @@ class State:
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.failures: dict[int, int] = {}  # unit -> executions that failed
         self.last_failures: dict[int, ProcessState] = {}  # unit -> its last process, if it failed
-        self.probed: Sequence[NewFailure] = ()  # tried again after the leg's end
-        self.repeatable: dict[int, RepeatedUnit] = {}  # new and changed units that passed
-        self.repeated: Sequence[RepeatedUnit] = ()  # those of them that are repeated
-        self._current_repeat: RepeatedUnit | None = None
+        self.extra = ExtraTries()  # after the leg's end
         self._end_s = policy.deadline_s  # of the leg, whatever the extra tries take
         self.reruns: list[Rerun] = []  # processes to start when no unit is pending
         self.ran_isolated: set[int] = set()  # units that ran alone after their first run
@@ -155,10 +147,7 @@ class State:
 
     def timeout_s(self, unit: int) -> float | None:
         """Return the time that a unit may take now; None for no limit."""
-        limit_s, repeat = self.units[unit].timeout_s, self._current_repeat
-        if repeat is None or repeat.unit != unit:
-            return limit_s
-        return repeat.limit_s if limit_s is None else min(limit_s, repeat.limit_s)
+        return self.extra.timeout_s(unit, self.units[unit].timeout_s)
 
     def need_bytes(self, unit: int) -> int:
         """Return the predicted peak of a fresh process that runs one unit."""
@@ -398,16 +387,9 @@ class State:
             return
         if line.ending == "completed":
             running.close_partial()
-        if self.repeated:
-            if self._current_repeat is not None:
-                self._current_repeat.observe_end(running, line.at_s or 0.0)
-            self._plan_repeat(line.at_s or 0.0)
-            return
-        if self.probed:
-            for failure in self.probed:
-                failure.observe_end(running)
-            left_s = self.remaining_s(line.at_s or 0.0)
-            self.reruns = [each.probe for each in with_time_for_probe(self.probed, left_s)]
+        if self.extra.probed or self.extra.repeated:
+            ended_s = line.at_s or 0.0
+            self.reruns = self.extra.observe_end(running, ended_s, self.remaining_s(ended_s))
             return
         self._bisect(running, line.ending, file_found=bool(blamed))
         for unit in running.finished - running.stopped_units:
@@ -423,7 +405,7 @@ class State:
         suite = self._suites[running.start.suite]
         for unit in running.passed_s.keys() & running.finished:
             repeated = repeated_unit(unit, running, suite, self.units, self.file_of)
-            self.repeatable[unit] = repeated
+            self.extra.repeatable[unit] = repeated
         self.import_crashed.update(blamed)
         pending = {*self.pending, *running.stopped_units, *(unfinished if was_cut_short else ())}
         pending -= self.import_crashed
@@ -442,9 +424,9 @@ class State:
     def _observe_leg_end(self, line: EndLine) -> None:
         """Begin the extra tries of new failures; from now on the deadline is theirs."""
         can_repeat = line.ending == "completed" and self.policy.repeat_until_s is not None
-        self.repeatable = {
+        self.extra.repeatable = {
             unit: repeated
-            for unit, repeated in sorted(self.repeatable.items() if can_repeat else ())
+            for unit, repeated in sorted(self.extra.repeatable.items() if can_repeat else ())
             if unit not in self.failures and self._has_tries(unit)
         }
         if line.ending != "completed" or self.policy.probe_s is None:
@@ -459,8 +441,8 @@ class State:
             if self._has_tries(unit) and not self.units[unit].fails_on_base:
                 failed_again = bool(running.start.repeats) and self.failures[unit] > 1
                 failures.append(NewFailure(unit, running, failed_again or None))
-        self.probed = with_time_for_probe(failures, deadline_s - spent_s)[:MAX_PROBED]
-        self.reruns = [failure.probe for failure in self.probed]
+        self.extra.probed = with_time_for_probe(failures, deadline_s - spent_s)[:MAX_PROBED]
+        self.reruns = [failure.probe for failure in self.extra.probed]
 
     def _has_tries(self, unit: int) -> bool:
         suite = self._suites[self.units[unit].suite]
@@ -472,12 +454,7 @@ class State:
         limits_s = (self._end_s, self.step_limit_s, repeat_s)
         deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
         self.policy = replace(self.policy, deadline_s=deadline_s)
-        self.repeated = select_repeated(self.repeatable.values(), self.remaining_s(now_s))
-        self._plan_repeat(now_s)
-
-    def _plan_repeat(self, now_s: float) -> None:
-        self._current_repeat = next_repeated(self.repeated, self.remaining_s(now_s))
-        self.reruns = [self._current_repeat.next_rerun()] if self._current_repeat else []
+        self.reruns = self.extra.begin_repeats(self.remaining_s(now_s))
 
     def _plan_reruns(self, running: ProcessState, line: ProcessEndLine) -> None:
         """Add the reruns of an ended process: units alone, and the process again."""

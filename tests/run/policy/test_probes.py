@@ -57,7 +57,7 @@ def test_order_is_found_by_halving(culprit: str | None) -> None:
     names = "abcdefg"
     state = ended(state_of(*names, "x", policy=PROBING), {"x"})
     executed = tries(state, lambda units: len(units) == 8 if culprit is None else culprit in units)
-    (failure,) = state.probed
+    (failure,) = state.extra.probed
     assert (state.tries, state.failures) == (dict.fromkeys(range(8), 1), {7: 1})
     assert executed[:2] == [("x",), (*names, "x")]
     assert failure.after == (None if culprit is None else names.index(culprit))
@@ -67,7 +67,7 @@ def test_order_is_found_by_halving(culprit: str | None) -> None:
 def test_retry_counts_as_the_try_after_its_predecessors() -> None:
     state = state_of("a", "b", policy=replace(PROBING, max_tries=2))
     execute(state, {"b"})
-    assert ended(state, {"b"}).probed[0].again
+    assert ended(state, {"b"}).extra.probed[0].again
     assert tries(state, lambda _: True) == [("b",)]
 
 
@@ -110,7 +110,7 @@ def test_result_without_a_time_is_as_long_as_its_process() -> None:
     state.observe(Result("a", "failed", process=1))
     state.observe(ProcessEndLine(1, "completed", 1, 5.0))
     state.observe(EndLine("completed", 5.0, 10))
-    assert not state.probed
+    assert not state.extra.probed
 
 
 def test_try_that_takes_too_long_is_stopped_without_an_answer() -> None:
@@ -124,7 +124,7 @@ def test_try_that_takes_too_long_is_stopped_without_an_answer() -> None:
     state.observe(Result("a", "died", ending="deadline", process=2, at_s=14.0))
     state.observe(ProcessEndLine(2, "deadline", -15, 14.1))
     assert isinstance(next_action(state, 14.1), Finish)
-    assert state.probed[0].alone is None
+    assert state.extra.probed[0].alone is None
 
 
 @pytest.mark.parametrize(
@@ -154,4 +154,4 @@ def test_unit_that_died_of_memory_is_not_tried() -> None:
 def test_number_of_tried_units_is_limited() -> None:
     names = [f"u{number}" for number in range(MAX_PROBED + 5)]
     state = ended(state_of(*names, policy=PROBING), set(names), 1e5)
-    assert len(state.probed) == MAX_PROBED
+    assert len(state.extra.probed) == MAX_PROBED

@@ -44,7 +44,7 @@ def repeats(
     now_s = max(now_s, 2 + len(state.units))
     execute(state, set(bad))
     state.observe(EndLine(ending, now_s, 0))
-    if state.repeatable:
+    if state.extra.repeatable:
         state.observe(EventLine("repeating", now_s))
     executed = []
     while isinstance(next_action(state, now_s), Start):
@@ -122,7 +122,8 @@ def test_repeat_that_does_not_end_has_failed(timeout_s: float | None, limit_s: f
     state.apply(action)
     state.observe(Result("a", "died", ending="timeout", process=given.process, at_s=40.0))
     state.observe(ProcessEndLine(given.process, "timeout", -15, 40.0))
-    assert (state.repeated[0].ended, state.repeated[0].failed, state.reruns) == (1, 1, [])
+    (repeated,) = state.extra.repeated
+    assert (repeated.ended, repeated.failed, state.reruns) == (1, 1, [])
 
 
 def test_new_tests_come_before_changed_ones() -> None:
@@ -156,7 +157,7 @@ def test_test_of_another_shard_is_repeated_where_it_ran() -> None:
         state.apply(next_action(state, 3.0))
         state.observe(EventLine(kind, 3.0, block="02.1"))
     state.observe(EndLine("completed", 10.0, 0))
-    assert [state.units[unit].unit for unit in state.repeatable] == ["b"]
+    assert [state.units[unit].unit for unit in state.extra.repeatable] == ["b"]
 
 
 def test_process_that_ends_before_the_unit_is_no_repeat() -> None:
@@ -173,5 +174,5 @@ def test_process_that_ends_before_the_unit_is_no_repeat() -> None:
             died = Result("g::a", "died", ending="crash", process=given.process, at_s=11.0 + number)
             state.observe(died)
             state.observe(ProcessEndLine(given.process, "crash", 3, 11.0 + number))
-    (repeated,) = state.repeated
+    (repeated,) = state.extra.repeated
     assert (repeated.started, repeated.ended, repeated.failed) == (10, 5, 0)
