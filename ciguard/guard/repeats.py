@@ -29,9 +29,9 @@ def find_repeats(
 
     Without a line on its repeats, it is one that passed in its first try.
     """
-    once = {name for name, suite in plan.suites.items() if suite.is_script or suite.results}
-    units = (unit for shard in plan.shards for unit in shard.units)
-    changes = {unit.key: unit.change for unit in units if unit.change and unit.suite not in once}
+    changes = {
+        unit.key: unit.change for shard in plan.shards for unit in shard.units if unit.change
+    }
     repeats: dict[UnitKey, Repeats] = {}
     for leg in legs if plan.drill is None else ():
         found = repeats_of(leg.record) if leg.record is not None else {}

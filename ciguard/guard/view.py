@@ -353,7 +353,9 @@ def _flaky_item(group: Sequence[Flaky], verdict: Verdict, links: Links) -> Item:
 
 def _repeats(verdict: Verdict) -> Section:
     """Return the line of the repeats; the JSON has each test."""
-    line = repeats_text(tuple(verdict.repeats.values()), unit_noun(verdict))
+    notes = (note.facts for note in verdict.plan.warnings if note.kind == "repeats_omitted")
+    omitted = sum(facts["tests"] for facts in notes)
+    line = repeats_text(tuple(verdict.repeats.values()), unit_noun(verdict), omitted)
     number = (len(verdict.repeats), "repeated test")
     return Section("repeats", (Paragraph(line),), size=number, drop=5)
 

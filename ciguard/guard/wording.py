@@ -559,8 +559,12 @@ def _facts(finding: Finding) -> dict[str, Any]:
     return {"units": len(finding.units), "file": file, **finding.facts}
 
 
-def repeats_text(tests: Sequence[Repeats], noun: str = "test") -> str:
-    """Word what repeats found, and how likely they find a test that fails 1 in 10, rounded down."""
+def repeats_text(tests: Sequence[Repeats], noun: str = "test", omitted: int = 0) -> str:
+    """Word what repeats found, and how likely they find a test that fails 1 in 10, rounded down.
+
+    Args:
+        omitted: further tests, for which the plan had no place.
+    """
     changes = sorted({test.change for test in tests}, reverse=True)
     noun, parts = f"{' or '.join(changes)} {noun}", []
     failed = sum(test.failed > 0 for test in tests)
@@ -577,4 +581,6 @@ def repeats_text(tests: Sequence[Repeats], noun: str = "test") -> str:
     if untried:
         who = f"{untried:,}" if parts else count_of(untried, noun)
         parts.append(f"{who} repeated fewer than {MIN_REPEATS} times")
+    if omitted:
+        parts.append(f"{omitted:,} more not repeated: new_tests.at_most")
     return "; ".join(parts)

@@ -16,7 +16,7 @@ from ciguard.guard.headline import headline
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Policy
 from ciguard.guard.wording import finding_message, repeats_text
-from ciguard.model import EndLine, ProcessLine, Result
+from ciguard.model import EndLine, PlanNote, ProcessLine, Result
 from ciguard.model.probes import Repeats
 
 FOUND = "times: one that fails 1 in 10 would be found with"
@@ -43,6 +43,14 @@ FOUND = "times: one that fails 1 in 10 would be found with"
 )
 def test_summary_says_what_repeats_would_have_found(tests: list[Any], text: str) -> None:
     assert repeats_text([Repeats(*test) for test in tests]) == text
+
+
+def test_summary_counts_tests_beyond_the_limit() -> None:
+    verdict = flaky_world().prove()
+    note = PlanNote("repeats_omitted", {"tests": 1_200, "at_most": 2})
+    plan = replace(verdict.plan, warnings=(note,))
+    text = text_of(replace(verdict, plan=plan))
+    assert f"{LINE}; 1,200 more not repeated: new_tests.at_most" in " ".join(text.split())
 
 
 def world_of(changes: dict[str, str], **policy: Any) -> World:
@@ -142,10 +150,6 @@ def test_repeats_are_of_the_record_that_gave_the_result_and_of_planned_tests_tha
     found = [(key.unit, repeats.passed) for key, repeats in verdict.repeats.items()]
     assert found == [("b.t::three", 6), ("c.t::five", 3), ("c.t::four", 0), ("d.t::six", 0)]
     assert not [finding for finding in verdict.findings if "flaky" in finding.kind]
-    suite = world.plan.suites[""]
-    script = replace(world.plan, suites={"": replace(suite, is_script=True)})  # repeats nothing
-    found_of_script = World(script, world.legs, world.extra).prove().repeats
-    assert [key.unit for key in found_of_script] == ["b.t::three", "c.t::five"]
     world.plan = replace(world.plan, drill="timeout")
     assert not world.prove().repeats
 
