@@ -49,6 +49,7 @@ Why = Literal[
     "red",
     "known_rate",
     "passed_again",
+    "new_flake",
     "first_flake",  # the same, and it never failed before
 ]
 
@@ -89,6 +90,7 @@ WORDS: Final[Mapping[Why, Words]] = {
     ),
     "known_rate": Words(f"{_RATE}[ (95 % CI {{interval}})]", _AGAIN),
     "passed_again": Words(f"{_HERE}[; {{past}}]", _AGAIN),
+    "new_flake": Words(f"{_HERE}, in no run of {{base}}", "repair it before it is merged"),
     "first_flake": Words(
         f"{_HERE}, in none of {{runs:run}} of {{base}}",
         "re-run; if it fails again, look for the cause in this change",
@@ -256,8 +258,10 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
         return answer("order", "after" if tries.after else "order")
     if tries.alone == "passed" and not failures and not tries.is_in_order:
         return answer("unknown", "alone_only")
+    is_new = bool(base_runs) and past is not None and not (ended or past.was_skipped)
     if tries.passed:
-        return answer("flaky", "passed_again" if failures or not ended else "first_flake")
+        known: Why = "passed_again" if failures or not ended else "first_flake"
+        return answer("flaky", "new_flake" if is_new else known)
     if red_runs and (was_stable or red_runs >= RED_RUNS):
         return answer("main", "red")
     if not base_runs or past is None:

@@ -249,7 +249,7 @@ def explain_tests(found: Found, wanted: str) -> Explanation:
     also = (f"{count_of(others, 'more failed test')} with this in the name",) if others else ()
 
     def is_named(text: str) -> bool:
-        return any(f"{name} " in text for name in names)
+        return any(f"{name}{end}" in text for name in names for end in (" ", ": "))
 
     first = tests[0]
     whose = f": {first.whose}" if first.whose else ""

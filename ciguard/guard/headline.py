@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.wording import finding_message
 from ciguard.model import MEMORY_ENDINGS
 from ciguard.model.plan import OF_LIST
+from ciguard.model.probes import DEPENDENCES
 from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
-# Findings of which one is named, and several are counted: the kind of their rest, noun and verb.
-COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
-    "above_limit": ("more_above_limit", "test", "took more than a limit"),
-    "flaky_new_test": ("more_flaky_new_tests", "new or changed test", "failed when repeated"),
-}
-SUMMED_UP: Final = (*COUNTED, *(words[0] for words in COUNTED.values()), "unexplained_exit")
+# Findings of which one is named, and several are counted: their kinds, the last one that of their
+# rest, then noun and verb.
+_REPEATED: Final = ("flaky_new_test", *(f"new_test_fails_{how}" for how in DEPENDENCES))
+COUNTED: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
+    (("above_limit", "more_above_limit"), "test", "took more than a limit"),
+    ((*_REPEATED, "more_flaky_new_tests"), "new or changed test", "failed when repeated"),
+)
+SUMMED_UP: Final = (*chain.from_iterable(kinds for kinds, _, _ in COUNTED), "unexplained_exit")
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
 # Warnings that the headline names: many readers see nothing else.
@@ -122,8 +126,8 @@ def _failed(verdict: Verdict, whose: str) -> Iterator[str]:
         tests = count_of(verdict.planned + sum(unplanned), unit_noun(verdict))
         difference = "" if verdict.missing else _difference(verdict)
         yield f"{failed:,} of {tests} failed{difference}{whose and f': {whose}'}"
-    for kind, (rest_kind, noun, verb) in COUNTED.items():
-        named = [finding for finding in verdict.findings if finding.kind == kind]
+    for (*kinds, rest_kind), noun, verb in COUNTED:
+        named = [finding for finding in verdict.findings if finding.kind in kinds]
         rest = [one.facts["count"] for one in verdict.findings if one.kind == rest_kind]
         if named:
             many = f"{count_of(len(named) + sum(rest), noun)} {verb}"

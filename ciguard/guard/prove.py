@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.record_selection import Selection
     from ciguard.model.attempts import Status, UnitResult
+    from ciguard.model.probes import Repeats
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value each for all units with this reason: lost shards may have 100,000 units.
@@ -122,7 +123,7 @@ def prove(
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
         *(check_jobs(legs, platform) if platform is not None else ()),
-        *stale_entries(policy.quarantine, final, planned),
+        *stale_entries(policy.quarantine, final, planned, repeats),
         *check_execution(plan, legs),
         *check_nothing_ran(final, planned, policy, by_suite=not plan.is_of_results),
         *check_executed(final, planned, policy),
@@ -440,7 +441,10 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
 
 
 def stale_entries(
-    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
+    entries: Sequence[Entry],
+    final: Mapping[UnitKey, UnitResult],
+    planned: Iterable[UnitKey],
+    repeats: Mapping[UnitKey, Repeats],
 ) -> Iterator[Finding]:
     """Find entries of the quarantine whose tests all passed, and entries without any test.
 
@@ -453,13 +457,13 @@ def stale_entries(
         matching = [key for key in keys if entry.matches(key)]
         if not matching:
             yield Finding("quarantine_stale", facts={"entry": entry.name})
-        elif all(_passed(final.get(key)) for key in matching):
+        elif all(_passed(final.get(key), repeats.get(key)) for key in matching):
             yield Finding("quarantine_passed", facts={"entry": entry.name, "count": len(matching)})
 
 
-def _passed(end: UnitResult | None) -> bool:
-    """Return whether a unit passed in its first try; a skipped unit did not."""
-    if end is None or end.status != "good" or end.failures:
+def _passed(end: UnitResult | None, repeats: Repeats | None) -> bool:
+    """Return whether a unit passed in its first try and each repeat; a skipped unit did not."""
+    if end is None or end.status != "good" or end.failures or (repeats and repeats.failed):
         return False
     return any(case.outcome == "passed" for case in end.cases)
 

@@ -355,7 +355,8 @@ def _repeats(verdict: Verdict) -> Section:
     """Return the line of the repeats; the JSON has each test."""
     notes = (note.facts for note in verdict.plan.warnings if note.kind == "repeats_omitted")
     omitted = sum(facts["tests"] for facts in notes)
-    line = repeats_text(tuple(verdict.repeats.values()), unit_noun(verdict), omitted)
+    by_name = {unit_name(key): found for key, found in verdict.repeats.items()}
+    line = repeats_text(by_name, unit_noun(verdict), omitted)
     number = (len(verdict.repeats), "repeated test")
     return Section("repeats", (Paragraph(line),), size=number, drop=5)
 

@@ -479,12 +479,13 @@ WORDS: Final[Mapping[str, Words]] = {
         "{count} more tests took more than suite.{suite}.limits.{entry} ({units})"
     ),
     "flaky_new_test": Words(
-        "flaky {change} test {test}: {failed} of {count:repeat} failed[: {message}]",
+        "flaky {change} test {test}: {failed} of {count:execution} failed[: {message}]",
         "repair it before it is merged: it passed and failed with the same code",
     ),
     **{
         f"new_test_fails_{dependence}": Words(
-            f"{{change}} test {{test}} {how}: {{failed}} of {{count:repeat}} failed[: {{message}}]",
+            f"{{change}} test {{test}} {how}: {{failed}} of {{count:execution}} failed"
+            "[: {message}]",
             "let it set up what it needs, and clean up what it leaves",
         )
         for dependence, how in (
@@ -559,28 +560,34 @@ def _facts(finding: Finding) -> dict[str, Any]:
     return {"units": len(finding.units), "file": file, **finding.facts}
 
 
-def repeats_text(tests: Sequence[Repeats], noun: str = "test", omitted: int = 0) -> str:
+def repeats_text(tests: Mapping[str, Repeats], noun: str = "test", omitted: int = 0) -> str:
     """Word what repeats found, and how likely they find a test that fails 1 in 10, rounded down.
 
     Args:
+        tests: by name.
         omitted: further tests, for which the plan had no place.
     """
-    changes = sorted({test.change for test in tests}, reverse=True)
+    changes = sorted({test.change for test in tests.values()}, reverse=True)
     noun, parts = f"{' or '.join(changes)} {noun}", []
-    failed = sum(test.failed > 0 for test in tests)
-    passed = [test.passed for test in tests if not test.failed and test.passed >= MIN_REPEATS]
-    untried = len(tests) - failed - len(passed)
+    failed = [name for name, test in tests.items() if test.failed]
+    counts = [test.passed for test in tests.values() if not test.failed]
+    passed = [count for count in counts if count >= MIN_REPEATS]
+    untried = counts.count(0)
     if failed:
-        parts.append(f"{failed:,} of {count_of(failed + len(passed), noun)} failed when repeated")
+        names = f": {name_some(failed, one_line)}" if len(failed) > 1 else ""
+        total = count_of(len(tests) - untried, noun)
+        parts.append(f"{len(failed):,} of {total} failed when repeated{names}")
     if passed:
-        who = "the rest passed" if failed else f"{count_of(len(passed), noun)} repeated"
+        who = f"{len(passed):,} passed" if failed else f"{count_of(len(passed), noun)} repeated"
         limits = sorted({min(passed), max(passed)})
         times = " to ".join(f"{count:,}" for count in limits)
         shares = " to ".join(f"{min(99, int(100 * (1 - 0.9**count)))}" for count in limits)
         parts.append(f"{who} {times} times: one that fails 1 in 10 would be found with {shares} %")
-    if untried:
-        who = f"{untried:,}" if parts else count_of(untried, noun)
-        parts.append(f"{who} repeated fewer than {MIN_REPEATS} times")
-    if omitted:
-        parts.append(f"{omitted:,} more not repeated: new_tests.at_most")
+    for number, how in (
+        (len(counts) - len(passed) - untried, f"repeated fewer than {MIN_REPEATS} times"),
+        (untried, "not repeated in the time of new_tests.budget"),
+        (omitted, "not repeated: more than new_tests.at_most"),
+    ):
+        if number:
+            parts.append(f"{f'{number:,}' if parts else count_of(number, noun)} {how}")
     return "; ".join(parts)

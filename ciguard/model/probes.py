@@ -8,7 +8,7 @@ Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Iterator, Literal, Mapping, Sequence
+from typing import Any, Final, Iterator, Literal, Mapping, Sequence, get_args
 
 from ciguard.model.attempts import classify_result, resolve_attempts
 from ciguard.model.record import (
@@ -26,6 +26,7 @@ BEGINS: Final = ("probing", "repeating")  # events before extra tries
 # Its repeats fail: all of them; those alone; those after tests of its file.
 MIN_OF_A_KIND: Final = 4  # by chance, a test that fails every second time rarely does so
 Dependence = Literal["", "again", "alone", "after"]
+DEPENDENCES: Final = tuple(filter(None, get_args(Dependence)))
 REPEATS: Final = (
     "repeat_alone",
     "repeat_after",

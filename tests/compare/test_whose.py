@@ -75,6 +75,7 @@ TABLE = [
     (TWICE, "fpppp", "main", "red since 3f2a91c (1 run, 2 d; first bad run 4711)"),
     (Tries(), "fpfpp", "flaky", "failed in 2 of 5 runs of main"),
     (TWICE, "", "new test", "in no run of main"),
+    (Tries(1, 1), "", "flaky", "failed in 1 of 2 tries here, in no run of main"),
     (Tries(), "pp", "unknown", "passed in only 2 runs of main"),
 ]
 

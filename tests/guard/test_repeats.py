@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from guard.damages import flaky
 from guard.fixtures import SHARDS, VERDICT_SCHEMA, World, make_leg, make_plan, text_of
 
 from ciguard.codec.quarantine import Entry
@@ -30,19 +31,24 @@ FOUND = "times: one that fails 1 in 10 would be found with"
         ([("new", 20), ("new", 14)] * 6, f"12 new tests repeated 14 to 20 {FOUND} 77 to 87 %"),
         (
             [("new", 5), ("changed", 4), ("changed", 0)],
-            f"1 new or changed test repeated 5 {FOUND} 40 %; 2 repeated fewer than 5 times",
+            f"1 new or changed test repeated 5 {FOUND} 40 %; 1 repeated fewer than 5 times; "
+            "1 not repeated in the time of new_tests.budget",
         ),
-        ([("changed", 0)] * 3, "3 changed tests repeated fewer than 5 times"),
-        ([("new", 2, 1), ("new", 0, 1)], "2 of 2 new tests failed when repeated"),
+        ([("changed", 0)] * 3, "3 changed tests not repeated in the time of new_tests.budget"),
+        ([("new", 2, 1), ("new", 0, 1)], "2 of 2 new tests failed when repeated: t0, t1"),
+        (
+            [("new", 2, 1), ("new", 2)],
+            "1 of 2 new tests failed when repeated; 1 repeated fewer than 5 times",
+        ),
         (
             [("new", 17, 3), ("new", 10), ("new", 10**6)],  # the last one is forged
-            "1 of 3 new tests failed when repeated; "
-            f"the rest passed 10 to 1,000,000 {FOUND} 65 to 99 %",
+            f"1 of 3 new tests failed when repeated; 2 passed 10 to 1,000,000 {FOUND} 65 to 99 %",
         ),
     ],
 )
 def test_summary_says_what_repeats_would_have_found(tests: list[Any], text: str) -> None:
-    assert repeats_text([Repeats(*test) for test in tests]) == text
+    found = {f"t{number}": Repeats(*test) for number, test in enumerate(tests)}
+    assert repeats_text(found) == text
 
 
 def test_summary_counts_tests_beyond_the_limit() -> None:
@@ -50,7 +56,7 @@ def test_summary_counts_tests_beyond_the_limit() -> None:
     note = PlanNote("repeats_omitted", {"tests": 1_200, "at_most": 2})
     plan = replace(verdict.plan, warnings=(note,))
     text = text_of(replace(verdict, plan=plan))
-    assert f"{LINE}; 1,200 more not repeated: new_tests.at_most" in " ".join(text.split())
+    assert f"{LINE}; 1,200 not repeated: more than new_tests.at_most" in " ".join(text.split())
 
 
 def world_of(changes: dict[str, str], **policy: Any) -> World:
@@ -65,9 +71,9 @@ def flaky_world(**policy: Any) -> World:
     return world
 
 
-TEXT = r"flaky new test a.t::two: 3 of 11 repeats failed: \x1b[31m<b>1 == 2"
+TEXT = r"flaky new test a.t::two: 3 of 11 executions failed: \x1b[31m<b>1 == 2"
 PASSED = "PASSED: all 8 tests of 3 shards have a result"
-LINE = f"1 of 2 new or changed tests failed when repeated; the rest passed 20 {FOUND} 87 %"
+LINE = f"1 of 2 new or changed tests failed when repeated; 1 passed 20 {FOUND} 87 %"
 ENTRY = Entry(unit="a.t::*", reason="late", issue="#7", until=date(2026, 12, 1))
 
 
@@ -85,6 +91,7 @@ def test_failed_repeat_is_named_as_the_policy_says(
 ) -> None:
     verdict = flaky_world(**policy).prove()
     assert (verdict.exit_code, headline(verdict)) == (10 if level == "error" else 0, first)
+    assert "quarantine_passed" not in {finding.kind for finding in verdict.findings}
     shown = [(one.level, one.message) for one in annotations_of(verdict) if "flaky" in one.title]
     assert shown == [(level, TEXT)] * bool(level)
     assert (f" {LINE} 3 shards, " in " ".join(text_of(verdict).split())) == bool(level)
@@ -111,9 +118,15 @@ def test_failure_that_is_no_chance_is_no_flaky_test(letters: str, how: str) -> N
     world.repeat("01", "a.t::two", letters)
     verdict = world.prove()
     (finding,) = verdict.findings
-    assert (verdict.state == "passed") == bool(how)
     text = finding_message(finding)
-    assert text == f"new test a.t::two {how} repeats failed: no" if how else "flaky" in text
+    assert text == f"new test a.t::two {how} executions failed: no" if how else "flaky" in text
+    assert headline(verdict) == f"FAILED: {text}"
+
+
+def test_new_test_that_passed_in_a_retry_is_flaky() -> None:
+    world = world_of({"a.t::two": "new"}, new_tests="enforce")
+    flaky(world)
+    assert headline(world.prove()) == "FAILED: flaky new test a.t::two: 1 of 2 executions failed"
 
 
 def test_few_flaky_tests_are_named_and_the_others_counted() -> None:
@@ -128,7 +141,7 @@ def test_few_flaky_tests_are_named_and_the_others_counted() -> None:
     messages = [finding_message(one) for one in verdict.findings if "flaky" in one.kind]
     assert messages[0] == "3 more new or changed tests failed when repeated"
     assert sorted(messages[1:]) == [
-        f"flaky changed test {unit}: {n} of {n + 1} repeats failed: no"
+        f"flaky changed test {unit}: {n} of {n + 1} executions failed: no"
         for n, unit in enumerate(units[3:], 4)
     ]
 

@@ -45,21 +45,24 @@ class ExtraTries:
         repeat_s = self.current.limit_s
         return repeat_s if limit_s is None else min(limit_s, repeat_s)
 
-    def begin_repeats(self, left_s: float) -> list[Rerun]:
-        """Choose the units to repeat within the time; return the first process."""
-        self.repeated = select_repeated(self.repeatable.values(), left_s)
-        return self._next_repeat(left_s)
+    def next_repeat(self, left_s: float) -> list[Rerun]:
+        """Return the next repeat, if any fits into the time.
+
+        Units get their least number of repeats before the first ones get more.
+        """
+        if not any(each.needs_more for each in self.repeated):
+            chosen = {each.unit for each in self.repeated}
+            rest = [each for unit, each in self.repeatable.items() if unit not in chosen]
+            self.repeated = [*self.repeated, *select_repeated(rest, left_s)]
+        self.current = next_repeated(self.repeated, left_s)
+        return [self.current.next_rerun()] if self.current else []
 
     def observe_end(self, running: ProcessState, ended_s: float, left_s: float) -> list[Rerun]:
         """Take in the end of a process; return those that follow."""
         if self.repeated:
             if self.current is not None:
                 self.current.observe_end(running, ended_s)
-            return self._next_repeat(left_s)
+            return self.next_repeat(left_s)
         for failure in self.probed:
             failure.observe_end(running)
         return [failure.probe for failure in with_time_for_probe(self.probed, left_s)]
-
-    def _next_repeat(self, left_s: float) -> list[Rerun]:
-        self.current = next_repeated(self.repeated, left_s)
-        return [self.current.next_rerun()] if self.current else []

@@ -56,6 +56,11 @@ class RepeatedUnit:
         """The time of the repeats that it has at least."""
         return sum(self.costs_s[number % 2] for number in range(MIN_REPEATS))
 
+    @property
+    def needs_more(self) -> bool:
+        """Return whether it has too few repeats, and still gets verdicts."""
+        return self.ended < MIN_REPEATS and self.started < 2 * MIN_REPEATS
+
     def next_rerun(self) -> Rerun:
         """Return the next repeat: the first and each second one alone."""
         turn = self.started % 2
@@ -131,7 +136,7 @@ def next_repeated(chosen: Sequence[RepeatedUnit], left_s: float) -> RepeatedUnit
     """
     if left_s == NO_TIME_S:
         return None
-    short = (each for each in chosen if each.ended < MIN_REPEATS and each.started < 2 * MIN_REPEATS)
+    short = (each for each in chosen if each.needs_more)
     for each in (*short, *sorted(chosen, key=lambda each: each.started)):
         if each.started < MAX_REPEATS and each.next_rerun().skip_reason(left_s) is None:
             return each

@@ -454,7 +454,7 @@ class State:
         limits_s = (self._end_s, self.step_limit_s, repeat_s)
         deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
         self.policy = replace(self.policy, deadline_s=deadline_s)
-        self.reruns = self.extra.begin_repeats(self.remaining_s(now_s))
+        self.reruns = self.extra.next_repeat(self.remaining_s(now_s))
 
     def _plan_reruns(self, running: ProcessState, line: ProcessEndLine) -> None:
         """Add the reruns of an ended process: units alone, and the process again."""

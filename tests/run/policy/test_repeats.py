@@ -132,6 +132,11 @@ def test_new_tests_come_before_changed_ones() -> None:
     assert set(repeats(state)) == {("new",)}
 
 
+def test_time_for_five_more_goes_to_a_further_test() -> None:
+    policy = replace(OFF, repeat_until_s=42.5)  # 32 s, of which 5 repeats take 15
+    assert repeats(state_of(new("a"), new("b"), policy=policy)) == [("a",)] * 5 + [("b",)] * 5
+
+
 def test_deadline_of_the_job_ends_repeats() -> None:
     policy = replace(REPEATING, deadline_s=30.0, probe_s=50.0)
     assert len(repeats(state_of(new("a"), policy=policy))) == 6
