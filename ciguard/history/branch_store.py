@@ -47,7 +47,7 @@ class _TransientError(RemoteError):
 
 @dataclass(frozen=True, slots=True)
 class BranchStore:
-    """The branch `name` of a remote: a name in the clone that contains `folder`, or an address.
+    """The branch `name` of the remote `origin` of the clone that contains `folder`.
 
     A request that fails because of the network is sent `tries` times in all.
     """
@@ -55,7 +55,6 @@ class BranchStore:
     name: str
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
-    remote: str = REMOTE
     transfer_timeout_s: float = TRANSFER_S
     tries: int = 3
     wait_s: float = 1.0  # before the second try; then twice as long
@@ -63,12 +62,11 @@ class BranchStore:
     @property
     def location(self) -> str:
         """Return the branch as on the command line."""
-        other = "" if self.remote == REMOTE else f" of {without_secrets(self.remote)}"
-        return f"branch:{self.name}{other}"
+        return f"branch:{self.name}"
 
     def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
         """Return how to delete the branch: `read` has checked that no other file is in it."""
-        delete = f"git push {without_secrets(self.remote)} --delete {self.name}"
+        delete = f"git push {REMOTE} --delete {self.name}"
         return f"take it away: {delete}; then put a copy back, or let later runs fill it"
 
     def read(self) -> StoredBytes:
@@ -81,7 +79,7 @@ class BranchStore:
         ref = self._ref()
         # A unique name: other programs in this clone use FETCH_HEAD as well.
         private_ref = f"refs/ciguard/{secrets.token_hex(8)}"
-        arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{private_ref}")
+        arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, REMOTE, f"+{ref}:{private_ref}")
         try:
             fetched = self._query_remote(*arguments)
             if fetched.returncode and _REF_MISSING in _text(fetched):
@@ -123,7 +121,7 @@ class BranchStore:
         pushed = self._query_remote(
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed"),
             *("--recurse-submodules=no", f"--force-with-lease={ref}:{expected.version}"),
-            *(self.remote, f"{commit}:{ref}"),
+            *(REMOTE, f"{commit}:{ref}"),
         )
         if pushed.returncode and lost_race(_text(pushed)):
             return False
@@ -179,23 +177,16 @@ class BranchStore:
 
     def _address(self, *, pushing: bool) -> str:
         option = ["--push"] if pushing else []
-        get_url = self._git("remote", "get-url", *option, "--", self.remote)
+        get_url = self._git("remote", "get-url", *option, REMOTE)
         if not get_url.returncode:
             return get_url.stdout.decode("utf-8", "replace").strip()
-        is_name = self.remote.startswith("-") or not set("/:") & set(self.remote)
         git_dir = self._git("rev-parse", "--git-dir")
-        in_repository = not git_dir.returncode
-        if in_repository and not is_name:
-            return self.remote
         what, fix = ownership_problem(git_dir.stderr)
-        if not in_repository and not what:
-            what = "the current folder is in no git repository"
+        if not what:
+            is_clone = not git_dir.returncode
+            what = f"this clone has no remote {REMOTE!r}"
+            what = what if is_clone else "the current folder is in no git repository"
             fix = "run it in a clone of the repository, or keep the history in a file"
-            if not is_name:
-                fix = "run it in a git repository, whichever"
-        elif in_repository:
-            what = f"this clone has no remote {without_secrets(self.remote)!r:.200}"
-            fix = "name one of `git remote`, or its address, or keep the history in a file"
         raise InputError(what, where=self.location, fix=fix)
 
     def _output_of(

@@ -77,13 +77,6 @@ _BRANCH: Final = click.option(
     metavar="NAME",
     help=f"Branch of the history (default: the configured one, or {branch_store.DEFAULT}).",
 )
-_REMOTE: Final = click.option(
-    "--remote",
-    metavar="NAME|URL",
-    default=branch_store.REMOTE,
-    show_default=True,
-    help="Repository of the branch.",
-)
 
 
 @click.group()
@@ -199,14 +192,13 @@ def add(
 @command.command(short_help="Copy the history of a branch into a file.")
 @click.argument("path", metavar="[FILE]", default=FILE_NAME)
 @_BRANCH
-@_REMOTE
 @click.pass_obj
-def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> int:
+def pull(invocation: Invocation, path: str, branch: str | None) -> int:
     """Add the history of a branch to FILE (default: history.ciguard).
 
     The command creates a missing file. "-" prints the history to standard output.
     """
-    source = _branch(invocation, branch, remote)
+    source = _branch(invocation, branch)
     if path == "-":
         stored = source.read()
         if stored.content is None:
@@ -263,11 +255,8 @@ def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
 @command.command(short_help="Add the runs of files to a branch.")
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
 @_BRANCH
-@_REMOTE
 @click.pass_obj
-def push(
-    invocation: Invocation, /, *, paths: tuple[str, ...], branch: str | None, remote: str
-) -> int:
+def push(invocation: Invocation, paths: tuple[str, ...], branch: str | None) -> int:
     """Add the runs of history files (default: history.ciguard) to a branch.
 
     If another run writes at the same time, the command reads, merges and pushes again. The branch
@@ -279,7 +268,7 @@ def push(
     decoded = (history_codec.decode(local.read(source), path) for source, path in sources)
     addition = reduce(merge, decoded)
     _check_runs(addition, named)
-    return _add(_branch(invocation, branch, remote), addition)
+    return _add(_branch(invocation, branch), addition)
 
 
 @command.command()
@@ -426,11 +415,11 @@ def _store_arguments(
     return location, invocation.folder, invocation.environ
 
 
-def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStore:
+def _branch(invocation: Invocation, name: str | None) -> BranchStore:
     if name is None:
         word, _, rest = invocation.config().history.store.partition(":")
         name = rest if word == "branch" else branch_store.DEFAULT
-    return BranchStore(name, invocation.folder, invocation.environ, remote)
+    return BranchStore(name, invocation.folder, invocation.environ)
 
 
 def _add(store: HistoryStore, addition: History, read: int = 0) -> int:

@@ -69,19 +69,6 @@ def test_branch_name_comes_from_option_or_configuration(origin: Path, ciguard: C
     assert found == [NAME, "main", "other/name", "past"]
 
 
-def test_history_is_pushed_to_another_repository(
-    origin: Path, tmp_path: Path, ciguard: Ciguard
-) -> None:
-    git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "other.git"))
-    folder = clone(origin, "one")
-    update(branch(folder), one(1))
-    ciguard("history", "pull", cwd=folder)
-    there = (tmp_path / "other.git").as_uri()
-    done = ciguard("history", "push", "--remote", there, cwd=folder)
-    assert done.stdout.startswith(f"{PLACE} of {there}: 1 value of 1 run added")
-    assert git(tmp_path / "other.git", "rev-list", "--count", NAME) == "1"
-
-
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target", "merge_group"])
 def test_job_of_a_pull_request_or_merge_group_cannot_push(
     event: str, origin: Path, ciguard: Ciguard
@@ -104,7 +91,6 @@ def test_job_of_a_pull_request_or_merge_group_cannot_push(
     [
         (("pull",), 3, f"{PLACE}: there is no history yet"),
         (("pull", "-"), 3, f"{PLACE}: there is no history yet"),
-        (("pull", "--remote", "nobody"), 3, "this clone has no remote 'nobody'"),
         (("pull", "--branch", "a b"), 3, "no branch name: 'a b'"),
         (("pull", "--branch", "main"), 4, "the branch holds no history.ciguard"),
         (("push",), 3, "history.ciguard: cannot be read"),
