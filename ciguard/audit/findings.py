@@ -6,8 +6,7 @@ script computes.
 
 In `A&(x|y)` the term x is vacuous if x selects every test that A selects: then y has no effect
 either. The cause is a term that is part of a name that A requires already, as `~Tests.D` in
-`~ModelTests.Diffusion&(~Tests.A|~Tests.D)`. A correction lets x and y continue the name that A
-requires.
+`~ModelTests.Diffusion&(~Tests.A|~Tests.D)`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from ciguard.audit.filters.expression import (
     And,
@@ -27,8 +26,7 @@ from ciguard.audit.filters.expression import (
     terms,
     without_exclusions,
 )
-from ciguard.audit.shard_filters import SEPARATOR, HandMatrix, ShardFilter, is_placeholder, wrap
-from ciguard.errors import InputError
+from ciguard.audit.shard_filters import HandMatrix, ShardFilter, is_placeholder, wrap
 from ciguard.model.plan import OrphanReason
 
 if TYPE_CHECKING:
@@ -94,6 +92,13 @@ class EmptyTerm(NamedTuple):
     shards: tuple[int, ...]
 
 
+class VacuousTerms(NamedTuple):
+    """Alternatives, as written, that divide nothing; the shard is by position."""
+
+    shard: int
+    terms: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """A matrix compared with its tests. Sets of tests are integers (`filters/expression.py`).
@@ -118,7 +123,7 @@ class Audit:
     overlaps: tuple[Overlap, ...]
     empty_terms: tuple[EmptyTerm, ...]
     term_count: int
-    corrections: tuple[Correction, ...]
+    vacuous_terms: tuple[VacuousTerms, ...]
 
     @property
     def redundant(self) -> int:
@@ -182,10 +187,10 @@ def audit(
         overlaps=tuple(_overlaps(sure)),
         empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in all_terms if empty),
         term_count=len(all_terms),
-        corrections=tuple(
-            correction
+        vacuous_terms=tuple(
+            vacuous
             for position, shard in enumerate(matrix.shards)
-            for correction in _corrections(position, shard, visible[position], evaluator)
+            for vacuous in _vacuous_terms(position, shard, visible[position], evaluator)
         ),
     )
 
@@ -258,51 +263,25 @@ def _terms(matrix: HandMatrix, evaluator: Evaluator) -> list[tuple[str, tuple[in
     return [(text, tuple(shards[key]), empty[key]) for key, text in texts.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """Alternatives that do not divide the tests of their neighbours.
-
-    Attributes:
-        shard: by position.
-        vacuous: the texts of the vacuous terms.
-        corrected: the whole filter, in which each alternative continues the name of a neighbour;
-            "" if there is no such filter.
-        tests: sets that the filter selects as written and as corrected.
-    """
-
-    shard: int
-    vacuous: tuple[str, ...]
-    corrected: str
-    tests: tuple[int, int]
-
-
-def _corrections(
+def _vacuous_terms(
     position: int, shard: ShardFilter, visible: int, evaluator: Evaluator
-) -> Iterator[Correction]:
-    """Correct every group of alternatives with a vacuous term.
+) -> Iterator[VacuousTerms]:
+    """Yield the vacuous terms of each group of alternatives.
 
     Args:
         position: of the shard.
         visible: the tests of the shard's project, from which its filter selects.
     """
-    expression = shard.expression or And(())
-    before = evaluator.select(expression).sure & visible
-    for alternatives, neighbours in _conjunctions(expression):
-        terms = [part for part in alternatives.parts if _selects(part)]
+    for alternatives, neighbours in _conjunctions(shard.expression or And(())):
+        parts = (part for part in alternatives.parts if isinstance(part, Term))
+        terms = [term for term in parts if not term.excludes]
         # A single term that is always true is a catch-all, on purpose.
         if len(terms) < max(2, len(alternatives.parts)):
             continue
         context = evaluator.select(And(neighbours)).sure & visible
         vacuous = [term for term in terms if context and not context & ~evaluator.term(term).sure]
-        if not vacuous:
-            continue
-        text, after = _continued(shard, terms, neighbours), before
-        try:
-            if text:
-                after = evaluator.select(evaluator.language.parse(text, shard.name)).sure & visible
-        except InputError:  # the text is no filter of this language
-            text = ""
-        yield Correction(position, tuple(map(shard.written, vacuous)), text, (before, after))
+        if vacuous:
+            yield VacuousTerms(position, tuple(map(shard.written, vacuous)))
 
 
 def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression, ...]]]:
@@ -316,25 +295,3 @@ def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression
             yield from _conjunctions(part)
     elif isinstance(expression, Not):
         yield from _conjunctions(expression.part)
-
-
-def _selects(part: Expression) -> TypeGuard[Term]:
-    return isinstance(part, Term) and not part.excludes
-
-
-def _continued(shard: ShardFilter, terms: Sequence[Term], neighbours: Sequence[Expression]) -> str:
-    """Return the filter with each term as the end of the longest name that a neighbour requires.
-
-    "" if no neighbour has a name of several parts, or the terms have different beginnings.
-    """
-    names = [shard.written(part) for part in neighbours if _selects(part)]
-    name = max((name for name in names if "." in name), key=len, default="")
-    beginnings = {shard.written(term).rpartition(".")[0] for term in terms}
-    is_one = len(beginnings) == 1 and SEPARATOR not in shard.text
-    if not name or not is_one or "" in beginnings:
-        return ""
-    text = shard.text
-    for term in reversed(terms):
-        tail = shard.written(term).rpartition(".")[2]
-        text = f"{text[: term.start]}{name}.{tail}{text[term.end :]}"
-    return text

@@ -31,7 +31,6 @@ MAX_EXAMPLES: Final = 3  # tests named in a row
 MAX_SHARDS: Final = 4  # shards named in a row
 MAX_ROWS: Final = 200
 NAME_WIDTH: Final = 60
-FILTER_WIDTH: Final = 2000
 
 REASON_TEXT: Final[Mapping[MissingReason, str]] = {
     "outside_projects": "outside of the folder of every shard",
@@ -68,7 +67,7 @@ def document(audit: Audit, following: NextStep | None) -> tuple[Block, ...]:
         Facts(tuple(_facts(audit))),
         _missing(audit),
         _overlaps(audit),
-        _corrections(audit),
+        _vacuous_terms(audit),
         _empty_terms(audit),
         _shards(audit),
         *([as_section(following)] if following else ()),
@@ -143,20 +142,15 @@ def _overlaps(audit: Audit) -> Section:
     return Section("overlaps", (table,), "Tests in several shards", (len(rows), "pair"), drop=2)
 
 
-def _corrections(audit: Audit) -> Section:
+def _vacuous_terms(audit: Audit) -> Section:
     items = []
-    for correction in audit.corrections:
-        before, after = (tests.bit_count() for tests in correction.tests)
-        name = Code(audit.shards[correction.shard].shard.name, NAME_WIDTH)
-        terms = join([Code(text, NAME_WIDTH) for text in correction.vacuous])
+    for shard, texts in audit.vacuous_terms:
+        name = Code(audit.shards[shard].shard.name, NAME_WIDTH)
+        terms = join([Code(text, NAME_WIDTH) for text in texts])
         words = (": ", *terms, " is true for all that the rest of the filter selects")
-        children: tuple[Item, ...] = ()
-        if correction.corrected:
-            counts = f"{count_of(before, 'test')} as written, {after:,} with "
-            children = (Item((counts, Code(correction.corrected, FILTER_WIDTH))),)
-        items.append(Item((name, *words), children))
+        items.append(Item((name, *words)))
     bullets = Bullets(tuple(items), "filter")
-    return Section("corrections", (bullets,), "Terms that divide nothing")
+    return Section("vacuous_terms", (bullets,), "Terms that divide nothing")
 
 
 def _empty_terms(audit: Audit) -> Section:
@@ -242,17 +236,8 @@ def as_json(audit: Audit, following: NextStep | None) -> dict[str, Any]:
             {"term": empty_term.text, "shards": [names[shard] for shard in empty_term.shards]}
             for empty_term in audit.empty_terms
         ],
-        "corrections": [
-            {
-                "shard": names[correction.shard],
-                "vacuous": list(correction.vacuous),
-                "corrected": correction.corrected or None,
-                "tests": correction.tests[0].bit_count(),
-                "tests_corrected": correction.tests[1].bit_count()
-                if correction.corrected
-                else None,
-            }
-            for correction in audit.corrections
+        "vacuous_terms": [
+            {"shard": names[shard], "terms": list(texts)} for shard, texts in audit.vacuous_terms
         ],
         "next_step": following._asdict() if following is not None else None,
     }

@@ -117,24 +117,17 @@ def test_equal_shards_and_empty_ones_are_told() -> None:
     assert found.term_count == 4
 
 
-def test_term_that_its_neighbour_makes_true_is_told_and_corrected() -> None:
+def test_term_that_its_neighbour_makes_true_is_vacuous() -> None:
     names = ["Cart.Adds", "Cart.Buys", "Cart.Tests", "Cart.Undo"]
     units = tuple(InventoryUnit(f"Tests.{name}", categories=()) for name in names)
     found = audited(
-        # `s.C` is a part of `Tests.Cart`.
-        shard("a-c", "~Tests.Cart&(~s.A|~s.B|~s.C)".replace("~", "Name~"), ""),
-        units=units,
-    )
-    assert found.corrections == ()  # the name alone has no such beginning
-    found = audited(
+        # `s.C` is a part of `Tests.Cart`, and of no name of a method.
         shard("a-c", "Tests.Cart&(s.A|s.B|s.C)", ""),
         shard("t-z", "Tests.Cart&(s.T|s.U)", ""),
+        shard("name", "~Tests.Cart&(~s.A|~s.B|~s.C)".replace("~", "Name~"), ""),
         units=units,
     )
-    (first,) = found.corrections
-    assert (first.shard, first.vacuous) == (0, ("s.C",))
-    assert first.corrected == "Tests.Cart&(Tests.Cart.A|Tests.Cart.B|Tests.Cart.C)"
-    assert [places(tests) for tests in first.tests] == [[0, 1, 2, 3], [0, 1]]
+    assert found.vacuous_terms == ((0, ("s.C",)),)
 
 
 def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
@@ -143,7 +136,7 @@ def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
         one = ShardFilter("rest", text, pytest_selection.parse(text, ""))
         matrix = HandMatrix((one,), NO_COMMON, language=pytest_selection)
         found = audit(matrix, Evaluator(TestSet(units), pytest_selection))
-        assert tuple(term for one in found.corrections for term in one.vacuous) == expected
+        assert tuple(term for one in found.vacuous_terms for term in one.terms) == expected
 
 
 @pytest.mark.parametrize(
