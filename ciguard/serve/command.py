@@ -22,7 +22,6 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
-from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.read_model import ReadModel
@@ -261,7 +260,7 @@ def check(invocation: Invocation, /, *, database: str, results: str, repair: boo
 
     with _existing_database(database) as opened:
         objects = open_objects(results, invocation.environ)
-        checked = verify.check(opened, objects)
+        checked = repairs.check(opened, objects)
         for damage in checked.damaged:
             runs = count_of(len(damage.runs), "run")
             console.out(f"{damage.file.name}: {damage.problem}; {runs}")
@@ -278,7 +277,7 @@ def check(invocation: Invocation, /, *, database: str, results: str, repair: boo
         if not repair:
             is_damaged = checked.damaged or answers or histories
             return ExitCode.INPUT if is_damaged else ExitCode.OK
-        unjudged = [*verify.remove_damaged(opened, checked.damaged), *checked.unwritten, *answers]
+        unjudged = [*repairs.remove_damaged(opened, checked.damaged), *checked.unwritten, *answers]
         for row in histories:
             unjudged += repairs.restart_history(opened, objects, row.repository_id)
         retried = repairs.judge_again(opened, objects, dict.fromkeys(unjudged))

@@ -16,11 +16,10 @@ from ciguard.compare.json import read_comparison
 from ciguard.document import Block, visible
 from ciguard.guard.verdict import Finding
 from ciguard.guard.wording import finding_fix, finding_message, note_text
-from ciguard.model import UnitKey
+from ciguard.model import BAD_OUTCOMES, UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
 from ciguard.report.runner_sizing import RunnerUse, runners_section
-from ciguard.serve.pages.shard_table import ShardRow, shard_rows
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
@@ -122,6 +121,63 @@ def run_page(visit: Visit) -> RunPage:
         results.value.sums,
         results.value.rows,
         results.missing_names,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRow:
+    """One shard in the table. Times and sizes are None where not measured, or not predicted.
+
+    Attributes:
+        ending: how it ended, or "no record".
+        causes: findings that explain why it did not complete.
+        run_attempt: in which it ran; None without a record.
+    """
+
+    shard: str
+    is_bad: bool
+    ending: str
+    causes: tuple[str, ...]
+    planned: int
+    with_result: int
+    bad: int
+    run_attempt: int | None
+    wall_s: float | None
+    predicted_wall_s: float | None
+    peak_bytes: int | None
+    predicted_peak_bytes: int | None
+
+
+def shard_rows(
+    legs: list[dict[str, Any]], causes: Mapping[str, tuple[str, ...]]
+) -> tuple[ShardRow, ...]:
+    """List the shards: first those that are bad, then the longest.
+
+    Args:
+        legs: the key of the same name in the JSON of `ciguard guard`.
+        causes: findings in words, by shard.
+    """
+    rows = [_shard_row(leg, causes.get(leg["shard"], ())) for leg in legs]
+    return tuple(sorted(rows, key=lambda row: (not row.is_bad, -(row.wall_s or 0.0), row.shard)))
+
+
+def _shard_row(leg: dict[str, Any], causes: tuple[str, ...]) -> ShardRow:
+    is_known = leg["recorded"] or leg["ending"] != "unknown"
+    ending = leg["ending"].replace("_", " ") if is_known else "no record"
+    units = leg["units"]
+    return ShardRow(
+        leg["shard"],
+        leg["ending"] != "completed" or units["with_result"] < units["planned"],
+        ending,
+        tuple(cause for cause in causes if cause != ending),
+        units["planned"],
+        units["with_result"],
+        sum(leg["counts"].get(outcome, 0) for outcome in BAD_OUTCOMES),
+        leg["run_attempt"],
+        leg["wall_s"]["actual"],
+        leg["wall_s"]["predicted"],
+        leg["peak_bytes"]["actual"],
+        leg["peak_bytes"]["predicted"],
     )
 
 

@@ -38,7 +38,7 @@ def drop_repository(
     """Leave no row, message or sum of a repository; the sweep deletes the replaced files.
 
     Returns:
-        Damaged files that hold rows of other repositories too: `verify.remove_damaged` removes
+        Damaged files that hold rows of other repositories too: `repair.remove_damaged` removes
         them.
 
     Raises:
@@ -70,7 +70,7 @@ def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
     """Delete the rows of runs that started before a time; their sums by test and day stay.
 
     Raises:
-        DamagedObject: a file cannot be read; `verify.remove_damaged` removes it.
+        DamagedObject: a file cannot be read; `repair.remove_damaged` removes it.
         StorageError, RemoteError: some files are rewritten; another call does the rest.
     """
     with database.read() as connection:
@@ -142,7 +142,7 @@ def replace_other_rows(
         confirm: called in the transaction; an exception from it leaves the rows unchanged.
 
     Raises:
-        DamagedObject: a file with the other rows cannot be read; `verify.remove_damaged` removes
+        DamagedObject: a file with the other rows cannot be read; `repair.remove_damaged` removes
             it.
         StorageError, RemoteError: the store or the database cannot be reached.
     """

@@ -29,9 +29,9 @@ from ciguard.serve.results.retention import (
     prune_answers,
     replace_other_rows,
 )
-from ciguard.serve.results.verify import check, remove_damaged
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.run_key import is_run
+from ciguard.serve.work.repair import check, remove_damaged
 
 if TYPE_CHECKING:
     from pathlib import Path

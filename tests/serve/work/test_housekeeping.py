@@ -20,7 +20,7 @@ from ciguard.serve.state.database import open_database
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.work.housekeeping import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
+from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
