@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
-    from ciguard.compare.billed_minutes import Cost
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total, TotalName
+    from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
     from ciguard.compare.metric_changes import ConditionChange, Metrics, Neighbours
     from ciguard.compare.run_columns import RunInfo

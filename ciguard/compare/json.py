@@ -19,7 +19,6 @@ from ciguard import model
 from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
-    billed_minutes,
     comparison,
     jobs,
     leaks,
@@ -52,7 +51,7 @@ SCHEMA: Final = 2
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, billed_minutes, comparison, jobs, leaks, legs),
+    *(baseline_matrix, baseline_selection, comparison, jobs, leaks, legs),
     *(log_comparison, machine_use, measure_changes, metric_changes, run_columns, series),
     *(pattern_table, statistics, steps_and_artifacts, suite_speed, transitions, values, whose),
 )

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
     from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
-    from ciguard.compare.billed_minutes import Cost
     from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason
     from ciguard.compare.jobs import JobChange, JobsComparison
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total, TotalName
+    from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
     from ciguard.compare.run_columns import RunInfo
     from ciguard.model import Ending
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.quarantine import MAX_PERIOD
 from ciguard.compare.measure_changes import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.whose import Answer, Whose, advice_text, evidence_text
@@ -20,12 +21,14 @@ from ciguard.compare.wording import (
     value_texts,
 )
 from ciguard.document import (
+    LISTED_WIDTH,
     Bullets,
     Code,
     Column,
     Folded,
     Item,
     Link,
+    Listing,
     Paragraph,
     Section,
     Strong,
@@ -49,6 +52,7 @@ from ciguard.text import case_name, count_of, duration, price, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
@@ -363,3 +367,37 @@ def _totals(comparison: Comparison | None, base: str) -> Iterator[str]:
     if cost is not None and cost.price_usd is not None:
         past = f" ({base}: {before.price_usd:.2f})" if before and before.price_usd else ""
         yield f"{cost.price_usd:.2f} USD{past}"
+
+
+MAX_ENTRIES: Final = 20
+KNOWN: Final = ("known_rate", "passed_again")  # of a flaky test: it failed before
+
+
+def entries_section(answers: Mapping[CaseKey, Answer], comparison: Comparison | None) -> Section:
+    """Return ready entries for the flaky failures of a run, from the date of the run."""
+    at = comparison.candidate.at if comparison is not None else None
+    flaky = {key.unit_key: answer for key, answer in answers.items() if answer.why in KNOWN}
+    texts = [
+        _entry_text(unit, evidence_text(answer, base_of(comparison)), at.date())
+        for unit, answer in list(flaky.items())[:MAX_ENTRIES]
+        if at is not None
+    ]
+    text = "\n\n".join(filter(None, texts))
+    blocks = (Listing(text, "toml"),) if text else ()
+    return Section("entries", blocks, "Entries of quarantine.toml", drop=14)
+
+
+def _entry_text(unit: UnitKey, reason: str, today: date) -> str:
+    """Return an entry whose issue is to be filled in; "" for an id that no line can show."""
+    lines = [f"{name} = {quoted(text)}" for name, text in unit._asdict().items() if text]
+    # An id may be too long for a line of a report, or no valid Unicode.
+    if any(len(line) > LISTED_WIDTH or r"\U0000d" in line for line in lines):
+        return ""
+    lines += [f"reason = {quoted(reason)}", 'issue = "" # fill in', f"until = {today + MAX_PERIOD}"]
+    return "\n".join(["[[quarantine]]", *lines])
+
+
+def quoted(text: str) -> str:
+    """Quote for TOML, on one line: all characters but printable ones are escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

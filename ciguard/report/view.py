@@ -27,13 +27,13 @@ from ciguard.report.answer import (
     MAX_ROWS,
     answers_of,
     change_lines,
+    entries_section,
     failed_tests,
     failures_sections,
     quarantine_line,
     status_line,
     whose_text,
 )
-from ciguard.report.quarantine_entries import entries_section
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.test_result_files import junit
 from report.test_run import environ, server
 
-from ciguard.compare.billed_minutes import Cost, cost
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code
@@ -29,6 +28,7 @@ from ciguard.compare.jobs import (
     job_changes,
     run_of_jobs,
 )
+from ciguard.compare.legs import Cost, cost
 from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline
 from ciguard.model import FAIL_CONDITIONS

@@ -9,7 +9,7 @@ from fakegithub.state import Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.guard.annotations_and_outputs import Annotation
-from ciguard.report.check_runs import MAX_CHARS, create_check
+from ciguard.report.publish import MAX_SUMMARY, create_check
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
@@ -57,9 +57,9 @@ def test_lost_response_creates_no_second_check(server: FakeGitHub, github: GitHu
 
 
 def test_summary_length_limit(server: FakeGitHub, github: GitHub) -> None:
-    assert create(github, summary="x" * MAX_CHARS).id == 500
+    assert create(github, summary="x" * MAX_SUMMARY).id == 500
     with pytest.raises(GitHubError, match="too long"):
-        create(github, summary="x" * (MAX_CHARS + 1))
+        create(github, summary="x" * (MAX_SUMMARY + 1))
     server.exchanges.pop()  # what GitHub's description does not allow either
 
 

@@ -16,7 +16,7 @@ from ciguard.compare.whose import Answer
 from ciguard.document import Listing
 from ciguard.model import CaseKey
 from ciguard.render.formats import as_format
-from ciguard.report.quarantine_entries import entries_section, quoted
+from ciguard.report.answer import entries_section, quoted
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
