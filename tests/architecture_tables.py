@@ -150,10 +150,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
     "audit.matrix_command": (*SHARED, "audit", "workflow"),
-    "audit.checkout_reader": (
-        *("audit", "errors", "git", "github.repository_ref", "sources.local"),
-        "workflow.test_commands",
-    ),
     "audit.repository_reader": (*(*SHARED, "audit", "console", "github"), "sources.inputs"),
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.base_runs": (*SHARED, "compare", "github", "history", "report", "sources"),
@@ -193,7 +189,7 @@ ADAPTERS = frozenset(
     | {"experiment.process", "guard.policy", "guard.evaluation"}
     | {"compare.log_inputs"}
     | {"init.candidates", "init.generated_files", "init.move_in", "init.repository"}
-    | {"audit.checkout_reader", "audit.repository_reader"}
+    | {"audit.repository_reader"}
 )
 
 PURE = frozenset(

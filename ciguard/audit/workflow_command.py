@@ -1,27 +1,44 @@
-"""`ciguard audit` and `ciguard audit OWNER/NAME`: apply the rules to workflows and past runs."""
+"""`ciguard audit` and `ciguard audit OWNER/NAME`: apply the rules to workflows and past runs.
+
+For a checkout, the token is that of the environment or of `gh` for the server of its remote.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ciguard import console
-from ciguard.audit.checkout_reader import find_token, read_checkout
+from ciguard.audit.declared_jobs import test_workflows
 from ciguard.audit.next_step import after_workflows
-from ciguard.audit.repository_runs import FOLDER, Unread
+from ciguard.audit.repository_runs import FOLDER, RepositoryRuns, Unread, read_workflow
 from ciguard.audit.repository_view import as_json, document, headline, screen
 from ciguard.audit.rule_table import RULES, RUN_RULES, audit_repository
-from ciguard.errors import ExitCode, RemoteError, UsageError
-from ciguard.github.repository_ref import REPOSITORY, required_token, resolve_repository
+from ciguard.errors import ExitCode, InputError, NothingToDo, RemoteError, UsageError
+from ciguard.git.checkout import Checkout
+from ciguard.git.commands import program
+from ciguard.github.repository_ref import (
+    REPOSITORY,
+    is_enterprise_server,
+    parse_remote,
+    required_token,
+    resolve_repository,
+    token_of,
+)
 from ciguard.render.formats import as_format
+from ciguard.sources import local
 from ciguard.workflow.actions_address import address_and_set_up
+from ciguard.workflow.test_commands import read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.config.invocation import Invocation
+    from ciguard.github.repository_ref import RepositoryRef
 
 
 def audit_workflows(
@@ -116,3 +133,82 @@ def _with_runs(
     files = facts.workflows
     read = read_runs(environ, reference, token, workflow=workflow, runs=runs, files=files)
     return replace(read, unread=(*facts.unread, *read.unread))
+
+
+# Variables that git and gh do not receive: gh would give some of them for any server.
+TOKENS: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")
+GH_LIMIT_S: Final = 10.0
+
+
+def read_checkout(
+    folder: Path, environ: Mapping[str, str], workflow: str
+) -> tuple[RepositoryRuns, str, str]:
+    """Read the checkout that contains a folder.
+
+    Args:
+        workflow: name of a file that must exist, or "".
+
+    Returns:
+        Its workflow files, the address of `origin`, and the path of the folder in it.
+
+    Raises:
+        InputError, NothingToDo: no checkout, no workflow in it, or not the named one.
+    """
+    checkout = Checkout(folder, _without_tokens(environ))
+    try:
+        root, prefix, remote = Path(checkout.root()), checkout.prefix(), checkout.remote()
+    except RemoteError as error:
+        fix = "call it in a checkout, or name a repository on GitHub: ciguard audit OWNER/NAME"
+        raise InputError(f"no checkout: {error.what}", where=str(folder), fix=fix) from error
+    listed = sorted((root / FOLDER).glob("*.y*ml"))
+    paths = {path.name: path for path in listed if path.is_file()}  # a link may be to a device
+    if not paths:
+        fix = "call it in a repository that uses GitHub Actions"
+        raise NothingToDo("no workflow file", where=str(root / FOLDER), fix=fix)
+    if workflow and workflow not in paths:
+        fix = f"name one of: {', '.join(list(paths)[:20])}"
+        raise InputError(f"no workflow {workflow!r}", where=str(root / FOLDER), fix=fix)
+    tasks = read_tasks(lambda name: _text(root / name))
+    read = [
+        read_workflow(f"{FOLDER}/{name}", local.read(path), tasks) for name, path in paths.items()
+    ]
+    unread = tuple(file for file in read if isinstance(file, Unread))
+    files = tuple(file for file in read if not isinstance(file, Unread))
+    name = (parse_remote(remote) or ("", root.name))[1]
+    facts = RepositoryRuns(name, "", "", files, test_workflows(files), unread=unread)
+    return facts, remote, prefix
+
+
+def _text(path: Path) -> str:
+    return local.read(path).decode("utf-8", "replace") if path.is_file() else ""
+
+
+def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name not in TOKENS}
+
+
+def find_token(reference: RepositoryRef, environ: Mapping[str, str]) -> str:
+    """Return a token for the server of a repository: of the environment, else of `gh`; else "".
+
+    A checkout decides its remote. So the token of the environment goes only to the server that the
+    environment names, or to GitHub's own, and none goes over a connection that is not encrypted.
+    """
+    server = reference.server_url
+    is_named = bool(environ.get("GITHUB_SERVER_URL"))
+    if not is_named and not server.startswith("https://"):
+        return ""
+    token = token_of(environ) if is_named or not is_enterprise_server(server) else ""
+    if token:
+        return token
+    words = ("auth", "token", "--hostname", urlsplit(server).hostname or "")
+    try:
+        answer = subprocess.check_output(
+            [program("gh", environ), *words],
+            env=_without_tokens(environ),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=GH_LIMIT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.decode("utf-8", "replace").strip()

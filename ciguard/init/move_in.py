@@ -39,13 +39,13 @@ from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.check_names import report_check
-from ciguard.workflow.environment_axis import reject_several_environments
 from ciguard.workflow.movable_job import (
     BY_HAND,
     NotMovable,
     collected,
     read_job,
     reject_obstacles,
+    reject_several_environments,
     reject_shell,
     shorten,
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import textwrap
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of,
 from ciguard.workflow.result_upload import uploads_artifact
 from ciguard.workflow.test_commands import (
     NO_TASKS,
+    UNKNOWN,
     FoundCommand,
     FoundStep,
     Tasks,
@@ -33,7 +35,6 @@ from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_o
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
 
 PLAN_JOB: Final = "ciguard"
 _ROOT_ACTION: Final = re.compile(r"[\w-]+/ciguard@|\$/$")
@@ -447,3 +448,47 @@ def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int
     after_key = source.colon_end(entry)
     end = source.comments_after(source.content_end(entry), value.value[0][0].start_mark.column)
     return source.next_line(after_key), end
+
+
+# Program -> variables and prefixes of options that select environments or sessions, options that
+# may select several (expressions of the workflow are one "$"), and the selection by an axis.
+TOOLS: Final = {
+    "tox": (
+        ("TOXENV", "TOX_ENV"),
+        ("-e", "-m", "-f"),
+        re.compile(r"(?:^| )(?:-e ?\S*,|-e .* -e )"),
+        ("-e", "tox_env"),
+    ),
+    "nox": (
+        ("NOXSESSION", "NOXPYTHON"),
+        ("-s", "-e", "-t", "-k", "-p", "--session", "--tags", "--keywords", "--python"),
+        re.compile(
+            r"(?:^| )(?:-[se]|--sessions?)[ =]?\S+ [^-\s]"
+            r"|^(?!.*(?:^| )(?:-[se]|--session)).*(?:^| )(?:-[ptk]|--pythons?|--tags|--keywords)\b"
+        ),
+        ("-s", "nox_session"),
+    ),
+}
+
+
+def reject_several_environments(job: MovableJob) -> None:
+    """Refuse a command that may run several environments, as it does without a selection.
+
+    Raises:
+        NotMovable: the tests would run once for each environment.
+    """
+    environment = f"{job.workflow.get('env')}{job.value}"
+    for command in job.commands:
+        words = [posixpath.basename(word) for word in command.arguments]
+        for tool in {*words}.intersection(TOOLS) if command.framework == UNKNOWN else ():
+            variables, selecting, several, (option, axis) = TOOLS[tool]
+            options = command.arguments[words.index(tool) + 1 :]
+            options = options[: options.index("--")] if "--" in options else options
+            text = re.sub(r"\$\{\{.*?\}\}", "$", " ".join(options))
+            is_selected = any(word.startswith(selecting) for word in options)
+            is_selected = is_selected or any(name in environment for name in variables)
+            if several.search(text) or not is_selected:
+                what = f"the step may run the tests several times: {shorten(command.words)}"
+                names = f"`{axis}: [...]` below `matrix:`, with names of tests in `{tool} -l`"
+                fix = f"write {names}, and run {tool} {option} ${{{{ matrix.{axis} }}}}"
+                raise NotMovable(what, where=job.where, fix=fix)

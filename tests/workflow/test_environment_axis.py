@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.workflow.environment_axis import reject_several_environments
-from ciguard.workflow.movable_job import NotMovable, read_job
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_several_environments
 
 
 @pytest.mark.parametrize(
