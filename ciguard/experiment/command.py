@@ -77,8 +77,8 @@ _ARM: Final = re.compile(r"(?a:\w[\w.+-]{0,19})=(.*\S.*)", re.DOTALL)
     "conditions_text",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set $NAME and {NAME} in all commands; several in quotes: 'steps=4 batch=2'. Repeatable; "
-    "each condition is judged by itself.",
+    help="Set $NAME in all commands; several in quotes: 'steps=4 batch=2'. Repeatable; each "
+    "condition is judged by itself.",
 )
 @click.option(
     "--budget", metavar="TIME", help="Time limit of all runs (default: 10m; commits: 5m)."
@@ -240,13 +240,6 @@ def parse_seconds(text: str) -> float:
     return value_s
 
 
-def substitute(text: str, condition: Mapping[str, str]) -> str:
-    """Replace `{name}` in a command; the shell replaces `${name}`, which is a variable as well."""
-    for name, value in condition.items():
-        text = re.sub(rf"(?<!\$)\{{{name}\}}", lambda _, v=value: shlex.quote(v), text)  # type: ignore[misc]
-    return text
-
-
 def _run_experiment(
     invocation: Invocation, design: Design, commands: Mapping[str, str], budget_s: float
 ) -> Experiment:
@@ -254,7 +247,7 @@ def _run_experiment(
 
     def measure(step: Step) -> Measurement:
         condition = design.conditions[step.condition]
-        shell = ("sh", "-c", substitute(commands[step.arm], condition))
+        shell = ("sh", "-c", commands[step.arm])
         environ = {**invocation.environ, **condition}
         run = legs.run(step, ("--", *shell), invocation.folder, environ, _read)
         console.err(f"{view.step_text(step, design)}: {view.measurement_text(run)}")

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 
 from ciguard.errors import UsageError
 from ciguard.experiment import view
-from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds, substitute
+from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds
 from ciguard.experiment.json import as_json
 from ciguard.experiment.view import verdict_lines
 from ciguard.render.markdown import as_markdown
@@ -149,7 +149,6 @@ for n in 1 2 3; do
   printf '{"type":"metric","name":"step","unit":"s","value":%s%s,"key":{"iteration":"%s"}}\\n' \
     $steps $n $n >> "$CIGUARD_RECORD_FILE"
 done
-test {steps} = "${steps}"
 """
 
 
@@ -315,11 +314,6 @@ def test_conditions_are_name_value_pairs() -> None:
         {"steps": "4", "name": "a b"},
         {"steps": "10"},
     )
-
-
-def test_placeholder_is_quoted_and_shell_variables_are_unchanged() -> None:
-    output = substitute("run --steps={steps} ${steps} {other} ${x}", {"steps": "4 5", "x": "1"})
-    assert output == "run --steps='4 5' ${steps} {other} ${x}"
 
 
 def test_budget_is_a_duration() -> None:
