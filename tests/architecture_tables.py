@@ -110,7 +110,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "compare": SHARED,
     "compare.log_inputs": (
         *(*SHARED, "compare.log_comparison", "sources.local"),
-        *("sources.job_logs", "sources.record_finder", "sources.references"),
+        *("sources.record_finder", "sources.references"),
     ),
     "experiment": (*SHARED, "compare.statistics"),
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.

@@ -11,10 +11,11 @@ import sys
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.downloads import Budget
 from ciguard.github.events import ActionsRun
 from ciguard.github.models import (
     Artifact,
@@ -34,10 +35,14 @@ if TYPE_CHECKING:
     from ciguard.github.models import FinishedRun
     from ciguard.github.repository_ref import RepositoryRef
 
+T = TypeVar("T")
+
 MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
 MAX_LISTED: Final = 1_000  # GitHub's limit of runs in a filtered list
 MAX_OF_BASE: Final = 10  # of whose commits GitHub is asked
 LOG_MAX_BYTES: Final = 256 * 1024 * 1024
+MAX_WHOLE_LOG_BYTES: Final = 1 << 31
+MAX_LOGS_BYTES: Final = 1 << 35  # of all logs of a run: more is an attack, or a mistake
 # Branches of a merge queue; docs.github.com, "Managing a merge queue".
 _QUEUE: Final = re.compile(r"gh-readonly-queue/(?P<base>.+)/pr-\d+-(?P<sha>[0-9a-f]{40})")
 
@@ -264,6 +269,36 @@ def as_job(job: RunJob) -> Job:
         ),
         labels=job.labels,
     )
+
+
+def read_job_logs(
+    github: GitHub, repository: str, jobs: Sequence[Job], read: Callable[[IO[bytes] | None, Job], T]
+) -> list[T]:
+    """Download the log of each job to a temporary file, and return the results of `read` in order.
+
+    GitHub also packs all logs of a run into one archive. Its files have shortened names of jobs, in
+    a form that has changed (cli/cli#11109), and large archives break off (cli/cli#11059). The token
+    needs `actions: read` for either.
+
+    Args:
+        read: receives None where GitHub has no log, as for some cancelled jobs and for old ones.
+
+    Raises:
+        GitHubError: GitHub refused, or did not answer.
+    """
+    results: dict[int, T] = {}
+
+    def add(position: int, stream: IO[bytes]) -> None:
+        results[position] = read(stream, jobs[position])
+
+    paths = [(f"/repos/{repository}/actions/jobs/{job.id}/logs", "") for job in jobs]
+    budget = Budget(MAX_LOGS_BYTES)
+    errors = github.download_all(paths, add, max_bytes=MAX_WHOLE_LOG_BYTES, budget=budget)
+    for position, error in errors.items():
+        if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            raise error
+        results[position] = read(None, jobs[position])
+    return [results[position] for position in range(len(jobs))]
 
 
 def pull_of_run(github: GitHub, repository: str, run: FinishedRun) -> PullRequest | None:

@@ -271,22 +271,29 @@ class RecordFinder:
         return GitHub(repository_ref.api_url, SecretStr(token))
 
     def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes] | None, Job], T]) -> T:
-        """Return the result of `read` for the log of a job; raise as `read_job_log`.
+        """Return the result of `read` for the log of a job, as `read_job_logs`.
 
         Raises:
             UsageError: no token is set.
+            GitHubError: GitHub does not know the job, or did not answer.
+            InputError: the job has not ended, so that its log is incomplete.
         """
-        from ciguard.sources.job_logs import read_job_log  # noqa: PLC0415
+        from ciguard.github.models import RunJob  # noqa: PLC0415
+        from ciguard.github.run_client import as_job, read_job_logs  # noqa: PLC0415
 
         repository_ref = self._resolve_repository(RunId(1, None, job.repository, job.server))
         with self.github(repository_ref, where) as github:
-            return read_job_log(github, job, where, read)
+            run_job = github.item(RunJob, f"/repos/{job.repository}/actions/jobs/{job.job_id}")
+            if run_job.status != "completed":
+                fix = "wait until the job has ended"
+                raise InputError(f"the job is {run_job.status}", where=where, fix=fix)
+            return read_job_logs(github, job.repository, [as_job(run_job)], read)[0]
 
     def job_logs(
         self, run: FoundRecords, jobs: Sequence[Job], read: Callable[[IO[bytes] | None, Job], T]
     ) -> list[T]:
         """Return the results of `read` for logs of a run of GitHub; raise as `read_job_logs`."""
-        from ciguard.sources.job_logs import read_job_logs  # noqa: PLC0415
+        from ciguard.github.run_client import read_job_logs  # noqa: PLC0415
 
         assert run.repository is not None
         with self.github(run.repository, f"the logs of run {run.run_id}") as github:
