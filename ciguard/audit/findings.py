@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.audit.filters.base import Evaluator
-    from ciguard.audit.filters.expression import Expression
-    from ciguard.audit.test_set import TestSet
+    from ciguard.audit.filters.expression import Expression, TestSet
 
 MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit.filters.base import Evaluator
+from ciguard.audit.filters.expression import TestSet
 from ciguard.audit.findings import audit
 from ciguard.audit.next_step import NextStep, after_workflows
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
-from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
 from ciguard.codec.tool_listings import read_tests
 from ciguard.errors import ExitCode, InputError

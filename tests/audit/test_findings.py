@@ -9,10 +9,9 @@ import pytest
 
 from ciguard.audit.filters import pytest_selection, vstest
 from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.filters.expression import positions_in
+from ciguard.audit.filters.expression import TestSet, positions_in
 from ciguard.audit.findings import Audit, audit
 from ciguard.audit.shard_filters import NO_COMMON, HandMatrix, ShardFilter, read_json
-from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 

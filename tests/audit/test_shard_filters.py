@@ -8,9 +8,8 @@ import pytest
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.base import LANGUAGES, Evaluator
-from ciguard.audit.filters.expression import terms
+from ciguard.audit.filters.expression import TestSet, terms
 from ciguard.audit.shard_filters import read_workflow
-from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 

@@ -13,7 +13,7 @@ from ciguard.audit.filters.expression import Expression, Selection, Term, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from ciguard.audit.test_set import TestSet
+    from ciguard.audit.filters.expression import TestSet
 
 
 class FilterLanguage(Protocol):

@@ -1,4 +1,4 @@
-"""Filter expressions over sets of tests. Pure.
+"""Filter expressions, and the sets of tests that they select. Pure.
 
 A set of tests is an integer with one bit a test, so that `&`, `|` and `bit_count` cost a
 microsecond for 10,000 tests. What cannot be known is bounded from both sides: a `Selection` holds
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.errors import InputError
 
 MAX_DEPTH: Final = 200  # of parentheses: no filter has them, and each costs a frame
@@ -244,3 +245,59 @@ class TextIndex:
 
 def _searched(text: str) -> str:
     return text.lower().replace("\n", "\r")
+
+
+class TestSet:
+    """Tests by position, indexed so that filters select sets of them.
+
+    Attributes:
+        units: as listed, each once.
+        has_categories, has_traits: the list gives them, if only as an empty list. Otherwise, no
+            filter by a category, or by another trait, can be evaluated.
+        has_files: the list gives files. Otherwise, the tests below a folder are not known.
+    """
+
+    __test__ = False  # no class of tests
+
+    def __init__(self, units: Sequence[InventoryUnit]) -> None:
+        self.units = units
+        self.has_traits = any(unit.traits is not None for unit in units)
+        self.has_files = any(unit.file for unit in units)
+        is_listed = any(unit.categories is not None for unit in units)
+        self.has_categories = is_listed or "category" in self.traits
+        self._indices: dict[Callable[[InventoryUnit], str], TextIndex] = {}
+        self.everything = (1 << len(units)) - 1
+
+    def index(self, text_of: Callable[[InventoryUnit], str]) -> TextIndex:
+        """Return the index of a text of each test; it is built once."""
+        if text_of not in self._indices:
+            self._indices[text_of] = TextIndex([text_of(unit) for unit in self.units])
+        return self._indices[text_of]
+
+    @cached_property
+    def traits(self) -> Mapping[str, Mapping[str, int]]:
+        """Names and values of traits, lower case, each with its tests."""
+        positions: dict[str, dict[str, list[int]]] = {}
+        for position, unit in enumerate(self.units):
+            pairs = [("category", value) for value in unit.categories or ()]
+            for name, value in (*pairs, *(unit.traits or {}).items()):
+                values = positions.setdefault(name.lower(), {})
+                values.setdefault(value.lower(), []).append(position)
+        size = len(self.units)
+        return {
+            name: {value: set_of(members, size) for value, members in values.items()}
+            for name, values in positions.items()
+        }
+
+    def below(self, folder: str) -> int:
+        """Return the tests whose file is, or may be, below a folder (`tests/Unit/`); all for ""."""
+        if not (folder and self.has_files):
+            return self.everything
+        prefix = folder.rstrip("/") + "/"
+        return self.where(lambda unit: (unit.file or "").startswith(prefix)).sure
+
+    def where(self, matches: Callable[[InventoryUnit], bool]) -> Selection:
+        """Return the tests that match, as surely selected."""
+        positions = (position for position, unit in enumerate(self.units) if matches(unit))
+        members = set_of(positions, len(self.units))
+        return Selection(members, members)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.audit.filters.expression import (
     And,
@@ -22,13 +23,12 @@ from ciguard.audit.filters.expression import (
     Selection,
     Term,
 )
-from ciguard.audit.filters.words import Word, arguments_of, words
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.test_set import TestSet
+    from ciguard.audit.filters.expression import TestSet
     from ciguard.codec.inventory_file import InventoryUnit
 
 # Options that select nothing, and whether the next word is their value.
@@ -58,10 +58,12 @@ _SELECTING: Final[Mapping[str, str]] = {
 }
 _TOKEN: Final = re.compile(r"\s*(?:([()])|((?::?\w|[:+.\[\]\\/-])+))")
 _PROGRAMS: Final = ("pytest", "py.test")
+_WORD: Final = re.compile(r"(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\])+", re.DOTALL)
 
 
 def find_filter(words: Sequence[str]) -> str:
-    return arguments_of(words, _PROGRAMS)
+    indices = [index for index, word in enumerate(words) if word.rpartition("/")[2] in _PROGRAMS]
+    return shlex.join(words[indices[-1] + 1 :]) if indices else ""
 
 
 def parse(text: str, where: str) -> Expression:
@@ -88,8 +90,26 @@ def parse(text: str, where: str) -> Expression:
     return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *exclusions))
 
 
+class Word(NamedTuple):
+    """A word without its quotes; `start` and `end` include the quotes."""
+
+    text: str
+    start: int
+    end: int
+
+
+def _words(text: str) -> Iterator[Word]:
+    """Yield the words as a shell reads them; variables stay as they are."""
+    for match in _WORD.finditer(text):
+        try:
+            plain = "".join(shlex.split(match[0]))
+        except ValueError:  # an open quote
+            plain = match[0]
+        yield Word(plain, match.start(), match.end())
+
+
 def _arguments(text: str) -> Iterator[tuple[str, Word]]:
-    queue = deque(words(text))
+    queue = deque(_words(text))
     while queue:
         word = queue.popleft()
         option, equals, value = word.text.partition("=")

@@ -16,9 +16,14 @@ import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.audit.filters.expression import And, Expression, ExpressionParser, Selection, Term
-from ciguard.audit.filters.words import option_value
-from ciguard.audit.test_set import TestSet, class_of
+from ciguard.audit.filters.expression import (
+    And,
+    Expression,
+    ExpressionParser,
+    Selection,
+    Term,
+    TestSet,
+)
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +60,12 @@ class Condition(NamedTuple):
 
 def find_filter(words: Sequence[str]) -> str:
     """Return the value of the last `--filter`."""
-    return option_value(words, "--filter")
+    value = ""
+    for index, word in enumerate(words):
+        option, equals, attached = word.partition("=")
+        if option == "--filter":
+            value = attached if equals else "".join(words[index + 1 : index + 2])
+    return value
 
 
 def find_project(words: Sequence[str]) -> str:
@@ -157,13 +167,18 @@ def _matching(condition: Condition, tests: TestSet) -> Selection:
     return Selection(matching, matching)
 
 
+def _class_of(name: str) -> str:
+    """Return the part of a name before its last dot; dots in arguments do not count."""
+    return name.partition("(")[0].rpartition(".")[0]
+
+
 def _last_name(unit: InventoryUnit) -> str:
-    return unit.unit.removeprefix(f"{class_of(unit.unit)}.")
+    return unit.unit.removeprefix(f"{_class_of(unit.unit)}.")
 
 
 _TEXTS: Final[Mapping[str, Callable[[InventoryUnit], str]]] = {
     "fullyqualifiedname": attrgetter("unit"),
-    "classname": lambda unit: class_of(unit.unit),
+    "classname": lambda unit: _class_of(unit.unit),
     "name": _last_name,
     "displayname": _last_name,
 }

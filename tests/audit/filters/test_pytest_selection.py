@@ -14,8 +14,7 @@ from conftest import clean_environment
 
 from ciguard.audit.filters import pytest_selection
 from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.test_set import TestSet
+from ciguard.audit.filters.expression import TestSet, positions_in
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.test_set import TestSet
+from ciguard.audit.filters.expression import TestSet, positions_in
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 
