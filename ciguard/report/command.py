@@ -28,12 +28,11 @@ from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
 from ciguard.report.base_runs import read_base_runs
 from ciguard.report.judging import judge, records_of_plan
-from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
 from ciguard.report.view import Report
 from ciguard.sources import local
 from ciguard.sources.inputs import listed_tests, open_inputs
-from ciguard.sources.previous_run import artifact_name
+from ciguard.sources.previous_run import INTERRUPTED, artifact_name, encode_values
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     if run is None or run.is_triggered or contents is None:
         return ""
     name = artifact_name(run)
-    if not name or not is_usable(contents.verdict):
+    if not name or any(leg.ending in INTERRUPTED for leg in contents.verdict.legs):
         return ""
     records = records_of_plan(contents.plan, contents.records)
     local.write(invocation.folder / path, encode_values(records))

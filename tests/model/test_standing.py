@@ -22,7 +22,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.model.standing import standing_of
-from ciguard.report.pr_values import encode_values
+from ciguard.sources.previous_run import encode_values
 
 SHARD = ShardLine("p", "01", run_id=1, run_attempt=1)
 FIRST = ProcessLine(1, 2, suite="s", at_s=0.5)

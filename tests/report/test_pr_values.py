@@ -8,7 +8,7 @@ from guard.fixtures import World
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.report.pr_values import encode_values, is_usable
+from ciguard.sources.previous_run import INTERRUPTED, encode_values
 
 LEGS = {
     "01": [
@@ -60,6 +60,6 @@ def test_truncated_leg_stays_incomplete_in_values() -> None:
 
 def test_cancelled_run_gives_no_usable_values() -> None:
     world = World()
-    assert is_usable(world.prove())
+    assert INTERRUPTED.isdisjoint(leg.ending for leg in world.prove().legs)
     world.end("02", ending="cancelled")
-    assert not is_usable(world.prove())
+    assert not INTERRUPTED.isdisjoint(leg.ending for leg in world.prove().legs)
