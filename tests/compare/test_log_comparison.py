@@ -137,11 +137,11 @@ def compared(base: str, head: str, *rows: LogPattern) -> LogComparison:
     return compare_logs((before, after), directions(table), endings(table))
 
 
-def remat(limit: int, after: int, before: int = 9000) -> str:
+def remat(limit: int, after: int) -> str:
     return (
         "W hlo_rematerialization.cc:1] Can't reduce memory use below 1.00GiB "
         f"({limit} bytes) by rematerialization; only reduced to 2.00GiB ({after} bytes), "
-        f"down from 3.00GiB ({before} bytes) originally\n"
+        "down from 3.00GiB (9000 bytes) originally\n"
     )
 
 

@@ -82,10 +82,10 @@ def test_a_table_has_times_as_measured_and_changes_at_equal_speed() -> None:
     assert duration(change.after) not in text
 
 
-def with_a_short_test(runs: int = 12) -> Past:
-    past = Past(runs)
+def with_a_short_test() -> Past:
+    past = Past(12)
     past.wall[50] = 0.02
-    past.bases = [past.run(n + 1) for n in range(runs)]
+    past.bases = [past.run(n + 1) for n in range(12)]
     return past
 
 

@@ -82,9 +82,9 @@ def workflow_run(
     return FakeDelivery("workflow_run", payload)
 
 
-def installation(action: str, number: int = 101) -> FakeDelivery:
+def installation(action: str) -> FakeDelivery:
     """The App was installed or uninstalled."""
-    return FakeDelivery("installation", {"action": action, "installation": {"id": number}})
+    return FakeDelivery("installation", {"action": action, "installation": {"id": 101}})
 
 
 def repositories_removed(*repositories: FakeRepository, number: int = 101) -> FakeDelivery:

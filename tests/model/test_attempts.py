@@ -36,9 +36,9 @@ def died(process: int, ending: Any = "crash") -> Result:
     return result("a", process, "died", ending=ending)
 
 
-def final(*results: Result, last_start: int | None = None) -> list[tuple[str, int | None, str]]:
+def final(*results: Result) -> list[tuple[str, int | None, str]]:
     """Case, process and outcome of each final result."""
-    found = resolve_attempts(results, last_start)
+    found = resolve_attempts(results)
     return [(one.case, one.process, one.outcome) for one in found.cases]
 
 

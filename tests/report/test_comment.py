@@ -126,7 +126,7 @@ def test_excused_failures_do_not_fail_the_comparison() -> None:
 
 def test_first_comment_has_one_heading_and_one_data_note() -> None:
     world = World()
-    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
+    base = world.ran_as(6)
     world.result("01", "a.t::one", wall_s=0.7)
     text = compared(world, base)
     assert [line for line in text.partition("<details>")[0].splitlines() if line] == [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.fixtures import MIB, World, make_leg, make_plan
+from guard.fixtures import MIB, World, make_plan
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
@@ -31,7 +31,7 @@ STYLE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
 def hurt() -> ReportData:
     """A shard without a record, a failure at a known line, and a base to compare with."""
     world = World()
-    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
+    base = world.ran_as(6)
     world.result("01", "a.t::two", outcome="failed", message="no: 1 != 2\nmore", file="a.t", line=3)
     world.result("03", "d.t::six", outcome="failed", ending="timeout", message="over its limit")
     del world.legs["02"]

@@ -193,8 +193,7 @@ CONFIRMATION = {
 
 
 def ran(run_id: int, day: int, mib: int) -> World:
-    world = World()
-    world.legs = {key: make_leg(world.plan, key, run=run_id) for key in world.legs}
+    world = World().ran_as(run_id)
     world.result("01", SUSPECT, peak_delta_bytes=(mib << 20) + day, measured_by="mark")
     for leg in world.legs.values():
         sha = "c" * 40 if run_id == 7 else f"{run_id:040x}"

@@ -53,14 +53,13 @@ NAMES = ("a", "dies", "b")
 def plan_for(
     way: str,
     *,
-    closes: bool = True,
     timeout_s: float | None = None,
     names_cases: bool = False,
     setting: str = "",
 ) -> Plan:
     given = f"WAY, NAMES_CASES, SETTING = {way!r}, {names_cases}, {setting!r}"
     command = (sys.executable, "-c", f"{given}\n{REPORTER}")
-    suite = Suite("command", command, closes_units=closes, filters=())
+    suite = Suite("command", command, closes_units=True, filters=())
     units = [PlannedUnit(name, suite="s", timeout_s=timeout_s) for name in NAMES]
     made = plan_of(units, suites={"s": suite})
     return plan_file.decode(plan_file.encode(made), "plan.json")

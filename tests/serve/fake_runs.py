@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakegithub.actions import add_artifact, add_job, add_run
+from guard.fixtures import World
 
 from ciguard.codec import plan_file as plan_codec
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
-    from guard.fixtures import Leg, World
+    from guard.fixtures import Leg
 
 REPOSITORY = "octo-org/shop"
 HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40
@@ -38,19 +39,22 @@ def open_pull_request(github: FakeGitHub) -> None:
         github.files["ciguard.toml", sha] = BY_SERVICE
 
 
+def failing_world() -> World:
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    return world
+
+
 def upload(github: FakeGitHub, world: World, run_id: int, **facts: Any) -> None:
     """A completed run with its artifacts and jobs."""
     add_run(github, run_id, head_sha=HEAD, run_started_at=STARTED, updated_at=STARTED, **facts)
     upload_artifacts(github, world, run_id)
 
 
-def upload_artifacts(
-    github: FakeGitHub, world: World, run_id: int = 7, *, with_plan: bool = True
-) -> None:
+def upload_artifacts(github: FakeGitHub, world: World, run_id: int = 7) -> None:
     """The plan and the records of a run, each with its green job."""
-    if with_plan:
-        plan = {"plan.json": plan_codec.encode(world.plan)}
-        add_artifact(github, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
+    plan = {"plan.json": plan_codec.encode(world.plan)}
+    add_artifact(github, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
     for key, leg in world.legs.items():
         upload_record(github, leg, run_id)
         add_job(github, f"tests ({key})", run=run_id)

@@ -27,13 +27,14 @@ from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import open_objects
-from ciguard.serve.results import manifest, verify
+from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.state import schema, work_list
 from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.work import repair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -209,7 +210,7 @@ def check(scene: Scene, folder: Path) -> None:
     assert sorted(runs) == sorted(expected)
     assert sorted(map(tuple, rows)) == sorted(expected.items())
     assert set(lanes) <= SERVICE_LANES
-    found = verify.check(database, scene.objects)
+    found = repair.check(database, scene.objects)
     assert (found.rows, found.damaged, found.unwritten) == (sum(expected.values()), (), ())
     assert read_totals(scene, folder) == expected
     wanted = {

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,9 +19,16 @@ from conftest import clean_environment
 from fakegithub.apps import APP_ID, SLUG, FakeRepository, add_app, private_key_pem
 from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
 from fakegithub.server import serving
-from guard.fixtures import World, make_leg
+from guard.fixtures import World
 from run.leg_runner import until
-from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
+from serve.fake_runs import (
+    HEAD,
+    REPOSITORY,
+    failing_world,
+    of_pull_request,
+    open_pull_request,
+    upload,
+)
 
 from ciguard.cli import VERBS
 from ciguard.errors import UsageError
@@ -107,11 +113,8 @@ def post(address: str, run_id: int, **facts: Any) -> httpx.Response:
 def test_webhooks_become_a_comment_and_a_history(
     server: FakeGitHub, environ: dict[str, str], tmp_path: Path, ciguard: Ciguard
 ) -> None:
-    world = World()
-    of_base = replace(world, legs={key: make_leg(world.plan, key, run=6) for key in world.legs})
-    upload(server, of_base, 6, event="push", head_branch="main")
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
-    upload(server, world, 7, **of_pull_request())
+    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
+    upload(server, failing_world(), 7, **of_pull_request())
     with served(tmp_path, environ) as (_, address):
         assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
         assert post(address, 6, head_sha=HEAD).status_code == 202

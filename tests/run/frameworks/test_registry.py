@@ -17,7 +17,7 @@ from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
 from ciguard.run.plugin_files import extract_plugins
 
 
-def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
+def batch() -> ProcessFiles:
     return ProcessFiles(
         units_file="/p/units.json",
         tries_file="/p/tries.json",
@@ -26,8 +26,8 @@ def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
         stop_file="/p/stop",
         stacks_file="/p/stacks",
         inside_folder="/p/inside",
-        suite=suite,
-        variant=variant,
+        suite="s",
+        variant="v",
         process=1,
         origin_s=12.5,
     )

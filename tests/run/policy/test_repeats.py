@@ -38,10 +38,10 @@ def new(name: str, change: str = "new", wall_s: float = 1.0) -> PlannedUnit:
 
 
 def repeats(
-    state: State, bad: Iterable[str] = (), *, ending: Ending = "completed", now_s: float = 10.0
+    state: State, bad: Iterable[str] = (), *, ending: Ending = "completed"
 ) -> list[tuple[str, ...]]:
     """Execute the leg, whose processes take 2 s and 1 s for each unit, and all its repeats."""
-    now_s = max(now_s, 2 + len(state.units))
+    now_s = max(10.0, 2 + len(state.units))
     execute(state, set(bad))
     state.observe(EndLine(ending, now_s, 0))
     if state.extra.repeatable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.server import serving
@@ -11,6 +11,7 @@ from fakegithub.state import Login
 from serve.fake_runs import REPOSITORY, open_pull_request
 from stored_results import opened_results
 
+from ciguard.serve import stored_answers
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
@@ -70,11 +71,17 @@ def judge_job(service: Service, tmp_path: Path) -> Iterator[JudgeJob]:
         yield JudgeJob(service, results.writer, results.compactor)
 
 
-def judge(
+def judge(service: Service, tmp_path: Path, run_id: int, source: Source = "webhook") -> RunRow:
+    row = judge_while(service, tmp_path, run_id, lambda: True, source)
+    assert row is not None
+    return row
+
+
+def judge_while(
     service: Service,
     tmp_path: Path,
     run_id: int,
-    still_holds: Callable[[], bool] = lambda: True,
+    still_holds: Callable[[], bool],
     source: Source = "webhook",
 ) -> RunRow | None:
     """Judge one run as a worker does."""
@@ -89,3 +96,9 @@ def judge(
     with service.database.write() as connection:
         work_list.finish(connection, work)
         return run_rows.get(connection, key)
+
+
+def stored_verdict(service: Service, row: RunRow) -> dict[str, Any]:
+    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+    assert answer.verdict is not None
+    return answer.verdict

@@ -14,8 +14,16 @@ from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from loopback import serving
-from serve.fake_runs import BASE, BY_SERVICE, HEAD, REPOSITORY, of_pull_request, upload
-from serve.work.judging import judge, judge_job, server, service
+from serve.fake_runs import (
+    BASE,
+    BY_SERVICE,
+    HEAD,
+    REPOSITORY,
+    failing_world,
+    of_pull_request,
+    upload,
+)
+from serve.work.judging import judge, judge_job, judge_while, server, service, stored_verdict
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
@@ -47,11 +55,8 @@ __all__ = ["server", "service"]
 def test_judged_run_is_explained_to_those_who_may_read_it(
     service: Service, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard
 ) -> None:
-    world = World()
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
-    upload(server, world, 7, event="push", head_branch="main")
+    upload(server, failing_world(), 7, event="push", head_branch="main")
     row = judge(service, tmp_path, 7)
-    assert row is not None
     with service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, REPOSITORY, True, "main")])
         secret = tokens.create(connection, row.key.repository_id).secret
@@ -87,18 +92,15 @@ def test_run_planned_without_timings_has_no_bound(
     legs = {shard.key: make_leg(plan, shard.key) for shard in shards}
     upload(server, World(plan, legs), 7, event="push", head_branch="main")
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert (row.verdict, row.bound_s) == ("passed", None)
 
 
 def test_run_of_a_pull_request_is_judged_kept_and_commented(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
-    world = World()
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    world = failing_world()
     upload(server, world, 7, **of_pull_request())
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert (row.verdict, row.exit_code, row.planned, row.missing) == ("failed", 10, 8, 0)
     assert row.headline.startswith("1 of 8 tests failed")
     assert (row.pull_request, row.is_base_branch) == (8, False)
@@ -106,8 +108,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert row.bound_s == 3.0
     (body,) = server.bodies()
     assert "### :x: 1 of 8 tests failed" in body
-    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert answer.verdict is not None
+    VERDICT_SCHEMA.validate(stored_verdict(service, row))
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
         ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
@@ -134,18 +135,14 @@ def test_run_of_too_many_bytes_is_not_stored_or_not_read(
     upload(server, World(), 7, **of_pull_request())
     monkeypatch.setattr(judging_module, "ARCHIVE_BYTES", 2000)
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert row.verdict == "passed"
     with service.database.read() as connection:
         kept = raw_artifacts.of_run(connection, RunKey(1, 7, 1))
     assert 0 < sum(one.bytes for one in kept) <= 2000
     monkeypatch.setattr(judging_module, "FILE_BYTES", 3000)
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert row.verdict == "incomplete"
-    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert answer.verdict is not None
-    unread, _ = answer.verdict["findings"]
+    unread, _ = stored_verdict(service, row)["findings"]
     assert unread["kind"] == "unread_file"
     assert "MiB unpacked" in unread["facts"]["problem"]
 
@@ -170,14 +167,12 @@ def test_artifact_that_came_late_changes_verdict_and_rows(
     late = world.legs.pop("02")
     upload(server, world, 7, **of_pull_request())
     first = judge(service, tmp_path, 7)
-    assert first is not None
     assert (first.verdict, first.missing) == ("incomplete", 2)
     files = {path.rpartition("/")[2]: content for path, content in late.files().items()}
     add_artifact(server, f"ciguard-record-{world.plan.id}-02-1", files, run=7)
     add_job(server, "tests (02)")
     server.jobs[-1]["run_id"] = 7
     again = judge(service, tmp_path, 7)
-    assert again is not None
     assert (again.verdict, again.missing) == ("passed", 0)
     assert [one.name for one in service.objects.list("answers")] == [again.answer]
     with (
@@ -191,20 +186,14 @@ def test_artifact_that_came_late_changes_verdict_and_rows(
 def test_base_branch_fills_the_history_that_judges_pull_requests(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
-    world = World()
-    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
-    upload(server, world, 6, event="push", head_branch="main")
+    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
     row = judge(service, tmp_path, 6)
-    assert row is not None
     assert row.is_base_branch
     assert server.comments == {}
     loaded = load(ObjectHistory(service.database, service.objects, 1))
     assert [one.run_id for one in loaded.history.runs] == [6]
-    world = World()
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
-    upload(server, world, 7, **of_pull_request())
+    upload(server, failing_world(), 7, **of_pull_request())
     proposed = judge(service, tmp_path, 7)
-    assert proposed is not None
     (body,) = server.bodies()
     assert "compared with [run 6]" in body
     answer = stored_answers.decode(service.objects.read(proposed.answer), proposed.answer)
@@ -223,15 +212,13 @@ def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
     commits = {4: 3, 5: None, 6: 2, 7: 3, 9: 0, 8: 1}
     pushed = []
     for run, distance in commits.items():
-        world, sha = World(), TIP if distance == 0 else f"{distance or 9}" * 40
-        world.legs = {key: make_leg(world.plan, key, run=run) for key in world.legs}
-        upload(server, world, run, event="push", head_branch="main")
+        sha = TIP if distance == 0 else f"{distance or 9}" * 40
+        upload(server, World().ran_as(run), run, event="push", head_branch="main")
         server.runs[0]["head_sha"] = sha
         server.files["ciguard.toml", sha] = BY_SERVICE
         server.merge_bases[f"{TIP}...{sha}"] = BASE if distance is None else sha
         server.behind_by[f"{TIP}...{sha}"] = distance or 0
         row = judge(service, tmp_path, run)
-        assert row is not None
         assert (row.verdict, row.branch == "main") == ("passed", row.is_base_branch)
         pushed += [run] if row.is_base_branch else []
     assert pushed == [4, 6, 9, 8]
@@ -244,15 +231,11 @@ def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
 def test_drill_is_shown_and_enters_no_statistics(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
-    world = World(make_plan(drill="timeout"))
-    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    world = World(make_plan(drill="timeout")).ran_as(6)
     world.result("01", "a.t::two", outcome="died", ending="timeout")
     upload(server, world, 6, event="workflow_dispatch", head_branch="main")
     row = judge(service, tmp_path, 6)
-    assert row is not None
-    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert answer.verdict is not None
-    assert answer.verdict["headline"].startswith("DRILL (timeout): FAILED: ")
+    assert stored_verdict(service, row)["headline"].startswith("DRILL (timeout): FAILED: ")
     assert not load(ObjectHistory(service.database, service.objects, 1)).exists
     assert list(service.objects.list("results")) == []
 
@@ -262,11 +245,8 @@ def test_record_of_another_run_is_named_and_enters_no_history(
 ) -> None:
     upload(server, World(), 6, event="push", head_branch="main")
     row = judge(service, tmp_path, 6)
-    assert row is not None
     assert (row.verdict, row.missing) == ("incomplete", 8)
-    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert answer.verdict is not None
-    causes = [one["cause"] for one in answer.verdict["findings"]]
+    causes = [one["cause"] for one in stored_verdict(service, row)["findings"]]
     assert {(one["kind"], one["facts"]["theirs"]) for one in causes} == {("other_run", 7)}
     assert not load(ObjectHistory(service.database, service.objects, 1)).exists
 
@@ -277,12 +257,8 @@ def test_newer_comment_is_not_overwritten(
     upload(server, World(), 9, **of_pull_request())
     judge(service, tmp_path, 9)
     (newer,) = server.bodies()
-    world = World()
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
-    upload(server, world, 7, **of_pull_request())
-    row = judge(service, tmp_path, 7)
-    assert row is not None
-    assert row.verdict == "failed"
+    upload(server, failing_world(), 7, **of_pull_request())
+    assert judge(service, tmp_path, 7).verdict == "failed"
     assert server.bodies() == [newer]
 
 
@@ -313,9 +289,7 @@ def test_fault_of_github_is_no_verdict(
 def test_outage_of_the_store_is_no_verdict(
     service: Service, server: FakeGitHub, tmp_path: Path, away: str
 ) -> None:
-    world = World()
-    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
-    upload(server, world, 6, event="push", head_branch="main")
+    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
     judge(service, tmp_path, 6)
     upload(server, World(), 7, **of_pull_request())
     if away == "history":
@@ -335,14 +309,12 @@ def test_closed_pull_requests_and_past_runs_get_no_comment(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
     upload(server, World(), 6, **of_pull_request())
-    past = judge(service, tmp_path, 6, source="backfill")
+    judge(service, tmp_path, 6, source="backfill")
     (pull,) = server.pulls_of[HEAD]
     assert isinstance(pull, dict)
     server.pulls_of[HEAD] = [{**pull, "state": "closed"}]
     upload(server, World(), 7, **of_pull_request())
-    closed = judge(service, tmp_path, 7)
-    assert past is not None
-    assert closed is not None
+    judge(service, tmp_path, 7)
     assert server.comments == {}
 
 
@@ -350,7 +322,7 @@ def test_worker_that_lost_its_lease_writes_nothing_that_others_see(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
     upload(server, World(), 7, **of_pull_request())
-    assert judge(service, tmp_path, 7, still_holds=lambda: False) is None
+    assert judge_while(service, tmp_path, 7, lambda: False) is None
     assert server.comments == {}
 
 
@@ -360,7 +332,6 @@ def test_workflow_leaves_no_comment_of_the_service_unless_asked(
     server.files["ciguard.toml", BASE] = b""
     upload(server, World(), 7, **of_pull_request())
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert row.verdict == "passed"
     assert server.comments == {}
 
@@ -371,7 +342,6 @@ def test_other_workflow_is_none_of_ours(
     server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
     add_run(server, 7, **of_pull_request(head_sha=HEAD))
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert (row.verdict, row.answer) == ("foreign", "")
     assert server.comments == {}
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
-from guard.fixtures import World, make_leg
-from serve.fake_runs import of_pull_request, upload
+from guard.fixtures import World
+from serve.fake_runs import failing_world, of_pull_request, upload
 from serve.work.judging import judge, server, service
 
 from ciguard.history.stores import load
@@ -69,12 +69,10 @@ def waiting(service: Service) -> list[RunKey]:
 
 def judge_with_a_dead_leg(service: Service, server: FakeGitHub, tmp_path: Path) -> None:
     """Run 7: one test failed, and one leg left no record."""
-    world = World()
-    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    world = failing_world()
     del world.legs["02"]
     upload(server, world, 7, **of_pull_request())
     row = judge(service, tmp_path, 7)
-    assert row is not None
     assert (row.verdict, row.missing > 0) == ("incomplete", True)
 
 
@@ -135,9 +133,7 @@ def test_run_is_judged_again_from_stored_artifacts_that_expired_at_github(
 def test_damaged_history_begins_again_with_the_runs_that_it_lost(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
-    world = World()
-    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
-    upload(server, world, 6, event="push", head_branch="main")
+    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
     judge(service, tmp_path, 6)
     damage(service, "history")
     found = check(tmp_path)
