@@ -15,7 +15,6 @@ from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.document import Table
 from ciguard.errors import InputError
-from ciguard.history.command import runs_document
 from ciguard.history.file import decode, encode
 from ciguard.history.ingest import (
     RunMetadata,
@@ -28,6 +27,7 @@ from ciguard.history.ingest import (
     suite_overheads,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
+from ciguard.history.view import document
 from ciguard.model import (
     CaseKey,
     DefaultsLine,
@@ -414,7 +414,7 @@ def test_time_formats_are_parsed() -> None:
 
 def test_table_of_runs() -> None:
     dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
-    table, _ = runs_document(history_of([dead]), 1000)
+    table, _ = document(history_of([dead]), 1000)
     assert isinstance(table, Table)
     assert table.rows == (("101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1"),)
 
