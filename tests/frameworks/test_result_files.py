@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "comment.md"
         ("Vitest", "node_vitest", "npx vitest run"),
         ("Playwright", "playwright", "npx playwright test"),
         ("Mocha", "node_mocha", "npx mocha test"),
-        ("Go", "go", ""),
+        ("Go", "go", "go test ./..."),
         ("RSpec", "rspec", "rspec"),
         ("PHPUnit", "phpunit", "phpunit -c config --filter Setup"),
         ("CTest", "ctest", "ctest --test-dir build"),
@@ -37,9 +37,8 @@ def test_options_of_the_table_write_a_file_of_results(
     loop: Loop = request.getfixturevalue(project)
     (row,) = re.findall(rf"(?m)^\| {re.escape(tool)} \| (.*) \|$", PAGE.read_text("utf-8"))
     words = re.findall("`([^`]+)`", row)
-    environ = {**loop.environ, **dict(word.split(": ") for word in words if ": " in word)}
-    # Of Go, the program that is no part of Go is not installed here.
-    shell = f"{command} {words[0]}" if command else words[1]
+    environ = {**loop.environ, **dict(re.findall(r"(\w+): ([\w.]+)", row))}
+    shell = f"{command} {words[0]}"
     environ = clean_environment(**environ)
     subprocess.run(shell, shell=True, cwd=loop.folder, env=environ, timeout=200, check=False)
     (file,) = loop.folder.rglob("results.*")
