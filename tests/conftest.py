@@ -20,7 +20,9 @@ from hypothesis import settings
 from ciguard import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
+
+    from fakegithub.state import FakeGitHub
 
 try:
     import fcntl
@@ -91,6 +93,18 @@ class PassedTests:
 
 class Golden(Protocol):
     def __call__(self, actual: str, path: Path, *, scrub: Mapping[str, str] = ...) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    """A GitHub that knows TOKEN as GITHUB_TOKEN."""
+    # Imported here: most workers need none.
+    from fakegithub.conformance import conforming  # noqa: PLC0415
+    from fakegithub.state import TOKEN, Login  # noqa: PLC0415
+
+    with conforming() as github:
+        github.tokens[TOKEN] = Login()
+        yield github
 
 
 @pytest.fixture

@@ -6,28 +6,24 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fakegithub.conformance import conforming
 from fakegithub.past_runs import AT_LIMIT, SUPERSEDED, WORKFLOW, Audit, Findings, PastRuns
-from fakegithub.state import FakeGitHub, Login
+from fakegithub.state import TOKEN, FakeGitHub, Login
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Ciguard
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 SHARDS = WORKFLOW.replace(
     "    steps:", "    strategy:\n      matrix:\n        shard: [1, 2, 3]\n    steps:"
 )
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with conforming() as github:
-        github.tokens[TOKEN] = Login(may_write=False)
-        yield github
+def server(server: FakeGitHub) -> FakeGitHub:
+    server.tokens[TOKEN] = Login(may_write=False)
+    return server
 
 
 @pytest.fixture

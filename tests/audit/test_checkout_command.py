@@ -12,8 +12,8 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit.conftest import SHARDS, TOKEN
-from fakegithub.state import Fault
+from audit.conftest import SHARDS
+from fakegithub.state import TOKEN, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import clean_environment
 from fakegithub.actions import add_artifact, add_run
-from fakegithub.conformance import conforming
 from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Fault, Login
+from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 from init.move_in_samples import NO_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Ciguard
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 ACTIONS = 'actions = "octo-org/ciguard@0123abc"\n'
 # Lists in no time, for what is not about listing.
 CONFIGURATION = f"""{ACTIONS}
@@ -44,13 +40,6 @@ def folder(tmp_path: Path) -> Path:
     (shop / "test_one.py").write_text("def test_one(): pass\n", "utf-8")
     (shop / "ciguard.toml").write_text(CONFIGURATION, "utf-8")
     return shop
-
-
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        yield github
 
 
 def checks(text: str) -> dict[str, dict[str, Any]]:

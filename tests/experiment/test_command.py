@@ -135,9 +135,8 @@ def test_metric_that_is_no_number_is_a_warning(tmp_path: Path, ciguard: Ciguard)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_each_run_says_what_the_machine_was_like(tmp_path: Path, ciguard: Ciguard) -> None:
-    found = answer(
-        ciguard, tmp_path, "--a", "sleep 0.2", "--b", "sleep 0.2", "--runs", "1", "--warmup", "0"
-    )
+    words = ("--a", "sleep 0.2", "--b", "sleep 0.2", "--runs", "1", "--warmup", "0")
+    found = answer(ciguard, tmp_path, *words)
     for run in found["runs"]:
         assert run["machine"]["least_available_bytes"] > 10 * MIB
         assert run["machine"]["swap_growth_bytes"] >= 0
@@ -155,19 +154,8 @@ done
 @pytest.mark.soak
 def test_conditions_and_iterations_are_separate_rows(tmp_path: Path, ciguard: Ciguard) -> None:
     reported = ("--condition", "steps=4", "--condition", "steps=10")
-    found = answer(
-        ciguard,
-        tmp_path,
-        "--a",
-        METRIC_SCRIPT,
-        "--b",
-        METRIC_SCRIPT,
-        *reported,
-        "--runs",
-        "2",
-        "--warmup",
-        "0",
-    )
+    arms = ("--a", METRIC_SCRIPT, "--b", METRIC_SCRIPT, "--runs", "2", "--warmup", "0")
+    found = answer(ciguard, tmp_path, *arms, *reported)
     assert found["conditions"] == [{"steps": "4"}, {"steps": "10"}]
     steps = [
         (row["condition"], row["iterations"], row["n"], round(row["before"], 3))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fakegithub.apps import FakeApp, FakeRepository
     from fakegithub.sign_in import FakeSignIn
 
+TOKEN: Final = "ghs_TheTokenThatMustStaySecret"
 DOCS: Final = "https://docs.github.com/rest"
 READ_ONLY: Final = "Resource not accessible by integration"
 SECONDARY_LIMIT: Final = (

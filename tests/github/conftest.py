@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.conformance import conforming
 from fakegithub.fake_clock import noting
-from fakegithub.state import FakeGitHub, Login
+from fakegithub.state import TOKEN, FakeGitHub
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
@@ -16,7 +15,6 @@ from ciguard.github.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 PULL_REQUEST = 7
 
@@ -29,12 +27,10 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
+def server(server: FakeGitHub) -> FakeGitHub:
     """A GitHub that knows TOKEN as GITHUB_TOKEN."""
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        github.pulls.add((REPOSITORY, PULL_REQUEST))
-        yield github
+    server.pulls.add((REPOSITORY, PULL_REQUEST))
+    return server
 
 
 @pytest.fixture

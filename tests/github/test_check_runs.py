@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.state import Fault, Login
+from fakegithub.state import TOKEN, Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.guard.annotations_and_outputs import Annotation
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.models import CheckRun
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 CHECKS = f"/repos/{REPOSITORY}/check-runs"
 

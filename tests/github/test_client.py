@@ -9,7 +9,7 @@ import pytest
 from fakegithub.conformance import mistakes
 from fakegithub.fake_clock import noting
 from fakegithub.server import serving
-from fakegithub.state import PRIMARY_LIMIT, READ_ONLY, SECONDARY_LIMIT, Fault, Login
+from fakegithub.state import PRIMARY_LIMIT, READ_ONLY, SECONDARY_LIMIT, TOKEN, Fault, Login
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError
@@ -21,7 +21,6 @@ from ciguard.github.retry import RetryPolicy
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 THREAD = "/repos/octo-org/shop/issues/7/comments"
 FIRST = "/repos/octo-org/shop/issues/comments/1"
 ROBOT = Login()

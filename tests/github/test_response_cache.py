@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.actions import add_job
 from fakegithub.fake_clock import noting
-from fakegithub.state import Fault
+from fakegithub.state import TOKEN, Fault
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fakegithub.state import FakeGitHub
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.actions import add_job, add_run
 from fakegithub.server import serving
-from fakegithub.state import Fault, Login
+from fakegithub.state import TOKEN, Fault, Login
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
 
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 LOST = "The hosted runner: GitHub Actions 8 lost communication with the server."

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.state import Fault, Login
+from fakegithub.state import TOKEN, Fault, Login
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -19,7 +19,6 @@ from ciguard.report.sticky_texts import MAX_CHARS, StickyText, upsert_comment, w
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
 ONE = f"/repos/{REPOSITORY}/issues/comments"

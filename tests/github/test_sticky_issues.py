@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.issues_and_checks import issue_json
-from fakegithub.state import Login
+from fakegithub.state import TOKEN, Login
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
@@ -17,7 +17,6 @@ from ciguard.report.sticky_texts import StickyText, upsert_issue, with_marker
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 LIST = f"/repos/{REPOSITORY}/issues"
 

@@ -77,17 +77,19 @@ def read(address: str, environ: Mapping[str, str] = {}) -> bytes | None:  # neve
     return open_store(address, None, environ).read().content  # type: ignore[arg-type]  # no folder
 
 
+def plan_with(ciguard: Ciguard, folder: Path, history: str, **environ: Any) -> dict[str, Any]:
+    (folder / "units.txt").write_text("test_a.py::test_1\n")
+    words = ("plan", "--inventory", "units.txt", "--shards", "1", "--format", "json")
+    done = ciguard(*words, "--history", history, cwd=folder, **environ)
+    assert SECRET not in done.stdout + done.stderr
+    return plan_of(done.stdout)
+
+
 def test_plan_is_made_of_the_history_of_a_service(
     service: Service, address: str, tmp_path: Path, ciguard: Ciguard
 ) -> None:
-    (tmp_path / "units.txt").write_text("test_a.py::test_1\n")
-    words = ("plan", "--inventory", "units.txt", "--shards", "1", "--format", "json")
-
     def plan() -> dict[str, Any]:
-        where = ("--history", address + PATH)
-        done = ciguard(*words, *where, cwd=tmp_path, CIGUARD_HISTORY_TOKEN=SECRET)
-        assert SECRET not in done.stdout + done.stderr
-        return plan_of(done.stdout)
+        return plan_with(ciguard, tmp_path, address + PATH, CIGUARD_HISTORY_TOKEN=SECRET)
 
     assert plan()["history"]["runs"] == 1
     assert service.asked == [("", f"Bearer {SECRET}")]
@@ -103,20 +105,19 @@ def test_copy_of_a_history_says_what_the_original_did(
     service: Service, address: str, tmp_path: Path, ciguard: Ciguard
 ) -> None:
     """The plan has no token, and yet the history, or the reason why there is none."""
-    (tmp_path / "units.txt").write_text("test_a.py::test_1\n")
-    words = ("plan", "--inventory", "units.txt", "--shards", "1", "--format", "json")
+    token: Any = {"CIGUARD_HISTORY_TOKEN": SECRET}
 
     def plan() -> dict[str, Any]:
-        where = ("--history", address + PATH)
-        ciguard("history", "fetch", "copy", *where, cwd=tmp_path, CIGUARD_HISTORY_TOKEN=SECRET)
+        words = ("fetch", "copy", "--history", address + PATH)
+        ciguard("history", *words, cwd=tmp_path, **token)
         asked = len(service.asked)
-        direct = ciguard(*words, *where, cwd=tmp_path, CIGUARD_HISTORY_TOKEN=SECRET)
+        direct = plan_with(ciguard, tmp_path, address + PATH, **token)
         again = len(service.asked)
-        copied = ciguard(*words, "--history", "copy:copy", cwd=tmp_path)
+        copied = plan_with(ciguard, tmp_path, "copy:copy")
         assert asked < again == len(service.asked), "of the copy nobody is asked"
         assert SECRET.encode() not in b"".join(one.read_bytes() for one in tmp_path.rglob("*.*"))
-        assert plan_of(copied.stdout) == plan_of(direct.stdout)
-        return plan_of(copied.stdout)
+        assert copied == direct
+        return copied
 
     assert plan()["history"]["runs"] == 1
     service.answers[PATH] = Response(HISTORY[:-1])
@@ -125,8 +126,8 @@ def test_copy_of_a_history_says_what_the_original_did(
     assert plan()["warnings"][0]["kind"] == "history_unusable"
     service.answers[PATH] = Response(status_code=204)
     assert plan()["warnings"][0]["kind"] == "history_missing"
-    never = ciguard(*words, "--history", "copy:never", cwd=tmp_path)
-    assert "nothing was copied there" in str(plan_of(never.stdout)["warnings"])
+    never = plan_with(ciguard, tmp_path, "copy:never")
+    assert "nothing was copied there" in str(never["warnings"])
 
 
 def test_token_goes_with_the_request_and_into_no_error(service: Service, address: str) -> None:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.compare_factories import case, files_of
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
-from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Fault, Login
-from guard.fake_jobs import TOKEN, environ_of
+from fakegithub.state import FakeGitHub, Fault
+from guard.fake_jobs import environ_of
 from guard.fixtures import World, make_leg
 
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -28,11 +26,9 @@ NEEDS = json.dumps({"plan": {"result": "success"}, "legs": {"result": "failure"}
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
-        github.tokens[TOKEN] = Login()
-        github.pulls.add((REPOSITORY, 7))
-        yield github
+def server(server: FakeGitHub) -> FakeGitHub:
+    server.pulls.add((REPOSITORY, 7))
+    return server
 
 
 class Job:

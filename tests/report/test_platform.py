@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.actions import REPOSITORY, add_job
-from fakegithub.conformance import conforming
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fake_jobs import TOKEN, environ_of
@@ -16,7 +15,6 @@ from guard.fixtures import World, make_plan
 from ciguard.model import EndLine, ProcessEndLine, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -30,11 +28,9 @@ PULL = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": "
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        github.pulls.add((REPOSITORY, 7))
-        yield github
+def server(server: FakeGitHub) -> FakeGitHub:
+    server.pulls.add((REPOSITORY, 7))
+    return server
 
 
 class Run:

@@ -15,7 +15,6 @@ import pytest
 import yaml
 from conftest import Ciguard, clean_environment
 from fakegithub.actions import add_job
-from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World, make_leg, make_plan
@@ -26,7 +25,6 @@ from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.report.sticky_texts import with_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -54,11 +52,9 @@ FORK_S_RUN = {
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        github.pulls |= {(REPOSITORY, number) for number in (7, 8, 9)}
-        yield github
+def server(server: FakeGitHub) -> FakeGitHub:
+    server.pulls |= {(REPOSITORY, number) for number in (7, 8, 9)}
+    return server
 
 
 class Job:

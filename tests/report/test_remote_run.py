@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Login
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World
 from pydantic import SecretStr
@@ -26,9 +24,8 @@ from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
 
     from ciguard.report.view import Report
 
@@ -50,14 +47,12 @@ def run_json(repository: str = REPOSITORY, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
-        github.tokens[TOKEN] = Login()
-        github.pulls.add((REPOSITORY, 8))
-        github.pulls_of[HEAD] = [pull_json()]
-        for sha in (HEAD, BASE, MERGE):
-            github.files["README.md", sha] = b"shop"
-        yield github
+def server(server: FakeGitHub) -> FakeGitHub:
+    server.pulls.add((REPOSITORY, 8))
+    server.pulls_of[HEAD] = [pull_json()]
+    for sha in (HEAD, BASE, MERGE):
+        server.files["README.md", sha] = b"shop"
+    return server
 
 
 def past_at(history: Path) -> PastRuns:

@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pytest
 from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, add_job
-from fakegithub.conformance import conforming
-from fakegithub.state import FakeGitHub, Fault, Login
+from fakegithub.state import TOKEN, FakeGitHub, Fault
 from guard.fixtures import World, make_leg
 from serve.fake_runs import REPOSITORY, upload_artifacts, upload_record
 
 from ciguard.model import EndLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Ciguard
-
-TOKEN = "ghs_TheTokenThatMustStaySecret"
-
-
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        yield github
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
 from history.stored_values import values_in
-from report.test_run import Call, call, environ, server
+from report.test_run import Call, call, environ
 
 from ciguard.codec import plan_file as plan_codec
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
-__all__ = ["call", "environ", "server"]
+__all__ = ["call", "environ"]
 
 WORDS = ("--plan", "plan.json", "--results", "results-{shard}/**/*.xml")
 # Attempt 1 is from 10:00 to 10:05, as `add_job` has it.

@@ -12,7 +12,7 @@ import pytest
 from act.events import pull_request_event
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
-from report.test_run import Call, environ, server
+from report.test_run import Call, environ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
-__all__ = ["environ", "server"]
+__all__ = ["environ"]
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

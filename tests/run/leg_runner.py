@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conftest import ADDOPTS
+from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.legs import contradictions
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.guard.verdict import Verdict
-    from ciguard.model import Record
+    from ciguard.model import EndLine, Record
 
 PYTEST = Suite(
     "pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"), variants={"": Variant()}
@@ -110,11 +110,16 @@ def listing_plan(
 
 @dataclass
 class Leg:
-    """A leg that was started in `folder`, with its record in `folder/record`."""
+    """A leg that was started in `folder`, with its record in `folder/record`.
+
+    Attributes:
+        is_plain: it executes shard 01 as its plan says.
+    """
 
     folder: Path
     process: subprocess.Popen[str]
     mark: str
+    is_plain: bool = False
     printed: str = ""
 
     @property
@@ -126,8 +131,14 @@ class Leg:
     def record_folder(self) -> Path:
         return self.folder / "record"
 
-    def wait(self, expect: int | None = None, *, timeout_s: float = 60.0) -> Leg:
-        """Wait for the end; with all that it printed when the exit code is another."""
+    def wait(
+        self, expect: int | None = None, *, timeout_s: float = 60.0, leaves: bool = False
+    ) -> Leg:
+        """Wait for the end; with all that it printed when the exit code is another.
+
+        Args:
+            leaves: some process survives that is none of the leg's.
+        """
         try:
             self.printed = self.process.communicate(timeout=timeout_s)[0]
         except subprocess.TimeoutExpired:
@@ -138,6 +149,8 @@ class Leg:
         if expect is not None:
             assert self.process.returncode == expect, self.printed
         self.is_believed()
+        if not leaves:
+            no_survivor(self)
         return self
 
     def _stacks_of_what_hangs(self) -> str:
@@ -156,19 +169,26 @@ class Leg:
         return b"\n".join([b"\n--- what still ran:", *named, *told]).decode("utf-8", "replace")
 
     def is_believed(self) -> None:
-        """What a leg wrote that ended by itself is what the guard says a leg writes."""
-        plan = self.folder / "plan.json"
-        if not plan.exists() or not (self.record_folder / "supervisor.jsonl").exists():
+        """What a leg wrote that ended by itself is what the guard and the rules say it writes."""
+        file = self.folder / "plan.json"
+        if not file.exists() or not (self.record_folder / "supervisor.jsonl").exists():
             return
-        tries = json.loads(plan.read_text())["policy"].get("max_tries", 1)
+        plan = plan_codec.decode(file.read_bytes(), "plan")
         for record in read_record_tree(self.record_folder):
             if record.end is not None and record.end.ending == "completed":
-                assert list(contradictions(record, tries)) == []
+                assert list(contradictions(record, plan.policy.max_tries)) == []
+            if self.is_plain and record.end is not None and record.end.ending != "unknown":
+                replays(self.record_folder, plan)
 
     def record(self) -> Record:
         """What it wrote down, as one record."""
         (record,) = read_record_tree(self.record_folder)
         return record
+
+    def end(self) -> EndLine:
+        end = self.record().end
+        assert end is not None
+        return end
 
     def count(self, outcome: str) -> int:
         """Results of this outcome until now."""
@@ -232,7 +252,7 @@ def start_shard(folder: Path, plan: Plan, *, program: Sequence[str] = LEG, **env
     """Start shard 01 of a plan."""
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     words = ("--plan", "plan.json", "--shard", "01", "--record", "record")
-    return start(folder, *words, program=program, **environ)
+    return replace(start(folder, *words, program=program, **environ), is_plain=True)
 
 
 def leg_program(setup: str = "", **options: str) -> tuple[str, ...]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
-from run.replay import replays
+from run.leg_runner import PYTEST, plan_of, start_shard
 
 from ciguard.model import PlannedUnit, Suite
 
@@ -61,8 +60,6 @@ def test_admitted_units_fit_the_budget_and_none_is_lost(tmp_path: Path) -> None:
         suite = Suite("command", command, base_bytes=BASE)
         plan = plan_of(UNITS, suites={"": suite}, processes=4, budget_bytes=budget)
         leg = start_shard(folder, plan).wait(10)
-        replays(leg.record_folder, plan)
-        no_survivor(leg)
         outcomes[name] = leg.outcomes()
         found = admitted(leg.record())
         if budget:
@@ -110,9 +107,7 @@ def test_workers_of_xdist_fit_into_the_budget(
     (tmp_path / "test_hold.py").write_text(HOLD)
     suite = replace(PYTEST, args=("-n", "auto"), base_bytes=BASE, workers=workers)
     units = [PlannedUnit(f"test_hold.py::test_hold[{n}]", "", "", 1, delta) for n in range(6)]
-    plan = plan_of(units, suites={"": suite}, budget_bytes=460 * MIB)
-    leg = start_shard(tmp_path, plan).wait(0)
-    replays(leg.record_folder, plan)
+    leg = start_shard(tmp_path, plan_of(units, suites={"": suite}, budget_bytes=460 * MIB)).wait(0)
     assert set(leg.outcomes().values()) == {"passed"}
     assert said in leg.printed
     assert ("process 1: 4 w" in leg.printed) == (delta is None)

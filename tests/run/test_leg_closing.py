@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import plan_of, start, start_shard, until
-from run.replay import replays
 
 from ciguard.codec import plan_file
 from ciguard.guard.prove import prove
@@ -79,7 +78,6 @@ def test_unit_that_was_not_closed_died(tmp_path: Path, way: str) -> None:
     assert bad_units(leg, plan) == {"dies": "crash"}
     assert {one.unit for one in leg.record().results if one.outcome == "died"} == {"dies"}
     assert prove(plan, [leg.record()]).with_result == 3, "the others ran, in another process"
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.parametrize(("way", "timeout_s"), [("1", None), ("0", None), ("hang", 0.5)])
@@ -91,7 +89,6 @@ def test_case_that_ran_is_the_culprit(tmp_path: Path, way: str, timeout_s: float
     assert (failure.result.unit, failure.result.case) == ("dies", "two")
     assert failure.result.ending == ("timeout" if way == "hang" else "crash")
     assert "dies two" in leg.said
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run.leg_runner import LEG, MARK, clean_environ, no_survivor, plan_of, start, start_shard
-from run.replay import replays
+from run.leg_runner import LEG, MARK, clean_environ, plan_of, start, start_shard
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
@@ -77,13 +76,11 @@ def test_two_variants_with_several_cases_per_unit(project: Path, processes: int)
     assert dict(record.end.counts) == {"passed": 9, "failed": 3, "errored": 2}
     assert {end.ending for end in record.process_ends} == {"completed"}
     assert "even.txt: done as rounded" in leg.printed
-    replays(leg.record_folder, plan)
 
 
 def test_crash_is_attributed_to_the_last_started_unit(project: Path) -> None:
     suite = replace(SUITE, env={"CRASH_IN": "odd.txt"})
-    plan = plan_of(units()[:3], suites={"tables": suite})
-    leg = start_shard(project, plan).wait(10)
+    leg = start_shard(project, plan_of(units()[:3], suites={"tables": suite})).wait(10)
     outcomes = {(r.unit, r.case): (r.outcome, r.ending) for r in leg.record().results}
     assert outcomes == {
         ("even.txt", "half"): ("passed", "completed"),
@@ -92,7 +89,6 @@ def test_crash_is_attributed_to_the_last_started_unit(project: Path) -> None:
         ("zero.txt", "nothing"): ("errored", "completed"),
         ("zero.txt", "one"): ("passed", "completed"),
     }
-    replays(leg.record_folder, plan)
 
 
 SILENT = """
@@ -112,14 +108,12 @@ def test_crash_without_start_lines_is_bisected(tmp_path: Path, through: list[str
     """Its units say nothing before they run; a shell may hand the signal on as 134."""
     suite = Suite("command", (*through, sys.executable, "-c", SILENT))
     planned = [PlannedUnit(unit, suite="s") for unit in ("a", "b", "kills", "c", "d")]
-    plan = plan_of(planned, suites={"s": suite})
-    leg = start_shard(tmp_path, plan).wait(10)
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
     assert leg.outcomes() == {
         unit.unit: "died" if unit.unit == "kills" else "passed" for unit in planned
     }
     (culprit,) = (result for result in leg.record().results if result.outcome == "died")
     assert "killed by SIGABRT" in (culprit.message or "")
-    replays(leg.record_folder, plan)
 
 
 def test_hang_without_start_lines_is_stopped_if_isolated(tmp_path: Path) -> None:
@@ -145,11 +139,9 @@ for unit in ("a", "b", "c"):
 """
     suite = Suite("command", (sys.executable, "-c", code))
     planned = [PlannedUnit(unit, suite="s", timeout_s=1.0) for unit in ("a", "b", "c")]
-    plan = plan_of(planned, suites={"s": suite})
-    leg = start_shard(tmp_path, plan).wait(10)
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
     assert leg.outcomes() == {"a": "passed", "b": "passed", "c": "died"}
     assert leg.record().results[-1].ending == "timeout"
-    replays(leg.record_folder, plan)
 
 
 COUNTS = """
@@ -182,7 +174,6 @@ def test_exit_codes_that_mean_failed_tests_are_told(
     assert [one.kind for one in record.events if one.kind == "unexplained_exit"] == (
         [] if ending == "completed" else ["unexplained_exit"]
     )
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.parametrize(("code", "ending"), [(127, "setup_failed"), (139, "crash")])
@@ -191,8 +182,7 @@ def test_range_of_exit_codes_hides_no_signal_and_no_missing_program(
 ) -> None:
     command = (sys.executable, "-c", f"import sys; sys.exit({code})")
     suite = Suite("command", command, failed_exit_codes=("1-255",))
-    plan = plan_of([PlannedUnit("a", suite="s")], suites={"s": suite})
-    leg = start_shard(tmp_path, plan).wait()
+    leg = start_shard(tmp_path, plan_of([PlannedUnit("a", suite="s")], suites={"s": suite})).wait()
     assert {end.ending for end in leg.record().process_ends} == {ending}
 
 
@@ -205,7 +195,6 @@ def test_failed_unit_is_retried_with_all_its_cases(project: Path) -> None:
     assert len(record.results) == 7 + 7
     assert record.end is not None
     assert sum(record.end.counts.values()) == 7, "each case counts once, by its last try"
-    replays(leg.record_folder, plan)
 
 
 def test_conditions_of_the_plan_are_in_the_shard_line(project: Path) -> None:
@@ -235,7 +224,6 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert result.cpu_s is not None
     assert [line.cpu_s for line in leg.record().process_ends] == [result.cpu_s]
     assert [line.unit for line in leg.record().starts] == [result.unit]
-    no_survivor(leg)
 
 
 HOLD = "import sys, time; kept = b'x' * (int(sys.argv[1]) << 20); time.sleep(2)"
@@ -265,7 +253,6 @@ def test_command_ends_with_the_programs_that_overlap_at_its_peak(tmp_path: Path)
     cpu_and_more = r"  CPU \d+ % of \d+ cores?(, swap \+\S+ \w+)?(, waited \S+ s for memory)?"
     assert re.fullmatch(cpu_and_more, machine)
     assert max(map(len, (ended, first, second, machine))) <= 80
-    no_survivor(leg)
 
 
 def test_command_gets_the_environment_of_the_leg(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.hostile_suite import finals
-from run.leg_runner import PYTEST, UNGUARDED, leg_program, no_survivor, plan_of, start_shard, until
-from run.replay import replays
+from run.leg_runner import PYTEST, UNGUARDED, leg_program, plan_of, start_shard, until
 
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
@@ -83,7 +82,6 @@ def test_each_crashed_test_is_named_and_the_rest_runs(tmp_path: Path, processes:
     assert endings.count("crash") == 3
     assert endings.count("timeout") == 1
     assert endings.count("completed") == processes
-    no_survivor(leg)
 
 
 def test_dead_worker_names_its_test_and_the_others_continue(tmp_path: Path) -> None:
@@ -91,7 +89,6 @@ def test_dead_worker_names_its_test_and_the_others_continue(tmp_path: Path) -> N
     units = [unit for unit in UNITS if not unit.endswith(("hangs", "leaves", "segfault"))]
     plan = plan_of(units, suites={"": replace(PYTEST, args=("-n", "2"))})
     leg = start_shard(tmp_path, plan).wait(10)
-    replays(leg.record_folder, plan)
     assert set(culprits(leg)) == {"test_kills_itself"}
     assert set(leg.outcomes()) == set(units)
     assert {path.name for path in leg.record_folder.glob("process-001-gw*.jsonl")} >= {
@@ -119,12 +116,9 @@ def test_units_of_a_dead_worker_continue_in_a_fresh_process(
         "import os\ndef test_leaves(): os._exit(1)\ndef test_behind(): pass\n"
     )
     units = [f"test_two.py::test_{name}" for name in ("leaves", "behind")]
-    plan = plan_of(units, suites={"": replace(PYTEST, args=words)})
-    leg = start_shard(tmp_path, plan).wait(10)
-    replays(leg.record_folder, plan)
+    leg = start_shard(tmp_path, plan_of(units, suites={"": replace(PYTEST, args=words)})).wait(10)
     assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
     assert len(leg.record().processes) == 2
-    no_survivor(leg)
 
 
 def test_concurrent_tests_of_a_crash_are_rerun_isolated(tmp_path: Path) -> None:
@@ -142,13 +136,10 @@ def test_innocent():
     units = [f"test_two.py::test_{name}" for name in ("kills_all", "innocent")]
     plan = plan_of(units, suites={"": replace(PYTEST, args=("-n", "2"))})
     leg = start_shard(tmp_path, plan).wait(10)
-    replays(leg.record_folder, plan)
     last = finals(leg.record().results)
     found = {unit: (one.outcome, one.try_number) for unit, one in last.items()}
     assert found == {units[0]: ("died", 2), units[1]: ("passed", 2)}
-    end = leg.record().end
-    assert end is not None
-    assert dict(end.counts) == {"passed": 1, "died": 1}
+    assert dict(leg.end().counts) == {"passed": 1, "died": 1}
     ran_beside(leg, units[0], units[1:])
 
 
@@ -182,8 +173,7 @@ def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None
     (tmp_path / "program.py").write_text(CONCURRENT_UNITS)
     command = (sys.executable, "program.py", "bad")
     suite = Suite("command", command, variants={"": Variant()}, closes_units=True)
-    plan = plan_of(["a", "bad", "c"], suites={"": suite})
-    leg = start_shard(tmp_path, plan).wait(10)
+    leg = start_shard(tmp_path, plan_of(["a", "bad", "c"], suites={"": suite})).wait(10)
     ran_beside(leg, "bad", ["a", "c"])
 
 
@@ -204,7 +194,6 @@ def test_flaky():
     leg = start_shard(tmp_path, plan).wait(0)
     assert "41 passed (1 flaky)" in leg.printed
     assert {one.try_number for one in leg.record().results if one.process == 2} == {2}
-    replays(leg.record_folder, plan)
 
 
 def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(tmp_path: Path) -> None:
@@ -237,9 +226,7 @@ def test_order(): assert not LEFT
         ("order", "failed", 1),  # alone it would pass
         ("order", "failed", 2),
     ]
-    end = leg.record().end
-    assert end is not None
-    assert dict(end.counts) == {"passed": 3, "failed": 1}, "the last try counts"
+    assert dict(leg.end().counts) == {"passed": 3, "failed": 1}, "the last try counts"
     assert "3 passed, 1 failed (2 flaky)" in leg.printed
     assert "  flaky test_flaky.py::test_flaky: failed first" in leg.printed
 
@@ -256,13 +243,10 @@ def test_later(): pass
     leg = start_shard(tmp_path, plan_of(units, policy=policy)).wait(13)
     assert leg.outcomes() == {units[0]: "passed", units[1]: "died"}
     assert culprits(leg)["test_long"].ending == "deadline"
-    end = leg.record().end
-    assert end is not None
-    assert end.ending == "deadline"
+    assert leg.end().ending == "deadline"
     left = [event.unit for event in leg.record().events if event.kind == "not_run"]
     assert left == [None, units[2]]
     assert f"did not run {units[2]}" in leg.printed
-    no_survivor(leg)
 
 
 def test_missing_framework_is_reported_and_ends_the_leg(tmp_path: Path) -> None:
@@ -315,7 +299,6 @@ def test_other():
     kinds = [event.kind for event in leg.record().events]
     assert kinds.count("memory_low") == 1
     assert kinds.count("memory_guard") == 1
-    replays(leg.record_folder, plan)
     until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)
 
 
@@ -329,7 +312,6 @@ def test_process_ended_by_pytest_timeout_is_a_timeout(tmp_path: Path) -> None:
     args = ("--timeout=1", "--timeout-method=thread")
     plan = plan_of(units, suites={"": replace(PYTEST, args=args)}, timeout_s=300.0)
     leg = start_shard(tmp_path, plan).wait(10)
-    replays(leg.record_folder, plan)
     hangs, after = (finals(leg.record().results)[unit] for unit in units)
     assert (hangs.outcome, hangs.ending, after.outcome) == ("died", "timeout", "passed")
     message = hangs.message or ""
@@ -359,9 +341,7 @@ def test_leaves(): os._exit(3)
     leg = start_shard(tmp_path, plan).wait(10)
     deaf = culprits(leg)["test_deaf"]
     assert (deaf.ending, deaf.try_number) == ("timeout", 1)
-    end = leg.record().end
-    assert end is not None
-    assert dict(end.counts) == {"passed": 1, "failed": 2, "died": 2}
+    assert dict(leg.end().counts) == {"passed": 1, "failed": 2, "died": 2}
     made = decode((tmp_path / "plan.json").read_bytes(), "plan.json")
     verdict = prove(made, read_record_tree(leg.record_folder))
     assert {one.result.unit for one in verdict.failures} == {
@@ -372,7 +352,6 @@ def test_leaves(): os._exit(3)
     assert shown.count("assert [1] == [2]") == 1, "the session came to its end"
     assert sum("def test_fails_too" in line for line in shown) == 1, "this one did not"
     assert "precious" in (leg.record_folder / "process-001.failures.txt").read_text()
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.soak
@@ -382,8 +361,7 @@ def test_other_files_run_despite_a_file_that_crashes_on_import(tmp_path: Path) -
     )
     (tmp_path / "test_good.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     units = [f"test_{file}.py::test_{name}" for file in ("bad", "good") for name in "ab"]
-    plan = plan_of(units)
-    leg = start_shard(tmp_path, plan).wait(13)
+    leg = start_shard(tmp_path, plan_of(units)).wait(13)
     assert leg.outcomes() == dict.fromkeys(units[2:], "passed"), "none that began died"
     assert [one.units for one in leg.record().processes] == [4, 2, 2]
     why = "it could not be imported: a process that read no other file ended (crash, exit code 0"
@@ -392,7 +370,6 @@ def test_other_files_run_despite_a_file_that_crashes_on_import(tmp_path: Path) -
     assert [one.unit for one in output] == units[:2]
     lead = "incomplete: 2 of 4 tests did not run: "
     assert f"{lead}their file ends its process before its first test\n" in leg.printed
-    replays(leg.record_folder, plan)
 
 
 @pytest.mark.soak
@@ -403,8 +380,6 @@ def pytest_collection_finish(): os._exit(3)
 """)
     for file in "abcd":
         (tmp_path / f"test_{file}.py").write_text("def test_a(): pass\n")
-    plan = plan_of([f"test_{file}.py::test_a" for file in "abcd"])
-    leg = start_shard(tmp_path, plan).wait(13)
+    leg = start_shard(tmp_path, plan_of([f"test_{file}.py::test_a" for file in "abcd"])).wait(13)
     assert [one.units for one in leg.record().processes] == [4, 4, 4]
     assert "not_imported" not in {one.kind for one in leg.record().events}
-    replays(leg.record_folder, plan)

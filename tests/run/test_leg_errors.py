@@ -16,7 +16,6 @@ from run.leg_runner import (
     PYTEST,
     clean_environ,
     leg_program,
-    no_survivor,
     plan_of,
     start,
     start_shard,
@@ -198,7 +197,6 @@ def test_after(n): pass
     assert "lines of the record could not be written" in leg.printed
     assert "ciguard/run" not in leg.printed, "no traceback of ours"
     assert leg.outcomes()[units[0]] == "passed"
-    no_survivor(leg)
 
 
 def test_full_disk_is_an_error_before_the_first_test(disk: Path) -> None:
@@ -303,7 +301,6 @@ def test_last(): pass
         "unknown: the record was removed while tests ran: pass a folder outside of the checkout"
     )
     assert leg.printed.count(output) == 1
-    no_survivor(leg)
 
 
 def test_record_removed_by_the_last_test_fails_the_leg(tmp_path: Path) -> None:
@@ -364,9 +361,7 @@ def test_internal_error_at_the_end_writes_an_end_line(tmp_path: Path) -> None:
     assert "ciguard itself failed, please report it: ZeroDivisionError" in leg.printed
     assert "ZeroDivisionError: not foreseen" in detail_of(leg, "internal_error")
     assert leg.outcomes() == {units_of("first")[0]: "passed"}
-    end = leg.record().end
-    assert end is not None
-    assert (end.ending, end.exit_code) == ("unknown", 13)
+    assert (leg.end().ending, leg.end().exit_code) == ("unknown", 13)
 
 
 def test_internal_error_writes_an_end_line_and_names_missing_units(tmp_path: Path) -> None:
@@ -396,4 +391,3 @@ def test_last(): pass
     assert "ciguard itself failed" in "\n".join(
         finding_message(finding) for finding in verdict.findings
     )
-    no_survivor(leg)

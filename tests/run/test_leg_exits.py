@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import PYTEST, leg_program, no_survivor, plan_of, start_shard
-from run.replay import replays
+from run.leg_runner import PYTEST, leg_program, plan_of, start_shard
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
 from ciguard.run.policy import rules
@@ -50,9 +49,7 @@ def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -
     planned = [PlannedUnit(unit, suite="s") for unit in units]
     policy = LegPolicy(guard_rail="off", max_tries=tries)
     plan = plan_of(planned, suites={"s": suite}, policy=policy)
-    leg = start_shard(folder, plan).wait()
-    replays(leg.record_folder, plan)
-    return leg
+    return start_shard(folder, plan).wait()
 
 
 @pytest.mark.parametrize(
@@ -133,8 +130,7 @@ def test_a_failed_test_does_not_explain_a_crash(tmp_path: Path, hook: str, words
     """What excuses the test would excuse the crash behind it."""
     (tmp_path / "conftest.py").write_text(hook)
     (tmp_path / "test_a.py").write_text("def test_a(): assert 0\ndef test_b(): pass\n")
-    plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"])
-    leg = start_shard(tmp_path, plan).wait(10)
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a", "test_a.py::test_b"])).wait(10)
     assert leg.outcomes() == {"test_a.py::test_a": "failed", "test_a.py::test_b": "passed"}
     ((process, detail),) = unexplained(leg)
     assert (process, detail.startswith(words)) == (1, True)
@@ -279,7 +275,6 @@ def test_file_whose_import_hangs_is_stopped_and_named(tmp_path: Path) -> None:
     assert leg.outcomes() == {}
     assert [end.ending for end in leg.record().process_ends] == ["timeout"] * 2
     assert "test_hangs.py: it ends its process before the first test" in leg.printed
-    no_survivor(leg)
 
 
 def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
@@ -289,9 +284,8 @@ def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
     (tmp_path / "test_thread.py").write_text(THREADS)
     units = [f"test_thread.py::test_{name}" for name in ("before", "leaves_a_thread", "behind")]
     plan = plan_of(units)
-    leg = start_shard(tmp_path, plan, program=PATIENT).wait(10)
     monkeypatch.setattr(rules, "THREAD_S", (0.5, 0.5))
-    replays(leg.record_folder, plan)
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(10)
     assert leg.outcomes() == dict.fromkeys(units, "passed")
     assert "timeout: its tests are over, and it has not ended for 0.5 s" in leg.printed
     assert "most recent call first" in leg.printed, "where"
@@ -303,7 +297,6 @@ def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
     verdict = leg.verdict()
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "no_exit")]
     assert verdict.findings[0].facts["threads"] == left
-    no_survivor(leg)
 
 
 def test_process_that_the_deadline_ends_after_its_tests_is_named(tmp_path: Path) -> None:
@@ -318,7 +311,6 @@ def test_passes(): atexit.register(time.sleep, 600)
     (finding,) = leg.verdict().findings
     assert (finding.level, finding.kind) == ("warning", "no_exit")
     assert "s: stopped, as it did not end\n" in leg.printed
-    no_survivor(leg)
 
 
 def test_thread_left_over_blames_no_file_that_could_not_be_imported(
@@ -329,9 +321,8 @@ def test_thread_left_over_blames_no_file_that_could_not_be_imported(
     (tmp_path / "test_thread.py").write_text(THREADS)
     units = ["test_thread.py::test_leaves_a_thread", "test_broken.py::test_a"]
     plan = plan_of(units, timeout_s=0.5)
-    leg = start_shard(tmp_path, plan, program=PATIENT).wait(13)
     monkeypatch.setattr(rules, "THREAD_S", (0.5, 0.5))
-    replays(leg.record_folder, plan)
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(13)
     assert leg.outcomes() == {units[0]: "passed"}
     (cause,) = causes(leg).values()
     assert cause == (
@@ -340,7 +331,6 @@ def test_thread_left_over_blames_no_file_that_could_not_be_imported(
     )
     assert len(leg.record().processes) == 1, "no search for what hangs"
     assert {one.kind for one in leg.verdict().findings} == {"not_imported", "no_exit"}
-    no_survivor(leg)
 
 
 @pytest.mark.parametrize(
@@ -355,8 +345,7 @@ def test_time_behind_the_last_test_is_accounted_for(
 ) -> None:
     (tmp_path / "conftest.py").write_text(f"import time\ndef pytest_{hook}(): time.sleep(1)\n")
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
-    plan = plan_of(["test_a.py::test_a"])
-    leg = start_shard(tmp_path, plan, program=PATIENT).wait(0)
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"]), program=PATIENT).wait(0)
     (event,) = [one for one in leg.record().events if one.kind == "after_tests"]
     assert (event.process, event.reason, event.detail) == (1, reason, "")
     assert event.facts["wall_s"] >= 1
@@ -401,12 +390,8 @@ def test_two_sessions_for_one_batch_are_rejected(
     )
     leg = start_shard(tmp_path, plan).wait(13)
 
-    end = leg.record().end
-    assert end is not None
-    assert end.ending == "setup_failed"
+    assert leg.end().ending == "setup_failed"
     assert "setup_failed: the suite's command started its framework twice" in leg.printed
-    replays(leg.record_folder, plan)
-    no_survivor(leg)
 
 
 UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")

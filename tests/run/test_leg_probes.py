@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frameworks.loop import needs_gem
-from run.leg_runner import UNGUARDED, Leg, no_survivor, plan_of, start, start_shard, until
-from run.replay import replays
+from run.leg_runner import UNGUARDED, Leg, plan_of, start, start_shard, until
 
 from ciguard.guard.prove import prove
 from ciguard.history.file import encode
@@ -94,7 +93,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Leg, Plan]:
 
 
 def test_each_new_failure_is_tried_again(probed: tuple[Leg, Plan]) -> None:
-    leg, plan = probed
+    leg, _ = probed
     assert answers(leg.record()) == {
         "broken": [("alone", True, ""), ("again", True, "")],
         "order": [("alone", False, ""), ("again", True, ""), ("after", True, key("leaks").unit)],
@@ -106,7 +105,6 @@ def test_each_new_failure_is_tried_again(probed: tuple[Leg, Plan]) -> None:
     assert f"tried again {key('hang').unit}: failed alone" in leg.said
     order = "passed alone, failed after the tests before it, failed directly after"
     assert f"tried again {key('order').unit} {order} {key('leaks').unit}" in leg.said
-    replays(leg.record_folder, plan)
 
 
 def test_no_result_changes(probed: tuple[Leg, Plan], tmp_path: Path) -> None:
@@ -149,7 +147,6 @@ def test_leg_that_ends_in_a_try_is_complete(tmp_path: Path, number: int | None, 
     if number is not None:
         leg.process.send_signal(number)
     leg.wait(code, timeout_s=20)
-    no_survivor(leg)
     record = leg.record()
     assert replace(record, probes=()) == without_probes(leg, tmp_path / "cut")
     assert leg.verdict().state == "failed"

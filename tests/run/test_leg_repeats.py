@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from coverage import CoverageData
-from run.leg_runner import PYTEST, UNGUARDED, Leg, no_survivor, plan_of, start_shard, until
-from run.replay import replays
+from run.leg_runner import PYTEST, UNGUARDED, Leg, plan_of, start_shard, until
 from run.test_leg_probes import without_probes
 
 from ciguard.history.file import encode
@@ -72,18 +71,16 @@ def repeating(folder: Path, plan: Plan, repeats: int) -> Leg:
 
 
 @pytest.fixture(scope="module")
-def repeated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Leg, Plan]:
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Leg:
     folder = tmp_path_factory.mktemp("repeated")
     (folder / "test_a.py").write_text(TESTS)
-    plan = plan_of(list(map(unit, NAMES)), policy=REPEATING)
-    leg = repeating(folder, plan, 27)
+    leg = repeating(folder, plan_of(list(map(unit, NAMES)), policy=REPEATING), 27)
     leg.process.terminate()
-    return leg.wait(10), plan
+    return leg.wait(10)
 
 
-def test_new_and_changed_tests_that_passed_are_repeated(repeated: tuple[Leg, Plan]) -> None:
-    leg, plan = repeated
-    found = by_name(leg)
+def test_new_and_changed_tests_that_passed_are_repeated(repeated: Leg) -> None:
+    leg, found = repeated, by_name(repeated)
     assert {name: one.change for name, one in found.items()} == {
         name: change for name, change in CHANGES.items() if name not in ("skipped", "failed")
     }
@@ -98,11 +95,10 @@ def test_new_and_changed_tests_that_passed_are_repeated(repeated: tuple[Leg, Pla
     assert "repeated 5 of 5 new or changed tests at least 5 times, until 5 min" in leg.said
     total = found["order"].passed + found["order"].failed
     assert f"test_order: {total} repeats, {found['order'].failed} failed" in leg.said
-    replays(leg.record_folder, plan)
 
 
-def test_repeat_has_the_environment_of_its_test(repeated: tuple[Leg, Plan]) -> None:
-    paths = repeated[0].record_folder.parent.glob("env-*")
+def test_repeat_has_the_environment_of_its_test(repeated: Leg) -> None:
+    paths = repeated.record_folder.parent.glob("env-*")
     environs = [ast.literal_eval(path.read_text()) for path in paths]
     names = {name for environ in environs for name in environ}
     different = {name for name in names if len({environ.get(name) for environ in environs}) > 1}
@@ -111,9 +107,8 @@ def test_repeat_has_the_environment_of_its_test(repeated: tuple[Leg, Plan]) -> N
     assert different - own == {"COVERAGE_FILE"}, different
 
 
-def test_no_result_changes(repeated: tuple[Leg, Plan], tmp_path: Path) -> None:
-    leg, _ = repeated
-    record, cut = leg.record(), without_probes(leg, tmp_path / "cut")
+def test_no_result_changes(repeated: Leg, tmp_path: Path) -> None:
+    record, cut = repeated.record(), without_probes(repeated, tmp_path / "cut")
     assert record.probes
     assert replace(record, probes=()) == cut
     histories = [history_of([one], RunMetadata(run_id=7)) for one in (record, cut)]
@@ -128,7 +123,6 @@ def test_killed_during_repeats_it_is_complete(tmp_path: Path, number: signal.Sig
     leg.process.send_signal(number)
     leg.wait()
     assert leg.verdict().findings == ()
-    no_survivor(leg)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["pytest-cov", "coverage run"])

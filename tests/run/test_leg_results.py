@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import call_in_process
-from run.leg_runner import no_survivor, plan_of, start, until
+from run.leg_runner import plan_of, start, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError
@@ -108,7 +108,6 @@ time.sleep(600)
         until((tmp_path / "out/deep/ready").exists, what="the files are written")
         leg.process.send_signal(signal.SIGTERM)
         leg.wait(143)
-        no_survivor(leg)
     finally:
         leg.process.kill()
         leg.process.communicate()

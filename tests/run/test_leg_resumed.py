@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
-from run.leg_runner import LISTS, UNGUARDED, Leg, no_survivor, plan_of, start, until
+from run.leg_runner import LISTS, UNGUARDED, Leg, plan_of, start, until
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
@@ -82,7 +82,6 @@ def interrupted(folder: Path, number: int, **environ: str) -> None:
         until((folder / "started").exists, what="the slow test runs")
         leg.process.send_signal(number)
         leg.wait(timeout_s=10)
-        no_survivor(leg)
     finally:
         leg.process.kill()
         leg.process.communicate()
@@ -314,7 +313,6 @@ def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(tmp_path: Path
     assert re.search(r"process 1: stopped at a checkpoint after \d", first.printed)
     for word in ("deadline", "SIGINT", "died"):
         assert word not in first.printed, "nothing went wrong"
-    no_survivor(first)
     replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), step_limit_s=2.0)
     (tmp_path / "go").touch()
     words = ("--continue", "records", "--for", "10m", "--github")
@@ -381,7 +379,6 @@ def test_next_leg_completes_an_interrupted_one(
     until(lambda: executed(tmp_path).total() >= moment, what=f"{moment} tests have run")
     first.process.send_signal(number)
     first.wait()
-    no_survivor(first)
     before = read_record_tree(tmp_path / "records") if (tmp_path / "records").exists() else ()
     assert all(not record.damage or not record.results for record in before)
     started = {one.unit for record in before for one in record.starts}
@@ -392,7 +389,6 @@ def test_next_leg_completes_an_interrupted_one(
     ended = {one.unit for record in before for one in record.results if one.outcome == "passed"}
     ran = executed(tmp_path)
     second = start(tmp_path, *fixed, "--record", "records/2", "--resume-from", "records").wait(0)
-    no_survivor(second)
     assert f"resumed: {len(ended)} of {COUNT} tests ended before" in second.printed
     rerun = executed(tmp_path) - ran
     assert sum(rerun.values()) == COUNT - len(ended), "none that ended ran again, all others did"

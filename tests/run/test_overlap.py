@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from run.leg_runner import plan_of, start_shard
-from run.replay import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine, Suite
 from ciguard.run.policy.actions import Start, Wait
@@ -110,8 +109,7 @@ time.sleep(0.3)
 def test_concurrent_units_of_a_threaded_program_are_recorded(tmp_path: Path) -> None:
     suite = Suite("command", (sys.executable, "-c", THREADS))
     planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "other")]
-    plan = plan_of(planned, suites={"s": suite})
-    leg = start_shard(tmp_path, plan).wait(0)
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(0)
     record = leg.record()
     assert sorted((one.unit, one.case) for one in record.results) == [
         ("other", "one"),
@@ -124,15 +122,13 @@ def test_concurrent_units_of_a_threaded_program_are_recorded(tmp_path: Path) -> 
         assert (one.concurrent or 0) >= 2
         assert one.peak_lower_bytes is None, "what it had alone is not known"
         assert one.peak_upper_bytes
-    replays(leg.record_folder, plan)
 
 
 def test_crash_of_a_threaded_program_loses_no_case(tmp_path: Path) -> None:
     (tmp_path / "units-left").touch()
     suite = Suite("command", (sys.executable, "-c", THREADS))
     planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "kills")]
-    plan = plan_of(planned, suites={"s": suite})
-    leg = start_shard(tmp_path, plan).wait(10)
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
     record = leg.record()
     found = {(one.unit, one.case): one.outcome for one in record.results}
     assert found["quick", "quick"] == "passed"
@@ -140,4 +136,3 @@ def test_crash_of_a_threaded_program_loses_no_case(tmp_path: Path) -> None:
     assert found["kills", "kills"] == "died"
     assert record.end is not None
     assert record.end.ending == "completed"
-    replays(leg.record_folder, plan)

@@ -9,7 +9,7 @@ import pytest
 from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, zipped
 from fakegithub.server import serving
-from fakegithub.state import Fault, Login
+from fakegithub.state import TOKEN, Fault, Login
 from guard.fixtures import make_plan
 from pydantic import SecretStr
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
     from ciguard.sources.local import ReadInputs
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
 MIB = 1 << 20
 

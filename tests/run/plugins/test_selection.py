@@ -237,7 +237,6 @@ def test_only_selected_files_are_imported(tmp_path: Path, foreign_python: Path) 
     ):
         (tmp_path / name).write_text(text)
     suite = Suite("pytest", (str(foreign_python), "-m", "pytest", "-p", "no:cacheprovider"))
-    plan = plan_of(["package/test_a.py::test_a"], suites={"": suite})
-    leg = start_shard(tmp_path, plan).wait(0)
+    leg = start_shard(tmp_path, plan_of(["package/test_a.py::test_a"], suites={"": suite})).wait(0)
     assert leg.outcomes() == {"package/test_a.py::test_a": "passed"}
     assert not (tmp_path / "imported").exists()

@@ -16,7 +16,7 @@ from ciguard.serve.application import build_application
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 AXE: Final = Path(__file__).parents[3] / ".tools/browser/node_modules/axe-core/axe.min.js"
 VIOLATIONS: Final = """axe.run().then(found => found.violations.map(
@@ -54,6 +54,13 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
+@pytest.fixture
+def page(browser: Browser, site: str) -> Iterator[Page]:
+    """A new one, of the service."""
+    with browser.new_context(base_url=site) as context:
+        yield context.new_page()
+
+
 def look(browser: Browser, address: str, width: int, scheme: Any) -> list[object]:
     """What is wrong with a page under its own policy; without axe only the rest is looked at."""
     view: Any = {"width": width, "height": 900}
@@ -83,9 +90,8 @@ def test_page_in_a_browser(browser: Browser, site: str, path: str, width: int, s
     assert look(browser, site + path, width, scheme) == []
 
 
-def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
-    page = browser.new_page()
-    page.goto(site + RUN)
+def test_results_are_sorted_in_their_place(page: Page) -> None:
+    page.goto(RUN)
     page.evaluate("document.body.dataset.mark = 'the same page'")
     page.click("#results thead >> text=Wall time")
     page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
@@ -96,13 +102,11 @@ def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
     page.click(".results tbody a")
     page.wait_for_selector(".uplot canvas")
     assert page.evaluate("document.body.dataset.mark") is None
-    page.close()
 
 
 @pytest.mark.soak
-def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) -> None:
-    page = browser.new_page()
-    page.goto(site + RUN)
+def test_way_back_to_sorted_results_has_the_shards(page: Page) -> None:
+    page.goto(RUN)
     for title, order in (("Wall time", "-wall"), ("Tries", "-tries")):
         page.click(f"#results thead >> text={title}")
         page.wait_for_selector(f"th[aria-sort=descending] >> text={title}")
@@ -117,13 +121,11 @@ def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) 
     assert page.locator(".legs tbody tr").count() == 3
     page.reload()
     assert page.locator(".legs tbody tr").count() == 3
-    page.close()
 
 
 @pytest.mark.soak
-def test_search_keeps_the_focus_and_changes_the_links(browser: Browser, site: str) -> None:
-    page = browser.new_page()
-    page.goto(site + RUN)
+def test_search_keeps_the_focus_and_changes_the_links(page: Page) -> None:
+    page.goto(RUN)
     page.fill("#text", "a.py")
     page.press("#text", "Enter")
     page.wait_for_url("**text=a.py**")
@@ -134,42 +136,35 @@ def test_search_keeps_the_focus_and_changes_the_links(browser: Browser, site: st
     page.keyboard.press("Enter")
     page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
     assert page.evaluate("document.activeElement.id") == "sort-wall"
-    page.close()
 
 
 @pytest.mark.soak
-def test_error_is_shown_where_results_were_searched(browser: Browser, site: str) -> None:
-    page = browser.new_page()
-    page.goto(site + RUN)
+def test_error_is_shown_where_results_were_searched(page: Page) -> None:
+    page.goto(RUN)
     page.fill("#text", "x" * 501)
     page.click("#filter")
     page.wait_for_selector("text=expected at most 500 characters")
     assert page.title().startswith("Bad Request")
     page.go_back()
     page.wait_for_selector("#results tbody tr")
-    page.close()
 
 
 @pytest.mark.soak
-def test_chart_says_what_its_points_are(browser: Browser, site: str) -> None:
-    page = browser.new_page()
-    page.goto(site + TEST)
+def test_chart_says_what_its_points_are(page: Page) -> None:
+    page.goto(TEST)
     page.wait_for_selector(".uplot canvas")
     legend = page.locator(".u-legend .u-label").all_text_contents()
     assert legend == ["Started", "Passed or skipped", "Failed"]
-    page.close()
 
 
 @pytest.mark.parametrize("path", [RUN])
-def test_keyboard_goes_to_the_content_first(browser: Browser, site: str, path: str) -> None:
-    page = browser.new_page()
-    page.goto(site + path)
+def test_keyboard_goes_to_the_content_first(page: Page, path: str) -> None:
+    page.goto(path)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
-    page.close()
 
 
 def test_pages_work_without_scripts(browser: Browser, site: str) -> None:
