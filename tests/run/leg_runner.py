@@ -113,7 +113,7 @@ class Leg:
     """A leg that was started in `folder`, with its record in `folder/record`.
 
     Attributes:
-        is_plain: it executes shard 01 as its plan says.
+        is_plain: it executes shard 01 as its plan says, and no line of its record is lost.
     """
 
     folder: Path

@@ -192,7 +192,7 @@ def test_after(n): pass
     # So long that the result of the one that dies fits into no block of 4 KiB.
     names = ["before", "fills", *(f"after[{n}{'x' * 2500}]" for n in range(100))]
     units = [f"test_full.py::test_{name}" for name in names]
-    leg = start_shard(disk, plan_of(units)).wait(13)
+    leg = replace(start_shard(disk, plan_of(units)), is_plain=False).wait(13)
     assert "No space left on device" in leg.printed
     assert "lines of the record could not be written" in leg.printed
     assert "ciguard/run" not in leg.printed, "no traceback of ours"
