@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.actions import add_job
-from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Login
 from guard.fake_jobs import (
     BY_HAND,
     EXIT_137,
     KILLED,
     LOST,
     NEW_LIMIT,
-    TOKEN,
     FakeEvaluatedRun,
     FakeRunApi,
     environ_of,
@@ -29,10 +26,10 @@ from ciguard.guard.github_facts import match_foreign_jobs, query_jobs
 from ciguard.model import Plan, Prediction, Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
 
 JOBS = {"01": "Tests - A / B", "02": "Tests - C", "03": "Tests - D"}
 LIMIT = "2026-11-21T10:45:20Z"  # 45 min after the start of `add_job`
@@ -47,13 +44,6 @@ def named(plan: Plan) -> Plan:
     empty = Shard("04", "default", (), Prediction(0.0, 0.0), timeout_minutes=45, job="Tests - E")
     plan = replace(plan, shards=(*shards, empty))
     return plan_file.decode(plan_file.encode(plan), "plan.json")
-
-
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
-        github.tokens[TOKEN] = Login()
-        yield github
 
 
 class Judge:

@@ -30,10 +30,9 @@ def test_each_unit_has_the_expected_ending(
     record = leg.record()
     assert differences(record, shape) == {}, leg.printed[-4000:]
     assert leg.process.returncode == 10
-    assert record.end is not None
-    assert (record.end.ending, record.end.exit_code) == ("completed", 10)
+    assert (leg.end().ending, leg.end().exit_code) == ("completed", 10)
     last = finals(record.results)
-    assert record.end.counts == Counter(one.outcome for one in last.values())
+    assert leg.end().counts == Counter(one.outcome for one in last.values())
     died = [one for one in last.values() if one.outcome == "died"]
     assert all((one.concurrent or 1) == 1 for one in died), "each is the one to blame"
     spike = last["test_hostile.py::test_spike"]

@@ -256,8 +256,7 @@ def test_missing_framework_is_reported_and_ends_the_leg(tmp_path: Path) -> None:
     assert "No module named pytest" in leg.printed
     record = leg.record()
     assert [end.ending for end in record.process_ends] == ["setup_failed"] * 3
-    assert record.end is not None
-    assert record.end.ending == "setup_failed"
+    assert leg.end().ending == "setup_failed"
     assert (
         "No module named pytest" in next(e for e in record.events if e.kind == "last_output").detail
     )

@@ -96,9 +96,7 @@ def test_signal_stops_the_leg_gracefully(
         record = leg.record()
         (died,) = [result for result in record.results if result.outcome == "died"]
         assert died.ending == "cancelled"
-        assert record.end is not None
-        assert record.end.ending == "cancelled"
-        assert record.end.exit_code == code
+        assert (leg.end().ending, leg.end().exit_code) == ("cancelled", code)
         assert [e.detail for e in record.events if e.kind == "signal"] == [
             signal.Signals(number).name
         ]
@@ -116,10 +114,8 @@ def test_cancelled_step_leaves_its_results_on_disk(tmp_path: Path) -> None:
                 break
         assert leg.process.returncode == 130, "it went by itself, for the first signal"
         assert leg.outcomes() == {UNITS[0]: "passed", UNITS[1]: "died"}
-        record = leg.record()
-        assert record.end is not None
-        assert record.end.ending == "cancelled"
-        (died,) = [result for result in record.results if result.outcome == "died"]
+        assert leg.end().ending == "cancelled"
+        (died,) = [result for result in leg.record().results if result.outcome == "died"]
         # By SIGKILL, or by itself if the signal came before the test ignored it.
         assert "the job was told to stop" in (died.message or "")
 

@@ -134,5 +134,4 @@ def test_crash_of_a_threaded_program_loses_no_case(tmp_path: Path) -> None:
     assert found["quick", "quick"] == "passed"
     assert found["two", "two"] in {"passed", "died"}, "it had reported too when the process died"
     assert found["kills", "kills"] == "died"
-    assert record.end is not None
-    assert record.end.ending == "completed"
+    assert leg.end().ending == "completed"

@@ -157,9 +157,8 @@ def test_chart_says_what_its_points_are(page: Page) -> None:
     assert legend == ["Started", "Passed or skipped", "Failed"]
 
 
-@pytest.mark.parametrize("path", [RUN])
-def test_keyboard_goes_to_the_content_first(page: Page, path: str) -> None:
-    page.goto(path)
+def test_keyboard_goes_to_the_content_first(page: Page) -> None:
+    page.goto(RUN)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
