@@ -108,6 +108,14 @@ def server() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
+def environ(server: FakeGitHub) -> dict[str, str]:
+    """What leads a command to it."""
+    return {
+        "GITHUB_API_URL": server.address, "GITHUB_TOKEN": next(iter(server.tokens)), "NO_PROXY": "*"
+    }  # fmt: skip
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compare a text with a golden file; `--update-golden` writes it instead.
 

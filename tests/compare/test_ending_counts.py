@@ -9,7 +9,6 @@ from compare.compare_factories import case, died, files_of, run_of
 from compare.test_jobs import ALLOCATOR, END, START, WORDS
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.state import Fault
-from report.test_run import environ
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from ciguard.model import Result
 
-__all__ = ["environ"]
 TIMEOUT = "panic: test timed out after 1m0s\n"
 
 

@@ -14,7 +14,6 @@ import pytest
 from compare.compare_factories import case, column_run, files_of, run_of
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.test_result_files import junit
-from report.test_run import environ
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from ciguard.compare.jobs import JobsComparison
     from ciguard.model import Ending
 
-
-__all__ = ["environ"]
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
 BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)

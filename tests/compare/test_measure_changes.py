@@ -134,12 +134,17 @@ def test_large_slowdown_in_a_noisy_run_is_listed() -> None:
     assert "1 test took at least 3 times as long" in headline(found)
 
 
-def test_large_slowdown_of_a_variable_test_is_listed() -> None:
+@pytest.mark.parametrize(
+    ("before_s", "after_s"),
+    [((3.0, 1.0), 6.0), ((0.0, 0.0), 3.0)],
+    ids=["of a variable test", "from zero: JUnit XML rounds to milliseconds"],
+)
+def test_large_slowdown_is_listed(before_s: tuple[float, float], after_s: float) -> None:
     past = Past(11)
     for run in past.bases:
-        run.wall_s[50] = 1.0 if (run.run_id or 0) % 2 else 3.0
+        run.wall_s[50] = before_s[(run.run_id or 0) % 2]
     head = past.run(99)
-    head.wall_s[50] = 6.0
+    head.wall_s[50] = after_s
     assert names(compare_run(head, None, past.bases).durations.listed) == ["suspect t00050"]
 
 
@@ -158,15 +163,6 @@ def test_large_slowdown_ratio_is_listed_among_larger_absolute_ones() -> None:
     worse = np.concatenate([np.full(60, 150.0), np.full(200, 1.0), [2.5]])
     found = compare_run(column_run(worse, run_id=99), None, bases)
     assert names(found.durations.listed) == ["suspect t00260"]
-
-
-def test_slowdown_from_zero_time_is_listed() -> None:
-    past = Past(11)
-    for run in past.bases:
-        run.wall_s[50] = 0.0  # JUnit XML rounds to milliseconds
-    head = past.run(99)
-    head.wall_s[50] = 3.0
-    assert names(compare_run(head, None, past.bases).durations.listed) == ["suspect t00050"]
 
 
 def test_doubled_total_duration_is_a_suspect() -> None:

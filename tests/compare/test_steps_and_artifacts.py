@@ -10,7 +10,6 @@ from compare.compare_factories import case, files_of
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from hypothesis import given
 from hypothesis import strategies as st
-from report.test_run import environ
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.jobs import compare_jobs_only, run_of_jobs
@@ -121,8 +120,6 @@ def test_each_name_is_used_once(before: list[str], after: list[str]) -> None:
     pairs = [(one, two) for one, two in found if one is not None and two is not None]
     assert all(normalize_name(one) == normalize_name(two) for one, two in pairs)
 
-
-__all__ = ["environ"]
 
 MB = 1_000_000
 

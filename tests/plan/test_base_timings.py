@@ -9,15 +9,12 @@ import pytest
 from act.events import pull_request_event
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
-from report.test_run import environ
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
-
-__all__ = ["environ"]
 
 DOCS = {"path": ".github/workflows/docs.yml"}
 OF_TAG = {"head_sha": "c" * 40}  # whose name is that of the base

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from conftest import Ciguard
 
 
-@pytest.fixture
-def environ(server: FakeGitHub) -> dict[str, str]:
-    return {"GITHUB_API_URL": server.address, "GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
-
-
 class Call(Protocol):
     def __call__(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]: ...
 

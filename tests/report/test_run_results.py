@@ -11,7 +11,7 @@ from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
 from history.stored_values import values_in
-from report.test_run import Call, call, environ
+from report.test_run import Call, call
 
 from ciguard.codec import plan_file as plan_codec
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
-__all__ = ["call", "environ"]
+__all__ = ["call"]
 
 WORDS = ("--plan", "plan.json", "--results", "results-{shard}/**/*.xml")
 # Attempt 1 is from 10:00 to 10:05, as `add_job` has it.
@@ -84,16 +84,22 @@ def test_the_last_attempt_of_a_shard_counts(call: Call, uploaded: FakeGitHub) ->
     call("guard", *WORDS, "--run", "7/2", expect=10)
 
 
-def test_after_rerun_all_jobs_older_artifacts_do_not_count(call: Call, server: FakeGitHub) -> None:
-    """In attempt 2 the job of shard 02 died before its upload. No name tells whose job it is."""
+def run_twice(server: FakeGitHub) -> None:
+    """In attempt 2 the job of shard 02 died before its upload."""
     for shard in SHARDS:
         upload(server, shard)
         add_job(server, f"Unit {int(shard)}")
-    for shard, how in (("01", "success"), ("02", "cancelled"), ("03", "success")):
-        times = {"started_at": SECOND, "completed_at": THIRD}
+    times = {"started_at": SECOND, "completed_at": THIRD}
+    for shard in SHARDS:
+        how = "cancelled" if shard == "02" else "success"
         add_job(server, f"Unit {int(shard)}", how, attempt=2, **times)  # type: ignore[arg-type]
         if how == "success":
             upload(server, shard, at=SECOND)
+
+
+def test_after_rerun_all_jobs_older_artifacts_do_not_count(call: Call, server: FakeGitHub) -> None:
+    """No name tells whose job it is."""
+    run_twice(server)
     found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
     assert {one["shard"] for one in found["missing"]} == {"02"}
     call("guard", *WORDS, "--run", "7/1")
@@ -107,14 +113,7 @@ def test_job_that_runs_while_it_judges_knows_which_shards_ran_again(
     named = tuple(replace(shard, job=f"Unit {int(shard.key)}") for shard in plan.shards)
     (tmp_path / "plan.json").write_bytes(plan_codec.encode(replace(plan, shards=named)))
     add_job(server, "deploy")
-    for shard in SHARDS:
-        upload(server, shard)
-        add_job(server, f"Unit {int(shard)}")
-        times = {"started_at": SECOND, "completed_at": THIRD}
-        how = "cancelled" if shard == "02" else "success"
-        add_job(server, f"Unit {int(shard)}", how, attempt=2, **times)  # type: ignore[arg-type]
-        if how == "success":
-            upload(server, shard, at=SECOND)
+    run_twice(server)
     found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
     assert {one["shard"] for one in found["missing"]} == {"02"}
 

@@ -12,15 +12,13 @@ import pytest
 from act.events import pull_request_event
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import Fault
-from report.test_run import Call, environ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
-
-__all__ = ["environ"]
+    from report.test_run import Call
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

@@ -82,6 +82,17 @@ class Blocked:
         self.held.append(still_holds())
 
 
+@contextlib.contextmanager
+def blocked(database: Database, *runs: int, **options: float) -> Iterator[tuple[Worker, Blocked]]:
+    """A worker in the midst of its first job, which still has to be let end."""
+    add(database, *runs)
+    job = Blocked()
+    worker = Worker(database, job, **options)
+    with running(worker):
+        assert job.has_begun.wait(PATIENCE_S)
+        yield worker, job
+
+
 def test_each_outcome_of_a_job_is_written(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,11 +132,7 @@ def test_each_outcome_of_a_job_is_written(
 
 
 def test_a_stopping_worker_finishes_its_job_and_takes_no_other(database: Database) -> None:
-    add(database, 1, 2)
-    job = Blocked()
-    worker = Worker(database, job)
-    with running(worker):
-        assert job.has_begun.wait(PATIENCE_S)
+    with blocked(database, 1, 2) as (worker, job):
         stop = threading.Thread(target=worker.stop, args=[PATIENCE_S])
         stop.start()
         job.may_end.set()
@@ -136,11 +143,7 @@ def test_a_stopping_worker_finishes_its_job_and_takes_no_other(database: Databas
 
 
 def test_a_worker_that_must_stop_gives_its_row_back(database: Database) -> None:
-    add(database, 1)
-    job = Blocked()
-    worker = Worker(database, job)
-    with running(worker):
-        assert job.has_begun.wait(PATIENCE_S)
+    with blocked(database, 1) as (worker, job):
         assert not worker.stop()
         with database.write() as connection:
             other = work_list.take(connection, "other")
@@ -154,15 +157,11 @@ def test_a_worker_that_must_stop_gives_its_row_back(database: Database) -> None:
 
 
 def test_a_lease_is_renewed_while_the_job_runs(database: Database) -> None:
-    add(database, 1)
-    job = Blocked()
-
     def until_ms() -> int:
         with database.read() as connection:
             return int(connection.execute(sa.select(schema.lane.c.until_ms)).scalar_one())
 
-    with running(Worker(database, job, lease_s=2)):
-        assert job.has_begun.wait(PATIENCE_S)
+    with blocked(database, 1, lease_s=2) as (_, job):
         first = until_ms()
         wait_until(lambda: until_ms() > first, "not renewed")
         job.may_end.set()
@@ -172,11 +171,7 @@ def test_a_lease_is_renewed_while_the_job_runs(database: Database) -> None:
 
 def test_a_job_whose_lease_expired_is_not_finished(database: Database) -> None:
     """As after a jump of the database's clock: the job may have returned early."""
-    add(database, 1)
-    job = Blocked()
-    worker = Worker(database, job, poll_s=0.05)
-    with running(worker):
-        assert job.has_begun.wait(PATIENCE_S)
+    with blocked(database, 1, poll_s=0.05) as (_, job):
         with database.write() as connection:
             connection.execute(sa.update(schema.lane).values(until_ms=1))
         job.may_end.set()
