@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import pytest
 from bytecode import write_bytecode
+from fakegithub.state import TOKEN, FakeGitHub, Login
 from hypothesis import settings
 
 from ciguard import cli
@@ -22,7 +23,6 @@ from ciguard import cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from fakegithub.state import FakeGitHub
 
 try:
     import fcntl
@@ -98,9 +98,7 @@ class Golden(Protocol):
 @pytest.fixture
 def server() -> Iterator[FakeGitHub]:
     """A GitHub that knows TOKEN as GITHUB_TOKEN."""
-    # Imported here: most workers need none.
-    from fakegithub.conformance import conforming  # noqa: PLC0415
-    from fakegithub.state import TOKEN, Login  # noqa: PLC0415
+    from fakegithub.conformance import conforming  # noqa: PLC0415 # most workers need none
 
     with conforming() as github:
         github.tokens[TOKEN] = Login()
@@ -110,9 +108,7 @@ def server() -> Iterator[FakeGitHub]:
 @pytest.fixture
 def environ(server: FakeGitHub) -> dict[str, str]:
     """What leads a command to it."""
-    return {
-        "GITHUB_API_URL": server.address, "GITHUB_TOKEN": next(iter(server.tokens)), "NO_PROXY": "*"
-    }  # fmt: skip
+    return {"GITHUB_API_URL": server.address, "GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
 
 
 @pytest.fixture

@@ -17,7 +17,11 @@ from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 from init.move_in_samples import NO_ADDRESS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Ciguard
+
+    Look = Callable[..., dict[str, dict[str, Any]]]
 
 ACTIONS = 'actions = "octo-org/ciguard@0123abc"\n'
 # Lists in no time, for what is not about listing.
@@ -49,20 +53,23 @@ def checks(text: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in found["checks"]}
 
 
+@pytest.fixture
+def look(folder: Path, ciguard: Ciguard, environ: dict[str, Any]) -> Look:
+    def looked(expect: int = 0) -> dict[str, dict[str, Any]]:
+        words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
+        done = ciguard(*words, cwd=folder, expect=expect, **environ)
+        assert TOKEN not in done.stdout + done.stderr
+        return checks(done.stdout)
+
+    return looked
+
+
 def test_complete_project_passes_all_checks(
-    folder: Path, ciguard: Ciguard, server: FakeGitHub
+    folder: Path, ciguard: Ciguard, look: Look, server: FakeGitHub
 ) -> None:
     (folder / "ciguard.toml").write_text(ACTIONS, "utf-8")
     ciguard("init", "--yes", cwd=folder)
-    done = ciguard(
-        *("doctor", "--format", "json", "--repo", "octo-org/shop"),
-        cwd=folder,
-        GITHUB_API_URL=server.address,
-        GITHUB_TOKEN=TOKEN,
-        NO_PROXY="*",
-    )
-    assert TOKEN not in done.stdout + done.stderr
-    found = checks(done.stdout)
+    found = look()
     assert {name: one["level"] for name, one in found.items()} == {
         "configuration": "ok",
         "git": "ok",
@@ -187,28 +194,12 @@ def test_printed_init_neither_asks_for_a_job_nor_refuses(
     ],
 )
 def test_last_drill_is_named(
-    folder: Path,
-    ciguard: Ciguard,
-    server: FakeGitHub,
-    *,
-    conclusion: str,
-    artifact: str,
-    level: str,
-    what: str,
+    look: Look, server: FakeGitHub, *, conclusion: str, artifact: str, level: str, what: str
 ) -> None:
     facts = {"event": "workflow_dispatch", "created_at": "2026-11-20T10:00:00Z"}
     add_run(server, 8, conclusion=conclusion, **facts)
     add_artifact(server, artifact, {"plan.json": b""}, run=8)
-    words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
-    done = ciguard(
-        *words,
-        cwd=folder,
-        expect=3 if level == "error" else 0,
-        GITHUB_TOKEN=TOKEN,
-        GITHUB_API_URL=server.address,
-        NO_PROXY="*",
-    )
-    drill = checks(done.stdout)["drill"]
+    drill = look(expect=3 if level == "error" else 0)["drill"]
     assert drill["level"] == level
     assert what in drill["what"]
 
@@ -343,6 +334,7 @@ def test_aggregation_job_without_the_planning_job_is_a_warning(
 def test_required_check_that_is_green_over_a_lost_test_is_a_warning(
     folder: Path,
     ciguard: Ciguard,
+    look: Look,
     server: FakeGitHub,
     *,
     required: list[str],
@@ -351,11 +343,7 @@ def test_required_check_that_is_green_over_a_lost_test_is_a_warning(
 ) -> None:
     ciguard("init", "--yes", cwd=folder)
     server.required_by_rules = required
-    words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
-    done = ciguard(
-        *words, cwd=folder, GITHUB_TOKEN=TOKEN, GITHUB_API_URL=server.address, NO_PROXY="*"
-    )
-    found = checks(done.stdout)
+    found = look()
     file = ".github/workflows/ciguard.yml"
     expected = {"name": "required check", "level": level, "what": f"{file}: {what}", "command": ""}
     fix = "require the check ciguard in the rules of the branch" if level == "warning" else ""
