@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ciguard.config.options import format_option
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
     "orphan": lambda audit: bool(audit.orphans),
     "empty": lambda audit: any(shard.is_empty for shard in audit.shards),
 }
-FORMATS: Final = ("text", "markdown", "html", "json")
 
 
 @click.command()
@@ -60,9 +60,7 @@ FORMATS: Final = ("text", "markdown", "html", "json")
 @click.option(
     "--history", metavar="FILE|branch:NAME|URL", help="Past runs: they add times to the counts."
 )
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format."
-)
+@format_option("text", "markdown", "html", "json")
 @click.option(
     "-o", "--output", metavar="FILE|-", help="File for the plan of the matrix, for `ciguard guard`."
 )

@@ -29,6 +29,7 @@ from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
+from ciguard.config.options import HISTORY, OUTPUT, format_option
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
@@ -92,12 +93,7 @@ FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
 @click.command()
 @click.argument("base")
 @click.argument("head")
-@click.option(
-    "--history",
-    "history_location",
-    metavar="FILE|branch:NAME|URL",
-    help="Past runs: a file, a branch or a service (default: the configured store).",
-)
+@HISTORY
 @click.option(
     "--repo",
     "repository",
@@ -105,15 +101,8 @@ FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
     help="Repository that run ids refer to (default: origin).",
 )
 @click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
-@click.option(
-    "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Write the answer to this file and print only the verdict.",
-)
+@format_option(*FORMATS)
+@OUTPUT
 @click.option(
     "--fail-on",
     metavar="LIST",
@@ -132,7 +121,7 @@ def command(
     *,
     base: str,
     head: str,
-    history_location: str | None,
+    history: str | None,
     repository: str | None,
     results: tuple[str, ...],
     format_: str,
@@ -156,7 +145,7 @@ def command(
     conditions = _fail_on(fail_on)
     comparison: AnyComparison
     if are_logs(invocation.folder, (base, head)):
-        unused = {"--results": "".join(results[:1]), "--history": history_location or ""}
+        unused = {"--results": "".join(results[:1]), "--history": history or ""}
         comparison = _compare_logs(invocation, (base, head), unused)
     else:
         lookup = RecordFinder(
@@ -166,12 +155,12 @@ def command(
             results,
             lambda: ProcessLogs(_log_patterns(invocation)),
         )
-        history = (
-            _history(invocation, history_location)
-            if history_location is not None
+        past = (
+            _history(invocation, history)
+            if history is not None
             else _configured_history(invocation)
         )
-        comparison = _compare(invocation, (base, head), history, lookup, results)
+        comparison = _compare(invocation, (base, head), past, lookup, results)
     answer = FORMATS[format_](comparison)
     noun, blocks, _ = _OUTPUTS[type(comparison)]
     if output is None or output == "-":

@@ -12,6 +12,7 @@ import click
 
 from ciguard import console
 from ciguard.config.file import FILES, Config, configured_by
+from ciguard.config.options import format_option
 from ciguard.config.suites import pools_of, suites_of
 from ciguard.doctor.checks import (
     Check,
@@ -66,15 +67,13 @@ READS: Final = (
 
 
 @click.command()
-@click.option(
-    "--format", "shape", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@format_option("text", "json")
 @click.option(
     "--repo", metavar="OWNER/NAME", default="", help="Repository on GitHub (default: origin)."
 )
 @click.option("--offline", is_flag=True, help="Ask no server: skip GitHub and a remote history.")
 @click.pass_obj
-def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int:
+def command(invocation: Invocation, format_: str, repo: str, offline: bool) -> int:
     """Check the configuration, the tools and the permissions that ciguard needs.
 
     Each problem comes with a fix. The command changes nothing. It ends with 0, or with 3 if a
@@ -82,7 +81,7 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
     """
     checks = list(_all(invocation, repo, offline=offline))
     console.out(
-        json.dumps(as_json(checks), indent=2) if shape == "json" else as_text(document(checks))
+        json.dumps(as_json(checks), indent=2) if format_ == "json" else as_text(document(checks))
     )
     return ExitCode.INPUT if any(check.level == "error" for check in checks) else ExitCode.OK
 
@@ -243,7 +242,6 @@ def _init_command(folder: Path, config: Config) -> str:
 
 
 def _workflow(invocation: Invocation, config: Config, command: str) -> Iterator[Check]:
-    workflow = invocation.folder / WORKFLOW_FILE
     for item in generate(invocation.folder, config):
         if item.path in FILES:
             continue
@@ -257,8 +255,6 @@ def _workflow(invocation: Invocation, config: Config, command: str) -> Iterator[
         else:
             what = f"{item.path} is not what the configuration and this version say"
             yield warning("workflow", what, command=command)
-    if workflow.is_symlink():
-        yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
 
 
 def _workflow_files(folder: Path) -> list[Path]:

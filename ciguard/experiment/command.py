@@ -7,11 +7,12 @@ import re
 import shlex
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ciguard import console
+from ciguard.config.options import OUTPUT, format_option
 from ciguard.errors import ExitCode, UsageError
 from ciguard.sources import local
 from ciguard.text import one_line
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
-    from ciguard.document import Block
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Step
@@ -32,7 +32,6 @@ RUNS_IN_BUDGET: Final = 200  # with a budget alone: as many as fit, until a conc
 RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
 MAX_ROWS: Final = 200  # of a table in a terminal
-FORMATS: Final = ("text", "markdown", "json")
 MAX_ARMS: Final = 8
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _ARM: Final = re.compile(r"(?a:\w[\w.+-]{0,19})=(.*\S.*)", re.DOTALL)
@@ -83,15 +82,8 @@ _ARM: Final = re.compile(r"(?a:\w[\w.+-]{0,19})=(.*\S.*)", re.DOTALL)
 @click.option(
     "--budget", metavar="TIME", help="Time limit of all runs (default: 10m; commits: 5m)."
 )
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format."
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Write the answer to this file and print only the verdict.",
-)
+@format_option("text", "markdown", "json")
+@OUTPUT
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -127,6 +119,7 @@ def command(
     from ciguard.experiment import commits, view  # noqa: PLC0415
     from ciguard.experiment.json import as_json, commits_as_json  # noqa: PLC0415
     from ciguard.experiment.schedule import Design  # noqa: PLC0415
+    from ciguard.render.formats import as_format  # noqa: PLC0415
 
     if of_commits:
         experiment = commits.confirm(
@@ -144,7 +137,10 @@ def command(
         budget_s = parse_seconds(budget or BUDGET)
         experiment = _run_experiment(invocation, design, commands, budget_s)
         blocks, content = view.document(experiment), as_json(experiment)
-    answer = _render(blocks, content, format_)
+    if format_ == "json":
+        answer = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    else:
+        answer = as_format(blocks, format_, rows=MAX_ROWS)
     if output is None or output == "-":
         console.out(answer)
     else:
@@ -291,14 +287,6 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
             event.detail for event in records[0].events if event.kind == "unreadable_metric"
         ),
     )
-
-
-def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:
-    from ciguard.render.formats import as_format  # noqa: PLC0415
-
-    if format_ == "json":
-        return json.dumps(content, indent=2, allow_nan=False) + "\n"
-    return as_format(blocks, format_, rows=MAX_ROWS)
 
 
 def exit_code(experiment: Experiment) -> ExitCode:

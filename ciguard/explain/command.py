@@ -14,6 +14,7 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import find_in_history, newest_run_of_branch
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.config.file import process_log_reader
+from ciguard.config.options import HISTORY, format_option
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.explain.explanation import (
     Explanation,
@@ -55,12 +56,8 @@ NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set 
 @click.argument("test", default="")
 @click.option("--plan", metavar="FILE|DIR", help="Plan of records (default: plan.json in RUN).")
 @click.option("--repo", metavar="OWNER/NAME", default="", help="Repository of RUN's id.")
-@click.option(
-    "--history",
-    metavar="FILE|branch:NAME|URL",
-    help="Past runs: a file, a branch or a service (default: the configured store).",
-)
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@HISTORY
+@format_option("text", "json")
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ciguard import console
+from ciguard.config.options import format_option
 from ciguard.guard.evaluation import (
     evaluate,
     evaluation_options,
@@ -28,13 +29,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Output format.",
-)
+@format_option("text", "json")
 @click.option("--github", is_flag=True, help="Write annotations and set the outputs of the step.")
 @click.pass_obj
 def command(invocation: Invocation, options: RunOptions, /, *, format_: str, github: bool) -> int:

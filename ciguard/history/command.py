@@ -19,6 +19,7 @@ from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
+from ciguard.config.options import format_option
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
@@ -287,9 +288,7 @@ def show(invocation: Invocation, location: str | None) -> int:
 @click.option(
     "--days", type=click.IntRange(min=1), default=age.DAYS, help=f"Least age (default: {age.DAYS})."
 )
-@click.option(
-    "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text"
-)
+@format_option("text", "markdown", "json")
 @click.pass_obj
 def stale(
     invocation: Invocation, paths: tuple[str, ...], location: str | None, days: int, format_: str

@@ -21,6 +21,7 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
 from ciguard.config.file import FILES, describe_mistake, parse
+from ciguard.config.options import format_option
 from ciguard.config.sections import NewTestsConfig, PlanConfig
 from ciguard.config.suites import (
     config_of_suite,
@@ -152,13 +153,7 @@ if TYPE_CHECKING:
     "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "markdown", "html", "json"]),
-    default="text",
-    help="Format of the answer.",
-)
+@format_option("text", "markdown", "html", "json")
 @click.option("--github", is_flag=True, help="Set the step's outputs and write its summary.")
 @click.pass_obj
 def command(

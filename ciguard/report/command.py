@@ -11,6 +11,7 @@ from ciguard import console
 from ciguard.compare.confirmation import read_confirmation
 from ciguard.compare.json import json_text
 from ciguard.config.file import process_log_reader
+from ciguard.config.options import OUTPUT, format_option
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.client import GitHub
@@ -73,19 +74,11 @@ SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB
     is_flag=True,
     help="Write the job summary and annotations, and set the outputs of the step.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["markdown", "html"]),
-    default="markdown",
-    help="Output format. For JSON use --comparison, or `ciguard guard --format json`.",
+@format_option(
+    *("markdown", "html"),
+    text="Output format. For JSON use --comparison, or `ciguard guard --format json`.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Write the report to this file and print only the verdict.",
-)
+@OUTPUT
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -1,0 +1,30 @@
+"""Options that several commands have, with the same words in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.decorators import FC
+
+HISTORY: Final = click.option(
+    "--history",
+    metavar="FILE|branch:NAME|URL",
+    help="Past runs: a file, a branch or a service (default: the configured store).",
+)
+OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the answer to this file and print only the verdict.",
+)
+
+
+def format_option(*formats: str, text: str = "Output format.") -> Callable[[FC], FC]:
+    """Return the option `--format`; the first format is the default, `text` the help."""
+    choice = click.Choice(formats)
+    return click.option("--format", "format_", type=choice, default=formats[0], help=text)
