@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH: Final = 4  # of workflows that call one another
 _EXPRESSION: Final = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
-_LOCAL: Final = "./"
 _SHARD_WORD: Final = re.compile(
     r"shards?|groups?|splits?|chunks?|parts?|partitions?|slices?|buckets?|containers|"
     r"shard_?(index|id|number)|filters?|tests?|suites?|modules?|packages?|(ci_)?node_index"
@@ -108,7 +107,7 @@ def _declared(
             numbers = {step.number for step in steps if step.job == str(key)}
             names = (_step_name(step) for number, step in steps_of(job) if number in numbers)
             yield replace(declared, test_steps=tuple(map(_pattern, names)))
-        elif called.startswith(_LOCAL) and called[2:] in files and depth:
+        elif called.startswith("./") and called[2:] in files and depth:
             for inner in _declared(files[called[2:]], files, path, depth - 1):
                 joined = re.compile(f"{declared.pattern.pattern} / {inner.pattern.pattern}")
                 yield replace(inner, name=f"{declared.name} / {inner.name}", pattern=joined)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
-    from ciguard.history.file import History
 
 _TARGET: Final = re.compile(r"(.+\.ya?ml):([\w-]+)")  # workflow and job
 
@@ -54,14 +53,18 @@ def audit_matrix(
     path = listing if listing == "-" else str(invocation.folder / listing)
     # Paths below the working folder become relative to it.
     tests = TestSet(read_tests(local.read(path), listing, invocation.folder.resolve().as_posix()))
-    loaded = None
+    loaded, walls_s = None, tuple[float | None, ...]()
     if history is not None:
+        from ciguard.audit.matrix_plan import durations_s  # noqa: PLC0415
+
         stored = load(open_store(history, invocation.folder, invocation.environ))
         if not stored.exists:
             fix = "add runs: ciguard history add"
             raise InputError("there is no history", where=history, fix=fix)
         loaded = stored.history
-    walls_s = _durations_s(loaded, tests) if loaded is not None else ()
+        walls_s = durations_s(loaded, [unit.unit for unit in tests.units])
+        timed = sum(wall_s is not None for wall_s in walls_s)
+        console.err(f"history: has the time of {timed:,} of {count_of(len(walls_s), 'test')}")
     result = audit(shards, Evaluator(tests, shards.language), walls_s)
     if output is not None:
         # Imported here, numpy takes as long as an audit.
@@ -86,15 +89,6 @@ def audit_matrix(
         console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(result)}")
         failed = [*fail_on]
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
-
-
-def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
-    from ciguard.audit.matrix_plan import durations_s  # noqa: PLC0415
-
-    walls_s = durations_s(history, [unit.unit for unit in tests.units])
-    timed = sum(wall_s is not None for wall_s in walls_s)
-    console.err(f"history: has the time of {timed:,} of {count_of(len(walls_s), 'test')}")
-    return walls_s
 
 
 def _matrix(

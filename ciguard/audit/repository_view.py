@@ -160,17 +160,14 @@ def _sections(audit: RepositoryAudit) -> Iterator[Section]:
 def _item(rule: Rule, finding: RuleFinding, repository: RepositoryRuns) -> Item:
     """Return a finding, with its caveat and its evidence below it."""
     links: list[Content] = [
-        Link(Code(_location(at), NAME_WIDTH), _url(at, repository)) for at in finding.evidence
+        Link(Code(f"{at.what}:{at.line}" if at.line else at.what, NAME_WIDTH), _url(at, repository))
+        for at in finding.evidence
     ]
     children = [Item(("evidence: ", *join(links)))]
     if finding.caveat:
         children.insert(0, Item(f"possible: {rule.CAVEATS[finding.caveat]}"))
     words = f": {rule.sentence(finding.facts)}"
     return Item((Code(finding.subject, NAME_WIDTH), words), tuple(children))
-
-
-def _location(at: Evidence) -> str:
-    return at.what if at.line is None else f"{at.what}:{at.line}"
 
 
 def _url(at: Evidence, repository: RepositoryRuns) -> str:

@@ -105,18 +105,14 @@ def _facts(audit: Audit) -> Iterator[tuple[str, Content]]:
         yield "longest shard", f"{duration(max(walls_s))}, {ratio:.1f} times the mean"
 
 
-def _examples(audit: Audit, tests: int) -> tuple[Span, ...]:
-    units = [audit.tests.units[position].unit for position in positions_in(tests)]
-    return join([Code(unit, NAME_WIDTH) for unit in units], most=MAX_EXAMPLES)
-
-
 def _missing(audit: Audit) -> Section:
     rows: list[Row] = []
     for reason in REASONS:
         tests = audit.missing[reason]
         if tests:
-            count = f"{tests.bit_count():,}"
-            rows.append((REASON_TEXT[reason], count, _examples(audit, tests)))
+            units = [audit.tests.units[position].unit for position in positions_in(tests)]
+            examples = join([Code(unit, NAME_WIDTH) for unit in units], most=MAX_EXAMPLES)
+            rows.append((REASON_TEXT[reason], f"{tests.bit_count():,}", examples))
     columns = (Column("Reason"), Column("Tests", "right"), Column("Such as", drop=1))
     return Section("missing", (Table(columns, tuple(rows)),), "Tests in no shard")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,7 +94,10 @@ def merge_series(
         for value in series.values:
             if value.run_id in run_positions:
                 known = values.get(value.run_id)
-                values[value.run_id] = max(known, value, key=_weight) if known else value
+                # The median of more values: a leg that is run or added alone has fewer.
+                values[value.run_id] = max(
+                    (known or value, value), key=attrgetter("n", "run_attempt", "value")
+                )
     newest_first = [
         _series(key, _newest(values.values(), run_positions))
         for key, values in merged.items()
@@ -103,11 +107,6 @@ def merge_series(
         key=lambda series: (-run_positions[series.values[-1].run_id], series.identity)
     )
     return tuple(sorted(newest_first[:MAX_SERIES], key=lambda series: series.identity))
-
-
-def _weight(value: RunValue) -> tuple[int, int, float]:
-    """Prefer the median of more values, as a leg that is run or added alone has fewer."""
-    return (value.n, value.run_attempt, value.value)
 
 
 def _newest(values: Iterable[RunValue], run_positions: Mapping[int, int]) -> tuple[RunValue, ...]:

@@ -101,7 +101,12 @@ def command(
         console.err("numbers of lines are those before the change:")
     for message in move.messages if move else ():
         console.err(f"- {message}")
-    written = [item for item in changed_files if is_sure or confirm_change(item)]
+    may_ask = sys.stdin.isatty()
+    written = [
+        item
+        for item in changed_files
+        if is_sure or (may_ask and click.confirm(f"{item.verb} {item.path}?", err=True))
+    ]
     for item in written:
         local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
@@ -187,11 +192,6 @@ def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:
         mistakes.append(InputError(what, where=item.path, fix=fix))
     if mistakes:
         raise combine(mistakes)
-
-
-def confirm_change(item: GeneratedFile) -> bool:
-    """Ask for confirmation in a terminal."""
-    return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)
 
 
 def show_change(item: GeneratedFile) -> None:

@@ -41,19 +41,14 @@ def find_steps(log: Iterable[bytes], steps: Iterable[Step]) -> dict[int, Step]:
     for number, line in enumerate(log, 1):
         second = line.removeprefix(_BOM)[:_SECOND]
         current = None
-        while later and later[0][0] <= second and (
-            not starts or later[0][0] < second or _begins_step(line)
-        ):  # fmt: skip
+        begins = not starts or line.partition(b" ")[2].startswith(_FIRST_LINES)
+        while later and later[0][0] <= second and (begins or later[0][0] < second):
             start, current = later.popleft()
             if later and later[0][0] == second == start:
                 break  # each of two steps in one second has its own first line
         if current is not None:
             starts[number] = current
     return starts
-
-
-def _begins_step(line: bytes) -> bool:
-    return line.partition(b" ")[2].startswith(_FIRST_LINES)
 
 
 def with_steps(

@@ -14,8 +14,6 @@ from ciguard.plan.estimates import Estimates, Observations, largest_peaks, peak_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from ciguard.config.declared_memory import Need
 
 MIN_PEAKS: Final = 3  # so many measured peaks of a unit replace its declared one
@@ -54,13 +52,6 @@ class DeclaredNeeds:
 NO_NEEDS: Final = DeclaredNeeds()
 
 
-def peak_counts(observations: Observations, count: int) -> NDArray[np.int64]:
-    """Return how often the peak of each unit was measured, or bounded from above."""
-    has_peak = np.isfinite(largest_peaks(observations))
-    counts: NDArray[np.int64] = np.bincount(observations.unit[has_peak], minlength=count)
-    return counts
-
-
 def with_declared_peaks(
     estimates: Estimates, observations: Observations, needs: DeclaredNeeds
 ) -> Estimates:
@@ -69,7 +60,8 @@ def with_declared_peaks(
     if not declared:
         return estimates
     count = len(estimates.wall_s)
-    rare = peak_counts(observations, count) < MIN_PEAKS
+    has_peak = np.isfinite(largest_peaks(observations))  # measured, or bounded from above
+    rare = np.bincount(observations.unit[has_peak], minlength=count) < MIN_PEAKS
     _, measured = peak_bounds(observations, count)
     positions = [position for position in declared if rare[position]]
     planned = np.fmax([declared[position] for position in positions], measured[positions])

@@ -34,7 +34,7 @@ from ciguard.history.query import (
     speed_factors,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
-from ciguard.model import CaseKey, PlanNote, Pool, Runner, Suite, UnitKey
+from ciguard.model import PlanNote, Pool, Runner, Suite
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -148,7 +148,9 @@ def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:
 
 def map_keys(history: History, inventory: Inventory) -> KeyMapping:
     """Match the history's keys to the units. O(keys)."""
-    unit_of_key = _match_by_name(history.keys, inventory.keys)
+    position_of: dict[tuple[str, ...], int] = {key: at for at, key in enumerate(inventory.keys)}
+    named = (position_of.get(key[:3], -1) for key in history.keys)
+    unit_of_key = np.fromiter(named, np.int64, len(history.keys))
     unmatched = np.flatnonzero(unit_of_key < 0).tolist()
     if not unmatched:
         return KeyMapping(unit_of_key, {})
@@ -168,12 +170,6 @@ def map_keys(history: History, inventory: Inventory) -> KeyMapping:
         elif target:
             totals[key] = tuple(positions[index] for index in target)
     return KeyMapping(unit_of_key, totals)
-
-
-def _match_by_name(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
-    """Return each key's unit, or -1."""
-    position_of: dict[tuple[str, ...], int] = dict(zip(units, range(len(units)), strict=True))
-    return np.fromiter((position_of.get(key[:3], -1) for key in keys), np.int64, len(keys))
 
 
 def _shared_rows(

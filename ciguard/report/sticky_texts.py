@@ -132,7 +132,8 @@ class _Texts:
     def ours(self) -> list[Text]:
         """Return our texts, the oldest first."""
         by_author = (text for text in self.listed() if text.user == self.author)
-        ours = (text for text in by_author if is_marked(text.body or "", self.key))
+        marker = f"{_marker(self.key)}\n"
+        ours = (text for text in by_author if f"{normalized(text.body or '')}\n".startswith(marker))
         return sorted(ours, key=lambda text: text.id)
 
     def upsert(self, ours: list[Text], content: Mapping[str, str]) -> StickyText:
@@ -224,11 +225,6 @@ def with_marker(key: str, body: str, run: tuple[int, int] | None = None) -> str:
 def _marker(key: str) -> str:
     # Quoted: ">" would end the HTML comment, and a line end the marker.
     return f"<!-- ciguard:{quote(key, safe=' ')} -->"
-
-
-def is_marked(body: str, key: str) -> bool:
-    """Return whether a text begins with the marker of this key."""
-    return normalized(body).partition("\n")[0] == _marker(key)
 
 
 def run_of(body: str) -> tuple[int, int]:

@@ -128,7 +128,11 @@ class RunArtifacts:
             (artifact for artifact in self._all if artifact.name.startswith(RECORD)),
             key=lambda artifact: (artifact.name, artifact.id),
         )
-        collector = self._collect(artifacts, lambda _, file: _is_record_file(file), logs)
+        collector = self._collect(
+            artifacts,
+            lambda _, file: file.endswith(".jsonl") or result_file_location(file) is not None,
+            logs,
+        )
         names = collector.names
         records = _records_of_files(
             [(f"{names[position]}/{file}", content) for position, file, content in collector.files]
@@ -377,11 +381,6 @@ class _FileCollector:
         self.remaining_bytes -= sum(len(content) for _, content in files)
         self.remaining_members -= len(files)
         self.files += [(position, name, content) for name, content in files]
-
-
-def _is_record_file(name: str) -> bool:
-    """Return whether a file of an artifact is a record, or a result file of a record."""
-    return name.endswith(".jsonl") or result_file_location(name) is not None
 
 
 def _records_of_files(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:

@@ -29,7 +29,6 @@ _CARELESS: Final = {
     "ignores_results": "runs after a failure and reads no result of the jobs that it needs",
     "skipped_after_failure": "is skipped if a job that it needs fails, and a skipped check passes",
 }
-_MISSES_LOSS: Final = "misses_loss"
 _ON_FAILURE: Final = re.compile(r"(?<!!)\bfailure\(\)", re.I)
 
 
@@ -83,7 +82,7 @@ def _find_loss(
     if runs_after_failure(job.condition):
         results, failed_jobs = _unseen(name, jobs)
         if results or failed_jobs:
-            return {"kind": _MISSES_LOSS, "unseen_results": results, "unseen_jobs": failed_jobs}
+            return {"kind": "misses_loss", "unseen_results": results, "unseen_jobs": failed_jobs}
     kind = _careless_kind(job)
     # A failure skips the jobs that need this one as well: such a job is a barrier.
     is_barrier = kind == "skipped_after_failure" and is_needed
