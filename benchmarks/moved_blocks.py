@@ -205,21 +205,21 @@ class PaperRun:
             self._give_back(name)
             progress.ready_s = max(leg.end_s, asks_s)
             found = choose_block(self.progress, name, asks_s, weather.cost_s)
+        owner = found.rpartition(".")[0] if found is not None else ""
         if not is_heard or fate < weather.lost_ratio:
             if found is not None:  # nobody confirms it: it stays its leg's
-                owner = self.progress[found.leg].blocks_s
-                lost = (found.block, owner.pop(found.block))
-                self.unconfirmed.setdefault(found.leg, []).append(lost)
+                lost = (found, self.progress[owner].blocks_s.pop(found))
+                self.unconfirmed.setdefault(owner, []).append(lost)
             self._go_on_alone(leg, number, asks_s)
             return None
         if found is None:
             progress.ready_s = math.inf
             return None
-        wall_s = self.progress[found.leg].blocks_s.pop(found.block)
-        owner_leg = self.legs[int(found.leg)]
-        units = owner_leg.blocks[found.block]
+        wall_s = self.progress[owner].blocks_s.pop(found)
+        owner_leg = self.legs[int(owner)]
+        units = owner_leg.blocks[found]
         if not owner_leg.is_static:
-            del owner_leg.blocks[found.block]
+            del owner_leg.blocks[found]
         start_s = max(leg.end_s, asks_s + weather.claim_s) + weather.start_s
         progress.ready_s = start_s + wall_s
         return self._run(leg, units, start_s)

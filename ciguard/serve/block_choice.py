@@ -47,22 +47,14 @@ class LegProgress:
         return max(now_s, ready_s) + ratio * sum(self.blocks_s.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A block, and the leg that owns it by the plan."""
-
-    leg: str
-    block: str
-
-
 def choose_block(
     legs: Mapping[str, LegProgress],
     leg: str,
     now_s: float,
     cost_s: float,
     limit_s: float = math.inf,
-) -> Choice | None:
-    """Choose a block for a leg; None if it could run none in time.
+) -> str | None:
+    """Choose a block, the leg's own first, for a leg; None if it could run none in time.
 
     Args:
         now_s: seconds since the run's first leg began.
@@ -71,7 +63,7 @@ def choose_block(
     """
     asking = legs[leg]
     if asking.blocks_s:
-        return Choice(leg, next(iter(asking.blocks_s)))
+        return next(iter(asking.blocks_s))
     ratio = common_ratio(tuple(legs.values()))
     others = [
         (other.ends_s(now_s, ratio), name)
@@ -88,7 +80,7 @@ def choose_block(
         for block, wall_s in legs[latest].blocks_s.items()
         if ratio * wall_s < left_s
     ]
-    return Choice(latest, max(fitting)[1]) if fitting else None
+    return max(fitting)[1] if fitting else None
 
 
 def common_ratio(legs: Sequence[LegProgress]) -> float:

@@ -190,7 +190,7 @@ def _grant(
         now_s = (now_ms - began_ms) / 1000
         left_s = math.inf if claim.left_s is None else claim.left_s
         choice = choose_block(progress, leg.leg, now_s, CLAIM_S, left_s)
-        granted = next((block for block in blocks if choice and block.block == choice.block), None)
+        granted = next((block for block in blocks if block.block == choice), None)
     if granted is not None:
         granted.holder = leg.leg
         ratio = common_ratio(tuple(progress.values()))
