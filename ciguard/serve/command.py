@@ -342,12 +342,8 @@ def _existing_database(url: str) -> contextlib.closing[Database]:
     `open_database` would create an empty database, in which a check finds no damage.
     """
     path = sqlite_file(url)
-    if path is not None:
-        try:
-            path.stat()
-        except FileNotFoundError as error:
+    with contextlib.suppress(PermissionError):  # open_database raises an error with the reason
+        if path is not None and not path.exists():
             fix = "run it in the folder of the service, or pass the service's --database"
-            raise InputError("no such database", where=f"--database {url}", fix=fix) from error
-        except OSError:
-            pass  # open_database raises an error with the reason
+            raise InputError("no such database", where=f"--database {url}", fix=fix)
     return contextlib.closing(open_database(url))

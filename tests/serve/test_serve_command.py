@@ -254,8 +254,8 @@ def test_folder_of_no_service_is_refused(
 def test_database_that_cannot_be_opened_is_told_with_what_to_do(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
-    (tmp_path / "file").touch()
-    done = ciguard("serve", "check", "--database", "sqlite:///file/a.db", cwd=tmp_path, expect=4)
+    (tmp_path / "folder").mkdir()
+    done = ciguard("serve", "check", "--database", "sqlite:///folder", cwd=tmp_path, expect=4)
     assert "unable to open database file" in done.stderr
     assert "this user can write to it" in done.stderr
 

@@ -158,9 +158,4 @@ class JobTokens:
             what = f"the token is not made for {self._audience}"
             raise TokenRefused(what) from error
         except (jwt.PyJWTError, ValueError, LookupError, TypeError, RecursionError) as error:
-            words = (
-                str(error)
-                if isinstance(error, jwt.PyJWTError)
-                else f"no {' or '.join(RUN_COLUMNS)}"
-            )
-            raise TokenRefused(f"the token is not valid: {words}") from error
+            raise TokenRefused(f"the token is not valid: {error}") from error

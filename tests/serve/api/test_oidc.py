@@ -75,9 +75,9 @@ def test_token_tells_the_repository(issuer: Issuer, server: str) -> None:
         ({"aud": ""}, "aud"),
         ({"aud": [AUDIENCE + "/"]}, "not made for"),
         ({"iss": "https://token.actions.githubusercontent.com"}, "issuer"),
-        ({"repository_id": None}, "no repository_id"),
-        ({"repository_id": "o/private"}, "no repository_id"),
-        ({"repository_id": ["11"]}, "no repository_id"),
+        ({"repository_id": None}, "not valid"),
+        ({"repository_id": "o/private"}, "not valid"),
+        ({"repository_id": ["11"]}, "not valid"),
     ],
 )
 def test_token_with_wrong_claims_is_refused(
