@@ -27,12 +27,13 @@ from ciguard.doctor.checks import (
 )
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
+from ciguard.git.commands import output_of
 from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
 from ciguard.history.stores import load, open_store
 from ciguard.init.candidates import MAX_CHECKED, SEPARATE, find_candidates, with_used_actions
 from ciguard.init.generated_files import HISTORY_FILE_WARNING, LOST_FIX, WORKFLOW_FILE, generate
 from ciguard.init.move_in import moved_files
-from ciguard.init.repository import default_branch, git, guess_of, ownership_refusal
+from ciguard.init.repository import default_branch, guess_of, ownership_refusal
 from ciguard.model.types import DRILL_PREFIX
 from ciguard.plan.collection import FIX, collect_units, matching_files
 from ciguard.render.plaintext import as_text
@@ -167,7 +168,7 @@ def _git(invocation: Invocation) -> Iterator[Check]:
     if what:
         yield error("git", what, command=fix)
         return
-    is_repository = git(invocation.folder, "rev-parse", "--git-dir") is not None
+    is_repository = output_of(invocation.folder, "rev-parse", "--git-dir") is not None
     what = "no remote origin" if is_repository else "this folder is in no git repository"
     first = "" if is_repository else "git init, then "
     fix = "git remote add origin ADDRESS: the history and the base's policy come from there"

@@ -123,6 +123,24 @@ def git(
     return subprocess.CompletedProcess(process.args, process.returncode, output_bytes, errors)
 
 
+def answer_of(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Return the answer of git in a folder of this machine; None if git is not installed."""
+    try:
+        return subprocess.run(
+            [program("git"), "-C", str(folder), *words], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+
+
+def output_of(folder: Path, *words: str) -> str | None:
+    """Return the output of git as `answer_of`; None if git fails, too."""
+    answer = answer_of(folder, *words)
+    if answer is None or answer.returncode != 0:
+        return None
+    return answer.stdout.decode("utf-8", "replace")
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         process.kill()

@@ -27,7 +27,7 @@ from ciguard.init.generated_files import (
 from ciguard.init.other_tools import BUN_LOCKS, first_of, other_projects
 from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.remarks import OWN_FILE, about_files, about_shards, remarks
-from ciguard.init.repository import default_branch, git, guess_of, repository_files
+from ciguard.init.repository import default_branch, guess_of, repository_files, require_committed
 from ciguard.init.started_suites import STARTED_SUITES, about_recipe, dotnet_command
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.model import DRILL_KINDS
@@ -313,13 +313,6 @@ def read_workflows(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 _parsed: Final = lru_cache(maxsize=256)(load)  # each candidate of `init` reads all workflows
-
-
-def require_committed(folder: Path, path: str) -> None:
-    """Raise InputError for uncommitted changes: `git revert` could not restore the file."""
-    if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
-        what = "has changes that are not committed"
-        raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
 
 
 def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> str:

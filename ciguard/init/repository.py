@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from typing import TYPE_CHECKING, Final
 
-from ciguard.errors import UsageError
+from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import ownership_problem
-from ciguard.git.commands import program
+from ciguard.git.commands import answer_of, output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,7 @@ def repository_files(folder: Path) -> list[str]:
     Raises:
         UsageError: not the top folder of a git repository; GitHub reads workflows only there.
     """
-    top = git(folder, "rev-parse", "--show-toplevel")
+    top = output_of(folder, "rev-parse", "--show-toplevel")
     where = str(folder.resolve())
     if top is None:
         what, fix = ownership_refusal(folder)
@@ -38,12 +37,12 @@ def repository_files(folder: Path) -> list[str]:
             where=where,
             fix=fix or "run it in a clone of the repository, or begin one: git init",
         )
-    if (git(folder, "rev-parse", "--show-prefix") or "").strip():
+    if (output_of(folder, "rev-parse", "--show-prefix") or "").strip():
         fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
         raise UsageError("not the top folder of a git repository", where=where, fix=fix)
     excluded = [f"--exclude={name}" for name in INSTALLED]
     options = ("-z", "--cached", "--others", "--exclude-standard", *excluded)
-    listed = git(folder, "ls-files", *options) or ""
+    listed = output_of(folder, "ls-files", *options) or ""
     return [name for name in listed.split("\0") if name]
 
 
@@ -56,13 +55,13 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
     Args:
         notify: receives a message on a guess, if origin exists or another branch is checked out.
     """
-    remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    remote = output_of(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     if remote:
         return remote.strip().removeprefix("origin/")
-    current = (git(folder, "branch", "--show-current") or "").strip()
+    current = (output_of(folder, "branch", "--show-current") or "").strip()
     for prefix in ("refs/remotes/origin/", "refs/heads/"):
         for name in COMMON_BRANCHES:
-            if git(folder, "rev-parse", "-q", "--verify", f"{prefix}{name}") is not None:
+            if output_of(folder, "rev-parse", "-q", "--verify", f"{prefix}{name}") is not None:
                 if name != current or guess_of(folder):
                     notify(GUESSED_BRANCH.format(name))
                 return name
@@ -72,28 +71,19 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
 def guess_of(folder: Path) -> str:
     """Return a remark on `default_branch` if origin exists and git does not know its HEAD."""
     origin, head = ("remote", "get-url", "origin"), "refs/remotes/origin/HEAD"
-    is_guess = git(folder, *origin) is not None and git(folder, "symbolic-ref", head) is None
+    is_guess = output_of(folder, *origin) and not output_of(folder, "symbolic-ref", head)
     return " (a guess: git remote set-head origin --auto)" if is_guess else ""
-
-
-def git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of git; None if git fails or is not installed."""
-    answer = _run_git(folder, *arguments)
-    if answer is None or answer.returncode != 0:
-        return None
-    return answer.stdout.decode("utf-8", "replace")
 
 
 def ownership_refusal(folder: Path) -> tuple[str, str]:
     """Return (problem, fix) if git refuses a folder that another user owns; else ("", "")."""
-    answer = _run_git(folder, "rev-parse", "--git-dir")
+    answer = answer_of(folder, "rev-parse", "--git-dir")
     return ("", "") if answer is None else ownership_problem(answer.stderr)
 
 
-def _run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
-    try:
-        return subprocess.run(
-            [program("git"), "-C", str(folder), *arguments], capture_output=True, check=False
-        )
-    except FileNotFoundError:
-        return None
+def require_committed(folder: Path, path: str) -> None:
+    """Raise InputError for uncommitted changes: `git revert` could not restore the file."""
+    status = output_of(folder, "status", "--porcelain", "--", path)
+    if status or not output_of(folder, "ls-files", "--", path):
+        what = "has changes that are not committed"
+        raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.git.commands import program
+from ciguard.git.commands import output_of
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 from ciguard.workflow.yaml_values import get
 
@@ -109,14 +108,7 @@ def address_of_checkout(folder: Path) -> str:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """Return the output of git; "" if git fails or is not installed."""
-    try:
-        answer = subprocess.run(
-            [program("git"), "-C", str(folder), *words], capture_output=True, check=False
-        )
-    except FileNotFoundError:
-        return ""
-    return answer.stdout.decode("utf-8", "replace").strip() if answer.returncode == 0 else ""
+    return (output_of(folder, *words) or "").strip()
 
 
 def _address(url: str, commit: str, version: str) -> str:
