@@ -32,12 +32,7 @@ from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
 from ciguard.github.contents import file_at, folder_at
 from ciguard.github.models import RunJob, WorkflowRun
-from ciguard.github.response_cache import (
-    CacheFolder,
-    CallBudget,
-    CallLimitReached,
-    ResponseCache,
-)
+from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached, ResponseCache
 from ciguard.github.run_client import RunClient, as_job, completed_runs
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 

@@ -55,14 +55,7 @@ from ciguard.render.variant_groups import (
     link_shards,
     name_combinations,
 )
-from ciguard.text import (
-    case_name,
-    count_of,
-    distinct_lines,
-    duration,
-    size,
-    whole_name,
-)
+from ciguard.text import case_name, count_of, distinct_lines, duration, size, whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

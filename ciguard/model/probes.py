@@ -11,14 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Iterator, Literal, Mapping, Sequence, get_args
 
 from ciguard.model.attempts import classify_result, resolve_attempts
-from ciguard.model.record import (
-    EventLine,
-    ProcessEndLine,
-    ProcessLine,
-    Record,
-    Result,
-    StartLine,
-)
+from ciguard.model.record import EventLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
 from ciguard.model.types import MEMORY_ENDINGS, SLOTS, CaseKey, UnitKey
 
 PREFIX: Final = "probe_"  # of the reason of their processes, before the kind

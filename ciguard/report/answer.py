@@ -38,13 +38,7 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.headline import unit_noun
-from ciguard.guard.view import (
-    FailedTest,
-    failed_test,
-    failure_kind,
-    group_by_test,
-    result_count,
-)
+from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test, result_count
 from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.render.changes import exact_change
 from ciguard.render.variant_groups import link_shards

@@ -9,14 +9,7 @@ import io
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import archive
-from ciguard.codec.results import (
-    go_json,
-    jest_json,
-    junit,
-    playwright_json,
-    rspec_json,
-    trx,
-)
+from ciguard.codec.results import go_json, jest_json, junit, playwright_json, rspec_json, trx
 from ciguard.codec.results.base import ResultFormat, peek, xml_root
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
