@@ -38,12 +38,10 @@ def service_address(url: str) -> str:
     Raises:
         UsageError: a token must not be sent to the address, or the address has a path.
     """
-    fix = "write https://HOST, as in the service's --url"
-    if not is_safe(url) or "@" in url:
+    parts = urlsplit(url) if is_safe(url) and "@" not in url else None
+    if parts is None or parts.path.strip("/") or parts.query or parts.fragment:
+        fix = "write https://HOST, as in the service's --url"
         raise UsageError("not the https address of a service", where="plan.claims", fix=fix)
-    parts = urlsplit(url)
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise UsageError("an address with a path", where="plan.claims", fix=fix)
     return origin_of(url)
 
 

@@ -39,7 +39,7 @@ def test_the_service_is_told_of_each_shard(listed: Path) -> None:
     [
         ("http://ci.example.org", "not the https address of a service"),
         ("ci.example.org", "not the https address of a service"),
-        (f"{HOST}/api/v1", "an address with a path"),
+        (f"{HOST}/api/v1", "not the https address of a service"),
     ],
 )
 def test_bad_addresses_are_refused(listed: Path, ciguard: Ciguard, url: str, output: str) -> None:
