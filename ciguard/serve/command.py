@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ciguard import console
-from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.errors import ExitCode, InputError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
@@ -290,13 +290,15 @@ def check(invocation: Invocation, /, *, database: str, results: str, repair: boo
 @_RESULTS
 @_CACHE
 @click.option(
-    "--days", default=365, show_default=True, help="Age of runs whose results are deleted."
+    "--days",
+    type=click.IntRange(min=1),
+    default=365,
+    show_default=True,
+    help="Age of runs whose results are deleted.",
 )
 @click.pass_obj
 def prune(invocation: Invocation, /, *, database: str, results: str, cache: str, days: int) -> int:
     """Delete the results of runs older than DAYS; verdicts, and sums by test and day, stay."""
-    if days < 1:
-        raise UsageError(f"expected an integer >= 1, found {days}", where="--days")
     with _existing_database(database) as opened:
         objects = open_objects(results, invocation.environ)
         with opened.read() as connection:

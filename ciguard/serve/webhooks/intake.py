@@ -103,11 +103,6 @@ def _accepted(text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", HTTPStatus.ACCEPTED)
 
 
-async def refuse_method(_: Request) -> PlainTextResponse:
-    """Refuse another method; else the pages' last route would answer 404."""
-    raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
-
-
 def sign(secret: SecretStr, body: bytes) -> str:
     """Return the value of `X-Hub-Signature-256`: an HMAC over the bytes of the body."""
     digest = hmac.new(secret.get_secret_value().encode(), body, hashlib.sha256).hexdigest()
@@ -119,4 +114,4 @@ def is_signed(secret: SecretStr, body: bytes, signature: str) -> bool:
     return hmac.compare_digest(sign(secret, body).encode(), signature.encode("utf-8", "replace"))
 
 
-ROUTES: Final = (Route(PATH, receive, methods=["POST"]), Route(PATH, refuse_method))
+ROUTES: Final = (Route(PATH, receive, methods=["POST"]),)

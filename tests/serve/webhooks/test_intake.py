@@ -147,10 +147,6 @@ def test_body_over_the_cap_is_refused(client: Client) -> None:
     assert client.post(PATH, content=pieces, headers=delivery.headers()).status_code == 413
 
 
-def test_other_methods_are_refused(client: Client) -> None:
-    assert client.get(PATH).status_code == 405
-
-
 def test_recorded_webhooks_are_accepted(service: Service, send: Send) -> None:
     paths = sorted(RECORDED.glob("*.json"))
     for path in paths:
