@@ -239,8 +239,6 @@ def _mistakes(
 
 def _suggestion(location: tuple[str, ...]) -> str:
     """Suggest the most similar key; else list all keys."""
-    if location[0] in ("install", "init"):  # of versions before 0.3
-        return 'set actions = "OWNER/ciguard@COMMIT # VERSION" instead'
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:

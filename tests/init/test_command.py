@@ -251,15 +251,6 @@ def test_unknown_address_writes_nothing(repository: Path, call: Init) -> None:
     assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
 
 
-@pytest.mark.parametrize("old", ['install = "git+https://git.example/c"', '[init]\nactions = "$/"'])
-def test_keys_of_older_versions_are_named(repository: Path, call: Init, old: str) -> None:
-    (repository / "ciguard.toml").write_text(f"{old}\n", "utf-8")
-    answer = call(repository, "--yes", expect=2)
-    assert 'unknown key\n  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" instead' in (
-        answer.stderr
-    )
-
-
 def test_history_file_is_a_warning_and_needs_no_write_permission(
     repository: Path, call: Init
 ) -> None:
