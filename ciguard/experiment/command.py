@@ -157,13 +157,9 @@ def compares_commits(
 ) -> bool:
     """Return whether commits are compared; raise UsageError for both kinds, or one commit."""
     if any(commits) or comparison:
-        if any(commands) or conditions_text:
-            what = "commits and commands: one of them"
-            fix = "leave out --arm, --a, --b and --condition, or all others"
-            raise UsageError(what, fix=fix)
-        if not all(commits):
-            fix = "pass --base COMMIT --head COMMIT --units FILE, or --units suspects"
-            raise UsageError("commits to compare, and not all that it takes", fix=fix)
+        if any(commands) or conditions_text or not all(commits):
+            fix = "pass --base COMMIT --head COMMIT --units FILE, without commands and --condition"
+            raise UsageError("commits to compare, with too few or too many options", fix=fix)
         if (commits[-1] == SUSPECTS) is not bool(comparison):
             fix = "--units suspects and --comparison FILE, `ciguard compare --format json -o FILE`"
             raise UsageError("suspects are those of a comparison: pass both", fix=fix)

@@ -5,6 +5,7 @@ experiment.schema.json describes both; every key is present, and null means unkn
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.experiment.commit_test import key_of, row_verdict_of
@@ -77,12 +78,7 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
             for row in result.rows
         ],
         "excluded": [
-            {
-                "key": key._asdict(),
-                "arm": exclusion.arm,
-                "outcome": exclusion.outcome,
-                "message": exclusion.message,
-            }
+            {"key": key._asdict(), **asdict(exclusion)}
             for key, exclusion in result.exclusions.items()
         ],
     }

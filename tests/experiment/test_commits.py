@@ -170,11 +170,11 @@ def test_comparison_of_another_commit_is_a_warning(project: Path, ciguard: Cigua
 @pytest.mark.parametrize(
     ("commands", "commits", "comparison", "words", "reported"),
     [
-        ((None, None), ("a", "b", None), None, (), "not all that it takes"),
-        ((None, None), ("a", None, "u"), None, (), "not all that it takes"),
-        ((None, None), (None, None, None), "c", (), "not all that it takes"),
-        (("x", None), ("a", "b", "u"), None, (), "commits and commands"),
-        ((None, None), ("a", "b", "u"), None, ("n=1",), "commits and commands"),
+        ((None, None), ("a", "b", None), None, (), "too few or too many"),
+        ((None, None), ("a", None, "u"), None, (), "too few or too many"),
+        ((None, None), (None, None, None), "c", (), "too few or too many"),
+        (("x", None), ("a", "b", "u"), None, (), "too few or too many"),
+        ((None, None), ("a", "b", "u"), None, ("n=1",), "too few or too many"),
         ((None, None), ("a", "b", "suspects"), None, (), "those of a comparison"),
         ((None, None), ("a", "b", "u"), "c", (), "those of a comparison"),
     ],
