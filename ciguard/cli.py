@@ -63,11 +63,6 @@ def cli() -> None:
     """Plan, supervise, prove and compare large test suites on GitHub Actions."""
 
 
-def _verb(arguments: list[str]) -> str:
-    verb = next((word for word in arguments if not word.startswith("-")), "")
-    return f"ciguard {verb}" if verb in VERBS else "ciguard"
-
-
 def _check_distribution() -> None:
     """Refuse to run beside the other project whose package is called `ciguard` as well.
 
@@ -122,7 +117,8 @@ def run(arguments: list[str]) -> int:
         console.err("ciguard: interrupted")
         return int(ExitCode.INTERRUPTED)
     except CiguardError as error:
-        console.err(f"{_verb(arguments)}: {error}")
+        verb = next((word for word in arguments if not word.startswith("-")), "")
+        console.err(f"ciguard{f' {verb}' if verb in VERBS else ''}: {error}")
         return int(error.exit_code)
     except BrokenPipeError:
         # The reader of the output has ended (`ciguard plan | head`), which is no error.

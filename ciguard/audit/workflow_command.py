@@ -67,7 +67,15 @@ def audit_workflows(
         raise UsageError(f"--fail-on: no rule {unknown[0]!r}", fix=fix)
     environ, following = invocation.environ, None
     if repository is not None:
-        facts = _read_repository(environ, repository, workflow, runs)
+        # Imported here, as below: pydantic and httpx cost 0.5 s, which an audit of files saves.
+        from ciguard.audit.repository_reader import read_runs  # noqa: PLC0415
+
+        if not REPOSITORY.fullmatch(repository):
+            fix = "ciguard audit OWNER/NAME, as in the address of its page"
+            raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
+        reference = resolve_repository(environ, repository=repository)
+        token = required_token(environ, reference.repository)
+        facts = read_runs(environ, reference, token, workflow=workflow, runs=runs)
     else:
         facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
         up = "../" * prefix.count("/")  # the paths are those of the repository
@@ -95,20 +103,6 @@ def audit_workflows(
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(audit)}")
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
-
-
-def _read_repository(
-    environ: Mapping[str, str], repository: str, workflow: str, runs: int
-) -> RepositoryRuns:
-    # Imported here, as below: pydantic and httpx cost 0.5 s that an audit of files need not pay.
-    from ciguard.audit.repository_reader import read_runs  # noqa: PLC0415
-
-    if not REPOSITORY.fullmatch(repository):
-        fix = "ciguard audit OWNER/NAME, as in the address of its page"
-        raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
-    reference = resolve_repository(environ, repository=repository)
-    token = required_token(environ, reference.repository)
-    return read_runs(environ, reference, token, workflow=workflow, runs=runs)
 
 
 def _with_runs(

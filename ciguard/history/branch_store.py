@@ -123,7 +123,7 @@ class BranchStore:
             *("--recurse-submodules=no", f"--force-with-lease={ref}:{expected.version}"),
             *(REMOTE, f"{commit}:{ref}"),
         )
-        if pushed.returncode and lost_race(_text(pushed)):
+        if pushed.returncode and LOST_RACE.search(_text(pushed)):
             return False
         self._check(pushed, "the branch cannot be written", writing=True)
         return True
@@ -155,7 +155,7 @@ class BranchStore:
             ):
                 with attempt:
                     done = self._git(*arguments, environ=environ, limit_s=self.transfer_timeout_s)
-                    if done.returncode and is_transient(_text(done)):
+                    if done.returncode and TRANSIENT.search(_text(done)):
                         raise _TransientError(f"git {arguments[0]} failed for the moment")
         except _TransientError:
             pass  # the caller reports git's last output
@@ -212,14 +212,14 @@ def _text(process: CompletedProcess[bytes]) -> str:
 # GH013).
 # A line of `git push --porcelain` that begins with "!": another writer was faster. A refusal by the
 # remote as "non-fast-forward" is no lost race: that server never accepts a forced push.
-_LOST_RACE: Final = re.compile(
+LOST_RACE: Final = re.compile(
     r"^!\t[^\t]*\t(?:\[rejected\] \((?:stale info|fetch first|non-fast-forward)\)|"
     r"\[remote rejected\] \((?:fetch first|cannot lock ref|failed to (?:update|lock)|"
     r"reference already exists|incorrect old value))",
     re.MULTILINE,
 )
 # A retry may succeed.
-_TRANSIENT: Final = re.compile(
+TRANSIENT: Final = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Failed to connect|"
     r"Couldn't connect|Connection (?:reset|refused|timed out|closed)|returned error: (?:429|5\d\d)|"
     r"early EOF|RPC failed|unexpected disconnect|hung up unexpectedly|Operation (?:too slow|timed)|"
@@ -237,16 +237,6 @@ _NO_PERMISSION: Final = re.compile(
 
 _PREFIX: Final = re.compile(r"^(?:remote: *)?(?:fatal: |error: |ERROR: )?")
 _NOISE: Final = re.compile(r"(?:To |Done$|hint: |failed to push some refs|Everything up-to-date)")
-
-
-def lost_race(output_text: str) -> bool:
-    """Return whether a push was refused because another writer was faster."""
-    return _LOST_RACE.search(output_text) is not None
-
-
-def is_transient(output_text: str) -> bool:
-    """Return whether the network or the server failed temporarily."""
-    return _TRANSIENT.search(output_text) is not None
 
 
 def summarize(output_text: str) -> str:

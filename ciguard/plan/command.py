@@ -593,7 +593,11 @@ def read_scope(
     Raises:
         CiguardError: a file is malformed, or a name is unknown.
     """
-    read = _read_inventory(invocation.folder, listed) if listed is not None else None
+    read = None
+    if listed is not None:
+        content, source = _read(invocation.folder, listed)
+        read = inventory_codec.read(gunzip(io.BytesIO(content)), source)
+        reject_duplicates(read.repeated, source)
     config = with_inventory_suites(invocation.config(), read.units if read else ())
     config = config if suite is None else config_of_suite(config, suite)
     scope = Scope(config, suites_of(config), pools_of(config, pools))
@@ -628,13 +632,6 @@ def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> Non
 def _read(folder: Path, path: str) -> tuple[bytes, str]:
     """Return the content of a file, and its name in messages."""
     return (local.read("-"), "stdin") if path == "-" else (local.read(folder / path), path)
-
-
-def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
-    content, source = _read(folder, path)
-    listed = inventory_codec.read(gunzip(io.BytesIO(content)), source)
-    reject_duplicates(listed.repeated, source)
-    return listed
 
 
 def _read_combinations(

@@ -11,7 +11,7 @@ import pytest
 from history.git_servers import NAME, PLACE, branch, clone, environment, git, ids, one, serving
 
 from ciguard.errors import InputError, RemoteError
-from ciguard.history.branch_store import BranchStore, advice, is_transient, lost_race, summarize
+from ciguard.history.branch_store import LOST_RACE, TRANSIENT, BranchStore, advice, summarize
 from ciguard.history.file import FILE_NAME, encode
 from ciguard.history.stores import load, open_store, open_writable_store, update
 
@@ -318,14 +318,14 @@ FAULTS = (
 
 @pytest.mark.parametrize("output", RACES)
 def test_lost_race_is_recognised(output: str) -> None:
-    assert lost_race(LINE.format(output))
-    assert not is_transient(LINE.format(output))
+    assert LOST_RACE.search(LINE.format(output))
+    assert not TRANSIENT.search(LINE.format(output))
 
 
 @pytest.mark.parametrize("output", [*RULES, *RIGHTS, *FAULTS])
 def test_other_git_errors_are_no_lost_race(output: str) -> None:
-    assert not lost_race(LINE.format(output))
-    assert not lost_race(output)
+    assert not LOST_RACE.search(LINE.format(output))
+    assert not LOST_RACE.search(output)
 
 
 @pytest.mark.parametrize("output", RULES)
@@ -337,12 +337,12 @@ def test_rule_rejection_advises_the_repository_settings(output: str) -> None:
 def test_missing_permission_advises_the_job_permissions(output: str) -> None:
     assert "`permissions: contents: write`" in advice(output, writing=True)
     assert "`permissions: contents: read`" in advice(output, writing=False)
-    assert not is_transient(output)
+    assert not TRANSIENT.search(output)
 
 
 @pytest.mark.parametrize("output", FAULTS)
 def test_transient_fault_is_recognised_and_has_no_advice(output: str) -> None:
-    assert is_transient(output)
+    assert TRANSIENT.search(output)
     assert advice(output, writing=True) == ""
 
 
