@@ -142,9 +142,11 @@ class Console:
         """Put the output of all processes into one group."""
         self.begin(title)
         self._is_nested = True
-        yield
-        self._is_nested = False
-        self.end()
+        try:
+            yield
+        finally:  # what follows a bug is visible as well
+            self._is_nested = False
+            self.end()
 
     def print_summary(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
@@ -77,3 +78,16 @@ def test_control_characters_in_names_are_escaped(capfd: pytest.CaptureFixture[st
     assert "a.py::\\x1b[31m\\u202et\\x07" in text
     assert "::error file=a\\x07.py" in text
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
+
+
+def test_group_of_many_processes_ends_with_a_bug_as_well(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console({"GITHUB_ACTIONS": "true"})
+    with suppress(ZeroDivisionError), console.group_of_many("all"):
+        console.begin("process 1")
+        console.end("process 1 ended")
+        raise ZeroDivisionError
+    console.begin("process 2")
+    console.close()
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[:2] == ["::group::all", "--- process 1"]
+    assert lines[2:] == ["process 1 ended", "::endgroup::", "::group::process 2"]
