@@ -31,6 +31,7 @@ VERBS: Final = {
     "run": "run one shard, or any command, under supervision",
     "guard": "prove that every planned test ran, and name why a job died",
     "compare": "compare two runs: memory, timeouts, durations, transitions",
+    "coverage": "combine the coverage of a run's shards",
     "report": "publish the results of guard and compare as a comment or a page",
     "explain": "say whose each failure of a run is, since when, and what to do",
     "export": "write the results of a run as JUnit XML",
@@ -132,7 +133,7 @@ def main() -> None:
     # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
     gc.disable()
     # No other command may start a program of the checkout, as a `git` or `gh` in its `.venv`.
-    if sys.argv[1:2] in (["plan"], ["run"]):
+    if sys.argv[1:2] in (["plan"], ["run"], ["coverage"]):
         os.environ["PATH"] = _path_of_tests(os.environ.get("PATH", ""))
     code = run(sys.argv[1:])
     try:

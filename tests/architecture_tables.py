@@ -27,7 +27,7 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *("config", "console", "github", "history", "config.invocation", "sources"),
     *("init.generated_files", "init.repository", "render", "git"),
-    *("guard.policy", "guard.log_patterns"),
+    *("guard.policy", "guard.log_patterns", "guard.record_selection"),
     "workflow",
 )
 
@@ -146,6 +146,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes: the answer of guard and compare in few words.
     "explain": (*SHARED, "compare", "guard", "render.plaintext", "report"),
     "export": (*SHARED, "guard"),
+    "coverage": (*SHARED, "plan.collection.SECRETS"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
@@ -176,6 +177,7 @@ VERBS = (
     "explain",
     "export",
     "audit",
+    "coverage",
 )
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".

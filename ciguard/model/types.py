@@ -63,6 +63,7 @@ EventKind = Union[
         "after_tests",
         "claimed",
         "claims_ended",
+        "coverage",
         "drill",
         "taken",
         "exit_in_files",

@@ -1,0 +1,5 @@
+package never
+
+func F() int {
+	return 1
+}

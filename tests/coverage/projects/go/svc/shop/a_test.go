@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestA(t *testing.T) {
+	F("a")
+}

@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestB(t *testing.T) {
+	F("b")
+}

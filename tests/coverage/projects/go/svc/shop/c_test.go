@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestC(t *testing.T) {
+	F("c")
+}

@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestD(t *testing.T) {
+	F("d")
+}

@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestE(t *testing.T) {
+	F("e")
+}

@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestF(t *testing.T) {
+	F("f")
+}

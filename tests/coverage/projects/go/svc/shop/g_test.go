@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestG(t *testing.T) {
+	F("b")
+}

@@ -1,0 +1,7 @@
+package shop
+
+import "testing"
+
+func TestH(t *testing.T) {
+	F("b")
+}

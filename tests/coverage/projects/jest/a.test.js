@@ -1,0 +1,3 @@
+test('a', () => {
+  require('./shop/shared').f('a');
+});

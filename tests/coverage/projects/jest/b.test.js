@@ -1,0 +1,3 @@
+test('b', () => {
+  require('./shop/shared').f('b');
+});

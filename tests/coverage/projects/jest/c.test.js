@@ -1,0 +1,3 @@
+test('c', () => {
+  require('./shop/shared').f('c');
+});

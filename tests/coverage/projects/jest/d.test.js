@@ -1,0 +1,3 @@
+test('d', () => {
+  require('./shop/shared').f('d');
+});

@@ -1,0 +1,3 @@
+test('e', () => {
+  require('./shop/shared').f('e');
+});

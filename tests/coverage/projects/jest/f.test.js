@@ -1,0 +1,3 @@
+test('f', () => {
+  require('./shop/shared').f('f');
+});

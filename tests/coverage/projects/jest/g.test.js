@@ -1,0 +1,3 @@
+test('g', () => {
+  require('./shop/shared').f('b');
+});

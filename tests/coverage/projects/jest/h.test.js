@@ -1,0 +1,3 @@
+test('h', () => {
+  require('./shop/shared').f('b');
+});

@@ -1,0 +1,3 @@
+exports.f = () => {
+  return 1;
+};

@@ -1,0 +1,308 @@
+"""`ciguard coverage`: real tools in 1, 4 and 8 shards, lost and damaged parts, lines of a diff."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import jsonschema
+import pytest
+from conftest import clean_environment
+from frameworks.loop import GO, GO_CACHE, NODE_MODULES, needs_node
+from guard.fixtures import World, make_plan
+from guard.test_effective_policy import PolicyCheckout
+from pydantic import TypeAdapter
+
+from ciguard.codec import plan_file
+from ciguard.coverage.combination import Coverage
+from ciguard.model import EventLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from conftest import Ciguard, Golden
+
+    Whole = tuple[int, int, float]  # covered, total, percentage
+
+SCHEMA = Path(__file__).parents[2] / "docs/reference/schemas/coverage.schema.json"
+PROJECTS = Path(__file__).parent / "projects"
+CWDS = {"go": "go/svc", "lcov": "jest"}
+LETTERS = "abcdefgh"  # one test file each; the tests of g and h call what that of b calls
+
+
+def call(folder: Path, *words: str | Path) -> str:
+    environ = clean_environment(GOCACHE=str(GO_CACHE), GOTOOLCHAIN="local", GOFLAGS="-mod=mod")
+    done = subprocess.run(
+        words, cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def coverage(folder: Path, verb: str, *words: str | Path) -> None:
+    call(folder, sys.executable, "-m", "coverage", verb, *words)
+
+
+def run_python(folder: Path, letters: str, part: Path) -> None:
+    names = [f"test_{x}" for x in letters]
+    coverage(folder, "run", f"--data-file={part}", "-m", "unittest", "-q", *names)
+
+
+def whole_python(folder: Path, part: Path) -> Whole:
+    coverage(folder, "json", "-q", f"--data-file={part}", "-o", "whole.json", "--fail-under=0")
+    totals = json.loads((folder / "whole.json").read_text())["totals"]
+    assert totals["covered_branches"], "the percentage counts branches"
+    return totals["covered_lines"], totals["num_statements"], round(totals["percent_covered"], 2)
+
+
+def run_cobertura(folder: Path, letters: str, part: Path) -> None:
+    run_python(folder, letters, folder / "data")
+    coverage(folder, "xml", "-q", "--data-file=data", "-o", part, "--fail-under=0")
+
+
+def whole_cobertura(_: Path, part: Path) -> Whole:
+    root = dict(re.findall(r'lines-(\w+)="(\d+)"', part.read_text()))
+    covered, total = int(root["covered"]), int(root["valid"])
+    return covered, total, covered * 10_000 // total / 100
+
+
+def run_jest(folder: Path, letters: str, part: Path) -> None:
+    reporters = [f"--coverageReporters={name}" for name in ("lcovonly", "json-summary")]
+    names = [f"{x}.test.js" for x in letters]
+    jest = NODE_MODULES / "jest/bin/jest.js"
+    call(folder / "jest", "node", jest, "-i", "--coverage", *reporters, *names)
+    (folder / "jest/coverage/lcov.info").rename(part)
+
+
+def whole_jest(folder: Path, _: Path) -> Whole:
+    summary = json.loads((folder / "jest/coverage/coverage-summary.json").read_text())
+    lines = summary["total"]["lines"]
+    return lines["covered"], lines["total"], lines["pct"]
+
+
+def run_go(folder: Path, letters: str, part: Path) -> None:
+    names = "|".join(f"Test{x.upper()}" for x in letters)
+    words = ("-coverpkg=./...", f"-coverprofile={part}", f"-run=^({names})$", "./...")
+    call(folder / "go/svc", GO / "go", "test", *words)
+
+
+def whole_go(folder: Path, part: Path) -> Whole:
+    text = call(folder / "go/svc", GO / "go", "tool", "cover", f"-func={part}")
+    return 12, 19, float(text.rsplit(maxsplit=1)[1].removesuffix("%"))
+
+
+RC = "[run]\nbranch = true\nsource = shop\n[report]\nprecision = 2\nfail_under = 100\n"
+PYTHON = {".coveragerc": RC, "shop/__init__.py": "", "shop/never.py": "def f():\n    return 1\n"}
+BRANCHES = "".join(f"    if x == '{x}':\n        return 1\n" for x in LETTERS)
+PYTHON["shop/shared.py"] = f"def f(x):\n{BRANCHES}    return 2\n"
+PYTHON |= {
+    f"test_{x}.py": "import unittest\nfrom shop import shared\nclass Test(unittest.TestCase):\n"
+    f"    def test(self):\n        shared.f('{called}')\n"
+    for x, called in zip(LETTERS, "abcdefbb", strict=True)
+}
+# How tests of some letters leave their part in a file, and the tool's own answer for a part.
+TOOLS: dict[str, tuple[Callable[[Path, str, Path], None], Callable[[Path, Path], Whole]]] = {
+    "coverage.py": (run_python, whole_python),
+    "cobertura": (run_cobertura, whole_cobertura),
+    "lcov": (run_jest, whole_jest),
+    "go": (run_go, whole_go),
+}
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def world(parts: Mapping[str, bytes], *none: str, cwd: str = ".") -> World:
+    """A run with a shard for each part; no file for an empty part."""
+    plan = make_plan({shard: (f"t{shard}",) for shard in parts})
+    suites = {"": replace(plan.suites[""], cwd=cwd)}
+    run = World(plan_file.decode(plan_file.encode(replace(plan, suites=suites)), "plan.json"))
+    run.extra = {
+        f"{run.legs[shard].folder}/coverage/-1.part": part for shard, part in parts.items() if part
+    }
+    for shard in none:
+        run.legs[shard].own.insert(0, EventLine("coverage", reason="none"))
+    return run
+
+
+def combine(
+    ciguard: Ciguard, run: World, folder: Path, format_: str, **environ: str
+) -> tuple[str, dict[str, Any]]:
+    """What is printed, and the JSON, which has the documented schema."""
+    plan, records = run.write(folder / "run")
+    words = ("--plan", plan, "--records", records, "--format", format_, "-o", "coverage.json")
+    done = ciguard("coverage", *words, cwd=folder, **cast("Any", environ))
+    content = json.loads((folder / "coverage.json").read_text())
+    jsonschema.validate(content, json.loads(SCHEMA.read_text("utf-8")))
+    return done.stdout, content
+
+
+@pytest.mark.parametrize("format_", TOOLS)
+def test_total_of_shards_is_that_of_the_whole_run(
+    ciguard: Ciguard, tmp_path: Path, format_: str
+) -> None:
+    if format_ == "lcov":
+        needs_node("jest")
+    if format_ == "go" and not (GO / "go").is_file():
+        pytest.skip("needs Go: make tools")
+    collect, whole = TOOLS[format_]
+    write(tmp_path, PYTHON)
+    shutil.copytree(PROJECTS, tmp_path, dirs_exist_ok=True)
+    answers = []
+    for count in (8, 4, 1):
+        parts = {}
+        for number in range(count):
+            collect(tmp_path, LETTERS[number::count], tmp_path / "part")
+            parts[f"{number + 1:02}"] = (tmp_path / "part").read_bytes()
+        run = world(parts, cwd=CWDS.get(format_, "."))
+        answers.append(combine(ciguard, run, tmp_path, format_))
+        shutil.rmtree(tmp_path / "run")
+    covered, total, percent = whole(tmp_path, tmp_path / "part")
+    text, content = answers[0]
+    assert tuple(content["total"].values()) == (covered, total, percent)
+    assert text.startswith(f"coverage {percent:g} % of {total} ")
+    assert answers == answers[:1] * 3
+    assert all((tmp_path / name).is_file() for name in content["files"])
+
+
+DA = "SF:{}\nDA:{},{}\nend_of_record\n"
+
+
+def test_lost_part_makes_no_smaller_number(ciguard: Ciguard, tmp_path: Path) -> None:
+    part = DA.format("a.js", 1, 1).encode()
+    text, content = combine(ciguard, world({"01": part, "02": b"", "03": part}), tmp_path, "lcov")
+    assert text == "coverage incomplete: shard 02 has no part\n"
+    assert (content["missing"], content["total"], content["files"]) == (["02"], None, {})
+    run = world({"01": part, "02": part, "03": part})
+    del run.legs["03"]
+    run.extra["record-03-1/coverage/-1.part"] = part  # its record is lost
+    text, content = combine(ciguard, run, tmp_path / "b", "lcov")
+    assert content["missing"] == ["03"]
+    run = world({"01": part, "02": b""}, "02")
+    text, content = combine(ciguard, run, tmp_path / "c", "lcov")
+    assert (text, content["not_collected"]) == ("coverage 100 % of 1 line\n", ["02"])
+    run.legs["01"].own.insert(0, EventLine("coverage", reason="collected", facts={"parts": 2}))
+    text, _ = combine(ciguard, run, tmp_path / "d", "lcov")
+    assert text == "coverage incomplete: shard 01 has no part\n"
+    text, _ = combine(ciguard, world({"01": b""}, "01"), tmp_path / "e", "lcov")
+    assert text == "coverage incomplete: no shard collects it\n"
+
+
+XML = (
+    "<coverage><sources><source>/r/svc</source></sources><class filename='{}'>{}</class></coverage>"
+)
+LINE = "<line number='{}' hits='{}'/>"
+COVERLET = (
+    "<CoverageSession><Module><Files><File uid='4' fullPath='C:\\r\\app\\A.cs'/></Files>"
+    "<SequencePoint vc='{}' sl='3' fileid='4'/><SequencePoint vc='0' sl='4' fileid='4'/>"
+    "</Module></CoverageSession>"
+)
+DAMAGED = [
+    ("lcov", "SF:a.js\nDA:1,1\n", "its last line is not end_of_record"),
+    ("lcov", "DA:1,1\nend_of_record\n", "line '1' of file ''"),
+    ("lcov", "SF:a\nDA:1\nend_of_record\n", "could not convert"),
+    ("lcov", "SF:a\nDA:99999999,1\nend_of_record\n", "line '99999999' of file 'a'"),
+    ("go", "", "has no part"),
+    ("go", "x:1.1,2.2 1 1\n", "its first line names no mode"),
+    ("go", "mode: set\nx:1.1,2.2 1", "line b'x:1.1,2.2 1'"),
+    ("cobertura", XML.format("a", LINE.format(1, "x")), "malformed XML"),
+    ("cobertura", XML.format("a", LINE.format(1, 1))[:-9], "unclosed token"),
+    ("cobertura", "<!DOCTYPE c [<!ENTITY a 'b'>]><coverage/>", "an entity is declared"),
+    ("opencover", COVERLET.replace("uid='4'", "uid='5'"), "malformed XML: '4'"),
+    ("coverage.py", "{}", "it is no data file"),
+]
+
+
+@pytest.mark.parametrize(("format_", "text", "error"), DAMAGED)
+def test_damaged_part_is_named(
+    ciguard: Ciguard, tmp_path: Path, format_: str, text: str, error: str
+) -> None:
+    printed, content = combine(ciguard, world({"01": text.encode()}), tmp_path, format_)
+    assert printed.startswith("coverage incomplete: ")
+    assert error in printed
+    assert content["total"] is None
+
+
+def test_name_of_a_part_is_no_workflow_command(ciguard: Ciguard, tmp_path: Path) -> None:
+    run = world({"01": b"x"})
+    run.extra = {f"{run.legs['01'].folder}/coverage/\n::error::-1": b"x"}
+    run.legs["01"].own.insert(0, EventLine("coverage", reason="none"))
+    text, _ = combine(ciguard, run, tmp_path, "lcov")
+    assert text.count("\n") == 1
+
+
+def test_coverage_py_that_fails_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
+    plan, records = world({"01": b"SQLite format 3\0 and no more"}).write(tmp_path)
+    words = ("coverage", "--plan", plan, "--records", records, "--format", "coverage.py")
+    done = ciguard(*words, cwd=tmp_path, expect=3)
+    assert "ciguard coverage: " not in done.stdout
+    assert "coverage/-1.part" in done.stderr
+    assert "fix: install the project's coverage.py" in done.stderr
+
+
+PLACES = [
+    ("lcov", DA, "/home/runner/work/r/r/svc/src/a.js", "svc/src/a.js"),
+    ("lcov", DA, "src/a.js", "svc/src/a.js"),
+    ("lcov", DA, "..\\lib\\b.js", "lib/b.js"),
+    ("lcov", DA, "../../../../etc/passwd", "etc/passwd"),
+    ("lcov", DA, "/gone/c.js", "gone/c.js"),
+    ("go", "mode: set\n{}:{}.1,1.9 1 {}\n", "example.com/m/src/a.js", "svc/src/a.js"),
+    ("cobertura", XML.replace("{}</class>", LINE + "</class>"), "src/a.js", "svc/src/a.js"),
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_paths_are_those_of_the_repository(
+    ciguard: Ciguard, tmp_path: Path, place: tuple[str, str, str, str]
+) -> None:
+    format_, part, path, expected = place
+    write(tmp_path, {"svc/src/a.js": "", "lib/b.js": "", "src/a.js": ""})
+    run = world({"01": part.format(path, 1, 1).encode()}, cwd="svc")
+    _, content = combine(ciguard, run, tmp_path, format_)
+    assert content["files"] == {expected: [1, 1]}
+
+
+def test_opencover_is_united(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, {"app/A.cs": ""})
+    parts = {f"{n:02}": COVERLET.format(n - 1).encode() for n in (1, 2)}
+    text, content = combine(ciguard, world(parts), tmp_path, "opencover")
+    assert text == "coverage 50 % of 2 lines\n"
+    assert content["files"] == {"app/A.cs": [1, 2]}
+
+
+def test_lines_of_the_pull_request(ciguard: Ciguard, tmp_path: Path) -> None:
+    before = "".join(f"{number}\n" for number in range(1, 10))
+    # A line of content that looks like one of the diff.
+    after = before.replace("3\n", "++ b/c.js\n").replace("8\n", "") + "10\n11"
+    base = {"a.js": before, "é ü.js": "1\n", 'q".js': "1\n", "c.js": "1\n"}
+    change: dict[str, str | None] = {
+        "a.js": after,
+        "é ü.js": "1\n2\n",
+        'q".js': "2\n",
+        "n.js": "1\n",
+    }
+    job = PolicyCheckout(tmp_path).propose(base, change, 1)
+    reports = [("a.js", 3, 0), ("a.js", 4, 0), ("a.js", 9, 1), ("a.js", 10, 0), ("é ü.js", 2, 1)]
+    reports += [("c.js", 1, 0), ("n.js", 1, 0)]
+    parts = {"01": "".join(DA.format(*item) for item in reports), "02": DA.format("a.js", 10, 2)}
+    run = world({shard: text.encode() for shard, text in parts.items()})
+    environ = job.environ()
+    environ.pop("PATH")
+    text, content = combine(ciguard, run, job.folder, "lcov", **environ)
+    assert text == "coverage 42.85 % of 7 lines; diff 60 % of 5 lines\n"
+    assert content["diff"] == {"covered": 3, "total": 5, "percent": 60.0}
+    assert content["uncovered"] == {"a.js": [3], "n.js": [1]}
+
+
+def test_schema_is_documented(golden: Golden) -> None:
+    schema = TypeAdapter(Coverage).json_schema(mode="serialization")
+    golden(json.dumps(schema, indent=2) + "\n", SCHEMA)
