@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from pydantic import Field, ValidationError
 
 from ciguard.config.sections import (
+    CoverageConfig,
     ExperimentConfig,
     GuardConfig,
     HistoryConfig,
@@ -82,6 +83,7 @@ class Config(Section):
     policy: PolicyConfig = PolicyConfig()
     guard: GuardConfig = GuardConfig()
     new_tests: NewTestsConfig = NewTestsConfig()
+    coverage: CoverageConfig = CoverageConfig()
     history: HistoryConfig = HistoryConfig()
     report: ReportConfig = ReportConfig()
     metrics: MetricsConfig = MetricsConfig()

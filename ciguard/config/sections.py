@@ -361,6 +361,22 @@ class NewTestsConfig(Section):
     at_most: int = Field(200, ge=1, description="tests that are repeated in a run")
 
 
+class CoverageConfig(Section):
+    """[coverage]: the coverage of all shards together."""
+
+    format: Literal["", "coverage.py", "lcov", "go", "cobertura", "opencover"] = Field(
+        "", description="format of the tool's files; `coverage.py`: its data files"
+    )
+    paths: Texts = Field(
+        (), description="patterns of these files in a suite's folder (default: the tool's habit)"
+    )
+    suites: Texts = Field((), description="suites that collect coverage (default: all)")
+    minimum: float | None = Field(None, ge=0, le=100, description="lowest accepted total, in %")
+    diff_minimum: float | None = Field(
+        None, ge=0, le=100, description="lowest accepted share of a pull request's lines, in %"
+    )
+
+
 class HistoryConfig(Section):
     """[history]: the store of past runs."""
 
