@@ -326,11 +326,20 @@ def patterns(names: Sequence[str]) -> List[str]:
 
 def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[str, str]:
     """Return the folder of each package, by import path."""
-    go = command[: command.index("test")]
-    words = [*go, "list", "-e", "-f", "{{.ImportPath}}\t{{.Dir}}", *packages]
-    done = subprocess.run(words, env=leg.environ, stdout=subprocess.PIPE, check=False)
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    lines = _go_list(command, "{{.ImportPath}}\t{{.Dir}}", packages, leg)
     return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
+
+
+def without_tests(command: Sequence[str], packages: Sequence[str], leg: Leg) -> List[str]:
+    """Return the packages without a test file, which a coverage profile has as not executed."""
+    form = "{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}"
+    return list(filter(None, _go_list(command, form, packages, leg)))
+
+
+def _go_list(command: Sequence[str], form: str, packages: Sequence[str], leg: Leg) -> List[str]:
+    words = [*command[: command.index("test")], "list", "-e", "-f", form, *packages]
+    done = subprocess.run(words, env=leg.environ, stdout=subprocess.PIPE, check=False)
+    return done.stdout.decode("utf-8", "replace").splitlines()
 
 
 def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[Tuple[str, str]]:
@@ -375,11 +384,13 @@ def _relative(folder: str, here: str) -> str:
 
 def run_tests(words: Sequence[str], leg: Leg) -> int:
     """Run the units; repeat with those that a death kept from running, while that gives results."""
-    command, _, test_args = divided(words)
+    command, given, test_args = divided(words)
     left, code = leg.units, 0
     folder_of = folders(command, list(by_package(left)), leg)
     stream = GoStream({name: _relative(path, os.getcwd()) for name, path in folder_of.items()})
     go_flags = leg.environ.get("GOFLAGS", "")
+    covers = flag_value("coverprofile", command, go_flags, "")
+    untested = without_tests(command, given, leg) if covers else []
     is_shuffled = flag_value("shuffle", command, go_flags, "off") == "on"
     shuffle = [f"-shuffle={time.time_ns()}"] if is_shuffled else []  # one seed for all binaries
     leg.append({"type": "event", "kind": "seed", "detail": seed} for seed in shuffle)
@@ -403,9 +414,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         argv = [*command, "-json", "-count=1", "-exec", this_file, "-run", "^$", "-timeout=0"]
         argv += shuffle
         argv += ["-p=1"] if sys.platform == "win32" else []
-        if os.environ.get("CIGUARD_EXTRA_TRY") and flag_value(
-            "coverprofile", command, go_flags, ""
-        ):
+        if covers and os.environ.get("CIGUARD_EXTRA_TRY"):
             argv.append("-coverprofile=")  # Go would replace that of all tests
 
         def take(line: bytes) -> bytes:
@@ -414,7 +423,8 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
             return shown
 
         stream.begin()
-        code = launcher.follow([*argv, *packages, *test_args], {**leg.environ, BATCH: path}, take)
+        argv += [*packages, *untested, *test_args]
+        code = launcher.follow(argv, {**leg.environ, BATCH: path}, take)
         if not leg.is_interrupted:
             leg.append(stream.end())
         cut_short = [unit for unit in left if stream.is_cut_short(unit)]
