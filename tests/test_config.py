@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         ),
         (
             'framework = "command"\nresults = ["/r/*.xml", "ok/**", "../r"]',
-            "suite.a.results: no pattern of result files: '/r/*.xml'",
+            "suite.a.results: no pattern of files: '/r/*.xml'",
         ),
     ],
 )

@@ -31,6 +31,7 @@ from ciguard.model import (
     GUARD_RAILS,
     SCHEMA,
     Block,
+    CoverageFiles,
     CulpritCandidate,
     DeclaredPeak,
     Exclusion,
@@ -57,6 +58,7 @@ _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
 _UNWRITTEN: Final = {
     **{"fails_on_base": False, "probe_s": None, "workers": "auto", "untried": (), "serial": False},
     **{"change": "", "repeat_until_s": None, "repeat_unplanned": 0, "repeat_files": ()},
+    "coverage": None,
 }
 
 
@@ -177,7 +179,7 @@ _CHECKS["OrphanReason"] = _CHECKS["str"]
 _CHECKS["Mapping[str, Mapping[str, int]]"] = by_name(_CHECKS["Mapping[str, int]"])
 _kind: Any
 for _kind in (  # each after those that it holds
-    *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
+    *(Variant, DeclaredPeak, CoverageFiles, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
     *(ShardCountOption, CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build

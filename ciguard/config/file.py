@@ -37,7 +37,7 @@ from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pydantic_core import ErrorDetails
@@ -258,7 +258,11 @@ def _result_pattern_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardEr
     if suite.results and suite.framework != "command":
         what = f"framework {suite.framework} tells its results by itself"
         yield UsageError(what, where=where, fix="leave the key out")
-    for pattern in suite.results:
+    yield from _pattern_errors(suite.results, where)
+
+
+def _pattern_errors(patterns: Iterable[str], where: str) -> Iterator[CiguardError]:
+    for pattern in patterns:
         try:
             check_pattern(pattern, where=where)
         except UsageError as error:
@@ -296,6 +300,11 @@ def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
 
 def _checked(config: Config, source: str) -> Config:
     mistakes = list(_metric_errors(config, source))
+    mistakes += _pattern_errors(config.coverage.paths, f"{source}: coverage.paths")
+    for name in set(config.coverage.suites if "suite" in config.model_fields_set else ()):
+        if name not in config.suite:
+            where, fix = f"{source}: coverage.suites", f"there are {', '.join(config.suite)}"
+            mistakes.append(UsageError(f"no suite {name!r}", where=where, fix=fix))
     for name, suite in config.suite.items():
         if suite.framework not in FRAMEWORKS:
             where = f"{source}: suite.{name}.framework"

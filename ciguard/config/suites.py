@@ -15,7 +15,7 @@ from ciguard.config.declared_memory import Need, parse_size
 from ciguard.config.file import Config
 from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
-from ciguard.model import DeclaredPeak, Pool, Suite, Variant
+from ciguard.model import CoverageFiles, DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
 from ciguard.text import size
 from ciguard.workflow.matrix import Combination, texts_of
@@ -47,6 +47,20 @@ HOSTED: Final = {
         ("windows-latest-16-cores", 16, 64, 0.082),
         ("windows-latest-32-cores", 32, 128, 0.162),
     )
+}
+
+# By format, the files that its tools write unless told otherwise: coverage.py; Istanbul's lcov, of
+# Jest, Vitest, c8 and nyc; the names in Go's and codecov's guides; coverlet, coverage.py, Istanbul.
+COVERAGE_PATHS: Final = {
+    "coverage.py": (".coverage", ".coverage.*"),
+    "lcov": ("coverage/lcov.info", "lcov.info"),
+    "go": ("coverage.out", "cover.out", "coverage.txt"),
+    "cobertura": (
+        "**/coverage.cobertura.xml",
+        "coverage.xml",
+        "coverage/cobertura-coverage.xml",
+    ),
+    "opencover": ("**/coverage.opencover.xml",),
 }
 
 
@@ -88,7 +102,9 @@ def suites_of(config: Config) -> dict[str, Suite]:
     Raises:
         UsageError: a framework without a default command has none configured.
     """
-    suites, needs = {}, needs_of(config)
+    suites, needs, coverage = {}, needs_of(config), config.coverage
+    paths = coverage.paths or COVERAGE_PATHS.get(coverage.format, ())
+    files = CoverageFiles(coverage.format, paths) if coverage.format else None
     for name, entry in sorted(config.suite.items()):
         adapter = framework(entry.framework)
         command = entry.command or adapter.default_command
@@ -116,6 +132,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             parallel=entry.parallel,
             workers=entry.workers,
             declared_peaks=tuple(DeclaredPeak(need.units, need.memory) for need in needs[name]),
+            coverage=files if name in (coverage.suites or (name,)) else None,
         )
     return suites
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 import subprocess
 import tempfile
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.coverage.formats import Add
-    from ciguard.model import Plan
+    from ciguard.model import Plan, Record, Suite
 
 # Each part is read first: `combine` leaves out one of another version with a mere warning.
 _PROGRAM: Final = """
@@ -54,21 +52,18 @@ _FIX: Final = (
 @click.command()
 @click.option("--plan", metavar="FILE|DIR", required=True, help="Plan of the run, or its folder.")
 @click.option("--records", metavar="DIR", required=True, help="Folder of the records.")
-@click.option("--format", "format_", type=click.Choice(tuple(READERS)), required=True)
 @click.option("-o", "--output", metavar="FILE", help="File for all numbers, as JSON.")
 @click.pass_obj
-def command(
-    invocation: Invocation, /, *, plan: str, records: str, format_: str, output: str | None
-) -> int:
+def command(invocation: Invocation, /, *, plan: str, records: str, output: str | None) -> int:
     """Combine the coverage of a run's shards: in total, by file, and of the pull request's lines.
 
-    The parts of a shard are the files in the folder `coverage` of its record. coverage.py combines
-    its parts itself, with the project's configuration and plug-ins: use a job without a token.
+    [coverage] of the plan's configuration names the format. coverage.py combines its data itself,
+    with the project's configuration and plug-ins: use a job without a token.
 
-    The command ends with 0, also if a part is missing: the coverage is then incomplete.
+    The command ends with 0, also if data is missing: the coverage is then incomplete.
     """
     run_plan = local.read_plan(invocation.folder / plan)
-    parts, coverage = _find_parts(invocation.folder / records, run_plan, format_)
+    parts, coverage = _find_parts(invocation.folder / records, run_plan)
     if parts and not coverage.incomplete:
         coverage = _combine(invocation, parts, coverage)
     if output is not None:
@@ -78,34 +73,66 @@ def command(
     return ExitCode.OK
 
 
-def _find_parts(root: Path, plan: Plan, format_: str) -> tuple[dict[Path, str], Coverage]:
+def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, str], Coverage]:
     """Return the parts with the working folder of their suite, and the shards without a part."""
-    records, parts, sizes = local.read_record_tree(root), dict[Path, str](), dict[str, int]()
-    newest, problems = select(plan, records).newest, list[str]()
-    missing, not_collected, faults = list[str](), list[str](), list[str]()
+    suites = {name: suite for name, suite in plan.suites.items() if suite.coverage}
+    format_ = next((suite.coverage.format for suite in suites.values() if suite.coverage), "")
+    if not format_:
+        fix = "set format in [coverage] before the plan is made"
+        raise InputError("its suites collect no coverage", where="--plan", fix=fix)
+    newest = select(plan, local.read_record_tree(root)).newest
+    parts, faults, not_collected = dict[Path, str](), dict[str, str](), list[str]()
     for shard in plan.shards:
-        record, found = newest.get(shard.key), Counter[str]()
-        folder = (root / record.source).parent / "coverage" if record else root / "no record"
-        for name, status in local.walk(folder, problems) if local.is_directory(folder) else ():
-            if stat.S_ISREG(status.st_mode):
-                suite = name.rpartition("-")[0]
-                found[suite] += 1
-                sizes[str(folder / name)] = status.st_size
-                parts[folder / name] = plan.suites[suite].cwd if suite in plan.suites else "."
-        events = [event for event in record.events if event.kind == "coverage"] if record else []
-        none = {event.suite for event in events if event.reason == "none"}
-        expected = dict.fromkeys({unit.suite for unit in shard.units} or {shard.suite}, 1.0)
-        expected |= {event.suite: event.facts.get("parts", 1) for event in events}
-        lost = [suite for suite in expected if suite not in none and found[suite] < expected[suite]]
-        faults += [f"shard {shard.key} has no part{suite and ' of '}{suite}" for suite in lost]
-        missing += [shard.key] if lost else []
-        not_collected += [shard.key] if expected.keys() <= none else []
-    problems += local.drop_oversized(sizes)
-    if problems:
-        raise InputError(problems[0], where=f"--records {root}", fix="write smaller parts")
+        if suites.keys().isdisjoint({unit.suite for unit in shard.units} or {shard.suite}):
+            not_collected.append(shard.key)
+            continue
+        try:
+            parts |= _parts_of(root, newest.get(shard.key), suites)
+        except _LostPartError as error:
+            faults[shard.key] = f"shard {shard.key} ({local.printable(str(error))})"
     unit = "statement" if format_ == "go" else "line"
-    states = (tuple(faults), tuple(missing), tuple(not_collected))
+    states = (tuple(faults.values()), tuple(faults), tuple(not_collected))
     return parts, Coverage(format_, unit, *states)
+
+
+class _LostPartError(Exception):
+    """A part of a shard is missing."""
+
+
+def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) -> dict[Path, str]:
+    """Return the parts of a shard with the working folder of their suite.
+
+    Raises:
+        _LostPartError: another part is missing.
+    """
+    if record is None:
+        raise _LostPartError("no record")
+    if record.damage or record.end is None or record.end.ending != "completed":
+        raise _LostPartError("its record is incomplete")
+    folders = [(root / source).resolve().parent for source in record.copies or (record.source,)]
+    parts, processes = dict[Path, str](), set[int | None]()
+    for event in record.events:
+        if event.kind != "coverage" or event.suite not in suites:
+            continue
+        processes.add(event.process)
+        if event.reason == "repeated":
+            continue
+        if event.reason != "collected":
+            raise _LostPartError(f"process {event.process} {event.detail}")
+        process = f"process-{event.process or 0:03d}"
+        name = f"coverage/{process}/{event.detail}" if event.detail else f"{process}.coverage"
+        # A record is not trusted: a part is no link, and it is in its folder.
+        found = [folder / name for folder in folders if (folder / name).resolve() == folder / name]
+        found = [path for path in found if os.path.isfile(path)]  # noqa: PTH113 - of any length
+        if not found:
+            raise _LostPartError(f"no {name}")
+        parts[found[0]] = suites[event.suite].cwd
+    for result in (result for result in record.results if result.suite in suites):
+        if result.ending != "completed":  # what its process had covered is lost
+            raise _LostPartError(f"a test of process {result.process} ended: {result.ending}")
+        if result.process not in processes:
+            raise _LostPartError(f"process {result.process} left nothing")
+    return parts
 
 
 def _combine(invocation: Invocation, parts: Mapping[Path, str], coverage: Coverage) -> Coverage:
@@ -117,10 +144,9 @@ def _combine(invocation: Invocation, parts: Mapping[Path, str], coverage: Covera
             with local.opened(path) as stream:
                 READERS[coverage.format](stream, path.name, partial(files.add, cwd))
         except (InputError, ValueError) as error:
-            name = local.printable(f"{path.parent.parent.name}/coverage/{path.name}")
-            return replace(
-                coverage, incomplete=(f"{name}: {getattr(error, 'what', str(error)):.300}",)
-            )
+            name = local.printable(os.path.relpath(path, folder))
+            what = f"{name}: {getattr(error, 'what', str(error)):.300}"
+            return replace(coverage, incomplete=(what,))
     if coverage.format == OWN_COMBINER:
         cwds = set(parts.values())
         cwd = cwds.pop() if len(cwds) == 1 else "."

@@ -9,6 +9,7 @@ only, Python 3.8+: this folder is part of the program that runs in a leg.
 from ciguard.model.plan import (
     GUARD_RAILS,
     Block,
+    CoverageFiles,
     CulpritCandidate,
     DeclaredPeak,
     Exclusion,

@@ -41,6 +41,14 @@ class DeclaredPeak:
 
 
 @dataclass(frozen=True, **SLOTS)
+class CoverageFiles:
+    """The files in which a tool writes its coverage: their format, and globs below `cwd`."""
+
+    format: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, **SLOTS)
 class Suite:
     """Tests with one framework, working folder and arguments.
 
@@ -58,6 +66,7 @@ class Suite:
     `omitted`: number of tests that its framework left out of that list, by reason and file; 0 for
         a file that is skipped as a whole, when it is imported.
     `untried`: properties of its programs with which ciguard was not tried, by the same list.
+    `coverage`: None for a suite that collects none.
     """
 
     framework: str
@@ -82,6 +91,7 @@ class Suite:
     filters: tuple[str, ...] | None = None
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     untried: tuple[str, ...] = ()
+    coverage: CoverageFiles | None = None
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Return whether an exit code other than 1 means failed tests."""

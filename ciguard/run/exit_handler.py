@@ -160,13 +160,16 @@ class ProcessExitHandler:
     def _has_results(
         self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> bool:
-        """Copy the result files; return whether the process had results, or none to give."""
-        events, may_have_files = self.files.collect_after(live.batch, concurrent, now_s)
+        """Copy the new files; return whether the process had results, or none to give."""
+        running = self.state.running[live.batch.process]
+        runs_first = bool(running.start.units) and not running.start.repeats
+        events, may_have_files = self.files.collect_after(
+            live.batch, concurrent, now_s, runs_first=runs_first
+        )
         for event in events:
             self.record.append(event)
-            if event.kind != FILE:
+            if event.kind != FILE and event.reason != "collected":
                 self.console.print_line(f"process {event.process}: {event.detail}")
-        running = self.state.running[live.batch.process]
         had_units = bool(running.start.units) or self.state.awaits_listing
         # A unit that the program reported as vanished shows that the framework works.
         has_lines = bool(running.units_with_result() or live.report.vanished)

@@ -1,8 +1,9 @@
-"""Result files that a suite's program writes: found by the suite's globs, copied into the record.
+"""Files of results and of coverage that a suite's program writes, copied into the record.
 
-A file that existed before the first process and has not changed since belongs to an earlier run. A
-file is new if its time, size or inode has changed, without regard to the clock. Its event has its
-age, `latest_s`. Links to files or folders are never followed.
+They are found by the suite's globs. A file that existed before the first process and has not
+changed since belongs to an earlier run. A file is new if its time, size or inode has changed,
+without regard to the clock. A result file's event has its age, `latest_s`. Links
+are never followed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import stat
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Dict, Final, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from ciguard.errors import InputError
@@ -23,13 +25,15 @@ from ciguard.run.process.files import process_name
 
 if TYPE_CHECKING:
     from ciguard.run.frameworks.base import ProcessFiles
-    from ciguard.run.resume import PriorLegs, PriorResultFile
+    from ciguard.run.resume import PriorFile, PriorLegs
 
     Fingerprint = Tuple[int, int, int, int]
 
-FOLDER: Final = "results"  # of a record
 # Kinds of events.
 FILE: Final = "result_file"
+COVERAGE: Final = "coverage"
+DATA_FILES: Final = "coverage.py"  # the format of coverage.py's own files
+FOLDERS: Final = {FILE: "results", COVERAGE: "coverage"}  # of a record
 UNIT: Final = "in_files"
 EXIT: Final = "exit_in_files"
 MAX_FILES: Final = 1000  # in a record; a suite with more has one file a test
@@ -57,8 +61,15 @@ def safe_name(relative: str) -> str:
     return "/".join(parts)
 
 
+def copy_path(record: str, kind: str, process: int, name: str) -> str:
+    """Return the path of a copy; "" names the data that a plugin has written into the record."""
+    if not name:
+        return os.path.join(record, f"{process_name(process)}.coverage")
+    return os.path.join(record, FOLDERS[kind], process_name(process), *name.split("/"))
+
+
 class ResultCollector:
-    """The result files of a leg, of all its suites.
+    """The files of results and of coverage of a leg, of all its suites.
 
     Args:
         suites: by name; those without globs cost nothing.
@@ -69,6 +80,7 @@ class ResultCollector:
         units: units of completed processes without results: their results may be in files.
         failed: number of processes with an exit code that result files have to explain.
         copied: number of files in the record.
+        takes_coverage: False once only extra tries follow.
     """
 
     def __init__(self, suites: Mapping[str, Suite], record: str, earlier: PriorLegs) -> None:
@@ -78,8 +90,9 @@ class ResultCollector:
         keys = {event.unit_key for event in events if event.kind == UNIT}
         self.units: Set[UnitKey] = keys & earlier.finished
         self.failed = sum(event.kind == EXIT for event in events)
-        self._known_fingerprints: Dict[str, Dict[str, Fingerprint]] = {}
+        self._known_files: Dict[str, Dict[str, Tuple[str, Fingerprint]]] = {}
         self.copied = 0
+        self.takes_coverage = True
         self._bytes = 0
         self._latest_s = 0.0  # `latest_s` of the last copied file
         self._limit_reached = False
@@ -100,58 +113,95 @@ class ResultCollector:
 
     def snapshot(self, suite: str) -> None:
         """Note the existing files, before the first process of a suite."""
-        if self._suites[suite].results and suite not in self._known_fingerprints:
-            self._known_fingerprints[suite] = self._matching(suite)
+        if self._globs(suite) and suite not in self._known_files:
+            self._known_files[suite] = self._matching(suite)
 
     def collect_after(
-        self, batch: ProcessFiles, concurrent: Sequence[ProcessFiles], now_s: float
+        self,
+        batch: ProcessFiles,
+        concurrent: Sequence[ProcessFiles],
+        now_s: float,
+        *,
+        runs_first: bool = False,
     ) -> Tuple[List[EventLine], bool]:
         """Copy the new files after the end of a process.
 
         While another process of the suite runs, nothing is copied: it may be writing the same file.
 
+        Args:
+            runs_first: the process had units that had not run before.
+
         Returns:
             Events about files, copied or not, and whether the process may have results in files.
         """
-        if not self.has_result_globs(batch.suite):
-            return [], False
-        suite, variant, process = batch.suite, batch.variant, batch.process
-        if any(other.suite == suite for other in concurrent):
-            return [], True
-        files, known = self._matching(suite), self._known_fingerprints[suite]
-        self._known_fingerprints[suite] = files
-        events = []
-        problems: List[str] = []
-        for name in sorted(name for name, print_ in files.items() if known.get(name) != print_):
-            problem = self._copy(suite, name, process)
+        suite, process = batch.suite, batch.process
+        is_waiting = any(other.suite == suite for other in concurrent)
+        new = [] if is_waiting else self._new_files(suite)
+        line = EventLine(FILE, now_s, process, suite, batch.variant)
+        results, problems = [], []
+        for name in (name for kind, name in new if kind == FILE):
+            problem = self._copy(FILE, suite, name, process)
             if problem:
                 problems.append(f"{name}: {problem}")
                 continue
-            detail = safe_name(name)
             facts = {"latest_s": self._latest_s}
-            events.append(
-                EventLine(FILE, now_s, process, suite, variant, detail=detail, facts=facts)
-            )
-        has_copied = bool(events)
+            results.append(replace(line, detail=safe_name(name), facts=facts))
+        may_have_results = bool(results) or (is_waiting and self.has_result_globs(suite))
+        coverage = [name for kind, name in new if kind == COVERAGE]
+        events = [*results, *self._take_coverage(line, coverage, runs_first=runs_first)]
         note = describe_left_out(problems, MAX_ENTRIES if self._limit_reached else None)
         if note:
-            events.append(
-                EventLine("results_left_out", now_s, process, suite, variant, detail=note)
-            )
-        return events, has_copied
+            events.append(replace(line, kind="results_left_out", detail=note))
+        return events, may_have_results
 
-    def _matching(self, suite: str) -> Dict[str, Fingerprint]:
-        """Return the fingerprints of the matching files, by path below the suite's folder."""
-        patterns = [pattern.split("/") for pattern in self._suites[suite].results]
-        files: Dict[str, Fingerprint] = {}
-        walk = self._walk(os.path.abspath(self._suites[suite].cwd), patterns)
-        for count, (parts, entry) in enumerate(walk):
+    def _take_coverage(
+        self, line: EventLine, names: Sequence[str], *, runs_first: bool
+    ) -> List[EventLine]:
+        """Copy the new coverage files of a process; return an event for each, or for none."""
+        coverage = self._suites[line.suite].coverage
+        if coverage is None or not self.takes_coverage:
+            return []
+        line, process = replace(line, kind=COVERAGE, reason="collected"), line.process or 0
+        own = copy_path(self._record, COVERAGE, process, "")
+        if coverage.format == DATA_FILES and os.path.exists(own):
+            return [line]  # another file, if any, has the data of all processes so far
+        events = []
+        for name in names:
+            problem = self._copy(COVERAGE, line.suite, name, process)
+            left_out = replace(line, reason="left_out", detail=f"{name}: {problem}")
+            events.append(left_out if problem else replace(line, detail=safe_name(name)))
+        detail = f"left no new {' or '.join(coverage.paths)}"
+        # Some tools collect nothing when tests run again.
+        nothing = replace(line, reason="none" if runs_first else "repeated", detail=detail)
+        return events or [nothing]
+
+    def _new_files(self, suite: str) -> List[Tuple[str, str]]:
+        """Return the kind and name of each file that was written since the last look, by name."""
+        files, known = self._matching(suite), self._known_files.get(suite, {})
+        self._known_files[suite] = files
+        names = sorted(name for name, file in files.items() if known.get(name) != file)
+        return [(files[name][0], name) for name in names]
+
+    def _globs(self, suite: str) -> List[Tuple[str, Sequence[str]]]:
+        """Return the kind and the parts of each glob; that of coverage counts before another."""
+        found = self._suites[suite]
+        coverage = found.coverage.paths if found.coverage and self.takes_coverage else ()
+        globs = [(COVERAGE, glob) for glob in coverage] + [(FILE, glob) for glob in found.results]
+        return [(kind, glob.split("/")) for kind, glob in globs]
+
+    def _matching(self, suite: str) -> Dict[str, Tuple[str, Fingerprint]]:
+        """Return the kind and fingerprint of matching files, by path below the suite's folder."""
+        globs = self._globs(suite)
+        files: Dict[str, Tuple[str, Fingerprint]] = {}
+        walk = self._walk(os.path.abspath(self._suites[suite].cwd), [parts for _, parts in globs])
+        for count, (parts, entry) in enumerate(walk if globs else ()):
             if count >= MAX_ENTRIES:
                 self._limit_reached = True
                 break
-            if any(matches(parts, pattern) for pattern in patterns):
+            kind = next((kind for kind, glob in globs if matches(parts, glob)), "")
+            if kind:
                 status = entry.stat(follow_symlinks=False)
-                files["/".join(parts)] = (
+                files["/".join(parts)] = kind, (
                     status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
                 )  # fmt: skip
         return files
@@ -176,13 +226,11 @@ class ResultCollector:
                 elif entry.is_file(follow_symlinks=False):
                     yield parts, entry
 
-    def _copy(self, suite: str, name: str, process: int) -> str:
+    def _copy(self, kind: str, suite: str, name: str, process: int) -> str:
         """Copy one file and set `_latest_s`; return "", or why it was not copied."""
         if self.copied >= MAX_FILES:
             return f"{MAX_FILES} files are in the record"
-        target = os.path.join(
-            self._record, FOLDER, process_name(process), *safe_name(name).split("/")
-        )
+        target = copy_path(self._record, kind, process, safe_name(name))
         try:
             source = os.open(
                 os.path.join(os.path.abspath(self._suites[suite].cwd), *name.split("/")),
@@ -204,7 +252,7 @@ class ResultCollector:
         return write_copy(target, content)
 
 
-def copy_prior_files(copies: Sequence[PriorResultFile], record: str) -> None:
+def copy_prior_files(copies: Sequence[PriorFile], record: str) -> None:
     """Copy the files of earlier legs into the record of the leg that resumes them.
 
     A file that no longer exists is missing in the new record, too, and its reader reports that.
@@ -213,19 +261,16 @@ def copy_prior_files(copies: Sequence[PriorResultFile], record: str) -> None:
         InputError: a copy cannot be written.
     """
     for copy in copies:
-        parts = copy.name.split("/")
-        root = os.path.realpath(os.path.join(copy.folder, FOLDER, process_name(copy.process)))
-        source = os.path.join(root, *parts)
-        if {"", ".", ".."} & set(parts) or os.path.realpath(source) != source:
+        source = copy_path(os.path.realpath(copy.folder), copy.kind, copy.process, copy.name)
+        if os.path.realpath(source) != source:
             continue  # the path leads out of the folder, so no leg wrote it
         try:
             with open(source, "rb") as stream:
                 content = stream.read(MAX_BYTES)
         except OSError:
             continue
-        problem = write_copy(
-            os.path.join(record, FOLDER, process_name(copy.new_process), *parts), content
-        )
+        target = copy_path(record, copy.kind, copy.new_process, copy.name)
+        problem = write_copy(target, content)
         if problem:
             raise InputError(problem, where=copy.name, fix="free some space for the record")
 

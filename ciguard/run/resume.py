@@ -57,10 +57,11 @@ class PriorLeg:
 
 
 @dataclass(frozen=True, **SLOTS)
-class PriorResultFile:
-    """A result file in an old record's folder; its process gets the number `new_process`."""
+class PriorFile:
+    """A file of results or coverage in an old record; its process gets the number `new_process`."""
 
     folder: str
+    kind: str  # of its event
     process: int
     new_process: int
     name: str
@@ -78,7 +79,7 @@ class PriorLegs:
         processes: highest number of a process.
         wall_s: time of all legs; the clock of the next leg continues from here.
         began_s: start of the first leg on that clock: above 0 if it resumed other legs.
-        copies: result files that belong to the lines.
+        copies: files that belong to the lines.
     """
 
     legs: int = 0
@@ -88,7 +89,7 @@ class PriorLegs:
     processes: int = 0
     wall_s: float = 0.0
     began_s: float = 0.0
-    copies: tuple[PriorResultFile, ...] = ()
+    copies: tuple[PriorFile, ...] = ()
 
     @property
     def ended(self) -> FrozenSet[UnitKey]:
@@ -116,7 +117,7 @@ def merge_legs(
     """
     seen: Set[Hashable] = set()
     files: List[List[StoredLine]] = []
-    copies: List[PriorResultFile] = []
+    copies: List[PriorFile] = []
     highest, wall_s = 0, 0.0
     for leg in sorted(legs, key=_order):
         new_files = [
@@ -136,9 +137,11 @@ def merge_legs(
         shift = highest if numbers and min(numbers) <= highest else 0
         files += [[_renumbered(line, shift) for line in lines] for lines in new_files]
         copies += [
-            PriorResultFile(leg.folder, line.process, line.process + shift, line.detail)
+            PriorFile(leg.folder, line.kind, line.process, line.process + shift, line.detail)
             for line in new_lines
-            if isinstance(line, EventLine) and line.kind == "result_file" and line.process
+            if isinstance(line, EventLine)
+            and line.process
+            and (line.kind == "result_file" or line.reason == "collected")
         ]
         highest = max([highest, *(number + shift for number in numbers)])
     own_files, _ = split_probes(files)

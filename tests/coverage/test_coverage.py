@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import jsonschema
 import pytest
 from conftest import clean_environment
-from frameworks.loop import GO, GO_CACHE, NODE_MODULES, needs_node
+from frameworks.loop import GO, GO_CACHE, NODE_MODULES, Loop, needs_node
 from guard.fixtures import World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 from pydantic import TypeAdapter
 
 from ciguard.codec import plan_file
 from ciguard.coverage.combination import Coverage
-from ciguard.model import EventLine
+from ciguard.model import CoverageFiles, EndLine, EventLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,31 +115,41 @@ TOOLS: dict[str, tuple[Callable[[Path, str, Path], None], Callable[[Path, Path],
 }
 
 
+def needs_tool(format_: str) -> None:
+    if format_ == "lcov":
+        needs_node("jest")
+    if format_ == "go" and not (GO / "go").is_file():
+        pytest.skip("needs Go: make tools")
+
+
 def write(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
-def world(parts: Mapping[str, bytes], *none: str, cwd: str = ".") -> World:
-    """A run with a shard for each part; no file for an empty part."""
+PART = "coverage/process-001/part"
+
+
+def world(format_: str, parts: Mapping[str, bytes], cwd: str = ".") -> World:
+    """A run with a shard for each part; the file of an empty part is lost."""
     plan = make_plan({shard: (f"t{shard}",) for shard in parts})
-    suites = {"": replace(plan.suites[""], cwd=cwd)}
+    files = CoverageFiles(format_, ("part",))
+    suites = {"": replace(plan.suites[""], cwd=cwd, coverage=files), "other": plan.suites[""]}
     run = World(plan_file.decode(plan_file.encode(replace(plan, suites=suites)), "plan.json"))
-    run.extra = {
-        f"{run.legs[shard].folder}/coverage/-1.part": part for shard, part in parts.items() if part
-    }
-    for shard in none:
-        run.legs[shard].own.insert(0, EventLine("coverage", reason="none"))
+    for shard, part in parts.items():
+        run.extra |= {f"{run.legs[shard].folder}/{PART}": part} if part else {}
+        event = EventLine("coverage", 1.0, 1, detail="part", reason="collected")
+        run.legs[shard].own.insert(0, event)
     return run
 
 
 def combine(
-    ciguard: Ciguard, run: World, folder: Path, format_: str, **environ: str
+    ciguard: Ciguard, run: World, folder: Path, **environ: str
 ) -> tuple[str, dict[str, Any]]:
     """What is printed, and the JSON, which has the documented schema."""
     plan, records = run.write(folder / "run")
-    words = ("--plan", plan, "--records", records, "--format", format_, "-o", "coverage.json")
+    words = ("--plan", plan, "--records", records, "-o", "coverage.json")
     done = ciguard("coverage", *words, cwd=folder, **cast("Any", environ))
     content = json.loads((folder / "coverage.json").read_text())
     jsonschema.validate(content, json.loads(SCHEMA.read_text("utf-8")))
@@ -150,10 +160,7 @@ def combine(
 def test_total_of_shards_is_that_of_the_whole_run(
     ciguard: Ciguard, tmp_path: Path, format_: str
 ) -> None:
-    if format_ == "lcov":
-        needs_node("jest")
-    if format_ == "go" and not (GO / "go").is_file():
-        pytest.skip("needs Go: make tools")
+    needs_tool(format_)
     collect, whole = TOOLS[format_]
     write(tmp_path, PYTHON)
     shutil.copytree(PROJECTS, tmp_path, dirs_exist_ok=True)
@@ -163,8 +170,8 @@ def test_total_of_shards_is_that_of_the_whole_run(
         for number in range(count):
             collect(tmp_path, LETTERS[number::count], tmp_path / "part")
             parts[f"{number + 1:02}"] = (tmp_path / "part").read_bytes()
-        run = world(parts, cwd=CWDS.get(format_, "."))
-        answers.append(combine(ciguard, run, tmp_path, format_))
+        run = world(format_, parts, CWDS.get(format_, "."))
+        answers.append(combine(ciguard, run, tmp_path))
         shutil.rmtree(tmp_path / "run")
     covered, total, percent = whole(tmp_path, tmp_path / "part")
     text, content = answers[0]
@@ -177,24 +184,134 @@ def test_total_of_shards_is_that_of_the_whole_run(
 DA = "SF:{}\nDA:{},{}\nend_of_record\n"
 
 
-def test_lost_part_makes_no_smaller_number(ciguard: Ciguard, tmp_path: Path) -> None:
-    part = DA.format("a.js", 1, 1).encode()
-    text, content = combine(ciguard, world({"01": part, "02": b"", "03": part}), tmp_path, "lcov")
-    assert text == "coverage incomplete: shard 02 has no part\n"
+def drop_end(run: World) -> None:
+    run.drop("02", EndLine)
+
+
+def drop_record(run: World) -> None:
+    del run.legs["02"]
+
+
+def run_without_event(run: World) -> None:
+    run.drop("02", EventLine)
+
+
+LOST: dict[str, Callable[[World], object]] = {
+    "no record": drop_record,
+    "its record is incomplete": drop_end,
+    "process 1 left nothing": run_without_event,
+    "no coverage/process-001/part": lambda run: run.extra.pop(f"{run.legs['02'].folder}/{PART}"),
+    "a test of process 1 ended: crash": lambda run: run.result(
+        "02", "t02", outcome="died", ending="crash"
+    ),
+    "process 2 left no new part": lambda run: run.legs["02"].own.insert(
+        1, EventLine("coverage", 2.0, 2, detail="left no new part", reason="none")
+    ),
+}
+
+
+@pytest.mark.parametrize("why", LOST)
+def test_lost_part_makes_no_smaller_number(ciguard: Ciguard, tmp_path: Path, why: str) -> None:
+    run = world("lcov", dict.fromkeys(("01", "02", "03"), DA.format("a.js", 1, 1).encode()))
+    LOST[why](run)
+    text, content = combine(ciguard, run, tmp_path)
+    assert text == f"coverage incomplete: shard 02 ({why})\n"
     assert (content["missing"], content["total"], content["files"]) == (["02"], None, {})
-    run = world({"01": part, "02": part, "03": part})
-    del run.legs["03"]
-    run.extra["record-03-1/coverage/-1.part"] = part  # its record is lost
-    text, content = combine(ciguard, run, tmp_path / "b", "lcov")
-    assert content["missing"] == ["03"]
-    run = world({"01": part, "02": b""}, "02")
-    text, content = combine(ciguard, run, tmp_path / "c", "lcov")
+
+
+def test_suite_without_coverage_is_stated(ciguard: Ciguard, tmp_path: Path) -> None:
+    run = world("lcov", {"01": DA.format("a.js", 1, 1).encode(), "02": b""})
+    other = tuple(replace(unit, suite="other") for unit in run.plan.shards[1].units)
+    shards = (run.plan.shards[0], replace(run.plan.shards[1], units=other))
+    run.plan = plan_file.decode(plan_file.encode(replace(run.plan, shards=shards)), "plan.json")
+    run.legs = World(run.plan).legs
+    event = EventLine("coverage", 1.0, 1, detail="part", reason="collected")
+    run.legs["01"].own.insert(0, event)
+    text, content = combine(ciguard, run, tmp_path)
     assert (text, content["not_collected"]) == ("coverage 100 % of 1 line\n", ["02"])
-    run.legs["01"].own.insert(0, EventLine("coverage", reason="collected", facts={"parts": 2}))
-    text, _ = combine(ciguard, run, tmp_path / "d", "lcov")
-    assert text == "coverage incomplete: shard 01 has no part\n"
-    text, _ = combine(ciguard, world({"01": b""}, "01"), tmp_path / "e", "lcov")
-    assert text == "coverage incomplete: no shard collects it\n"
+
+
+SUITES = {
+    "coverage.py": """framework = "pytest"
+args = ["--cov=shop", "--cov-branch", "--cov-report="]
+command = ["{python}", "-m", "pytest", "-p", "no:cacheprovider"]""",
+    "lcov": """framework = "jest"
+cwd = "jest"
+command = ["node", "{modules}/jest/bin/jest.js", "--coverage"]""",
+    "go": """framework = "go"
+cwd = "go/svc"
+command = ["{go}/go", "test", "-coverpkg=./...", "-coverprofile=cover.out"]
+args = ["./..."]""",
+}
+
+
+def combine_shards(ciguard: Ciguard, loop: Loop) -> tuple[str, dict[str, Any]]:
+    words = ("--plan", "plan.json", "--records", "records", "-o", "coverage.json")
+    done = ciguard("coverage", *words, cwd=loop.folder)
+    return done.stdout, json.loads((loop.folder / "coverage.json").read_text())
+
+
+@pytest.mark.parametrize("format_", SUITES)
+def test_supervised_shards_have_the_total_of_the_whole_run(
+    ciguard: Ciguard, tmp_path: Path, format_: str
+) -> None:
+    needs_tool(format_)
+    collect, whole = TOOLS[format_]
+    write(tmp_path, PYTHON | {".coveragerc": RC.replace("fail_under = 100\n", "")})
+    shutil.copytree(PROJECTS, tmp_path, dirs_exist_ok=True)
+    collect(tmp_path, LETTERS, tmp_path / "part")  # the suite's old file is there from now on
+    expected = whole(tmp_path, tmp_path / "part")
+    loop = Loop(tmp_path, {"GOCACHE": str(GO_CACHE), "GOTOOLCHAIN": "local"})
+    suite = SUITES[format_].format(python=sys.executable, modules=NODE_MODULES, go=GO)
+    loop.configure(f"[coverage]\nformat = '{format_}'\n[suite.'']\n{suite}\n")
+    assert loop.run()["verdict"] == "passed", loop.printed
+    text, content = combine_shards(ciguard, loop)
+    assert tuple((content["total"] or {}).values()) == expected, text
+
+
+# Each unit covers its line; each process replaces the file.
+PROGRAM = """import json, os, sys
+units = open(os.environ["CIGUARD_UNITS_FILE"]).read().split()
+how = os.environ["HOW"]
+with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+    for unit in units:
+        print(json.dumps({"type": "start", "unit": unit}), file=record, flush=True)
+        if how == "dies": os._exit(9)
+        result = {"type": "result", "unit": unit, "outcome": "passed", "wall_s": 0}
+        print(json.dumps(result), file=record, flush=True)
+if how != "silent":
+    with open("lcov.info", "w") as file:
+        lines = "".join(f"DA:{n},{int(str(n) == how)}\\n" for n in range(1, 4))
+        print(f"SF:a.js\\n{lines}end_of_record", file=file)
+"""
+PROCESSES = [
+    (("1", "2"), "coverage 66.66 % of 3 lines\n"),
+    (("1", "dies"), "coverage incomplete: shard 01 (process 2 left no new coverage/lcov.info or"),
+    (("1", "silent"), "coverage incomplete: shard 01 (process 2 left no new coverage/lcov.info or"),
+]
+
+
+@pytest.mark.parametrize(("ways", "expected"), PROCESSES)
+def test_process_that_replaces_the_file_loses_nothing(
+    ciguard: Ciguard, tmp_path: Path, ways: tuple[str, str], expected: str
+) -> None:
+    write(tmp_path, {"program.py": PROGRAM, "lcov.info": DA.format("a.js", 3, 1)})
+    variants = "".join(f"[suite.x.variant.v{way}]\nenv = {{HOW = '{way}'}}\n" for way in ways)
+    suite = (
+        "[coverage]\nformat = 'lcov'\n[suite.x]\nframework = 'command'\n"
+        f"list = ['echo', 'unit']\ncommand = ['{sys.executable}', 'program.py']\n{variants}"
+    )
+    loop = Loop(tmp_path, shards=("01",))
+    loop.configure(suite)
+    first = {"GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
+    loop.run_shard("01", "first", **first)
+    assert combine_shards(ciguard, loop)[0].startswith(expected)
+    # A second attempt that resumes the first has the parts of both.
+    loop.run_shard(
+        "01", "next", "--resume-from", "records", GITHUB_RUN_ID="1", GITHUB_RUN_ATTEMPT="2"
+    )
+    shutil.rmtree(tmp_path / "records/first")
+    assert combine_shards(ciguard, loop)[0].startswith(expected)
 
 
 XML = (
@@ -211,7 +328,7 @@ DAMAGED = [
     ("lcov", "DA:1,1\nend_of_record\n", "line '1' of file ''"),
     ("lcov", "SF:a\nDA:1\nend_of_record\n", "could not convert"),
     ("lcov", "SF:a\nDA:99999999,1\nend_of_record\n", "line '99999999' of file 'a'"),
-    ("go", "", "has no part"),
+    ("go", "", "no coverage/process-001/part"),
     ("go", "x:1.1,2.2 1 1\n", "its first line names no mode"),
     ("go", "mode: set\nx:1.1,2.2 1", "line b'x:1.1,2.2 1'"),
     ("cobertura", XML.format("a", LINE.format(1, "x")), "malformed XML"),
@@ -226,26 +343,27 @@ DAMAGED = [
 def test_damaged_part_is_named(
     ciguard: Ciguard, tmp_path: Path, format_: str, text: str, error: str
 ) -> None:
-    printed, content = combine(ciguard, world({"01": text.encode()}), tmp_path, format_)
+    printed, content = combine(ciguard, world(format_, {"01": text.encode()}), tmp_path)
     assert printed.startswith("coverage incomplete: ")
     assert error in printed
     assert content["total"] is None
 
 
 def test_name_of_a_part_is_no_workflow_command(ciguard: Ciguard, tmp_path: Path) -> None:
-    run = world({"01": b"x"})
-    run.extra = {f"{run.legs['01'].folder}/coverage/\n::error::-1": b"x"}
-    run.legs["01"].own.insert(0, EventLine("coverage", reason="none"))
-    text, _ = combine(ciguard, run, tmp_path, "lcov")
+    run = world("lcov", {"01": b""})
+    event = EventLine("coverage", 1.0, 1, detail="\n::error::", reason="collected")
+    run.legs["01"].own.insert(0, event)
+    text, _ = combine(ciguard, run, tmp_path)
     assert text.count("\n") == 1
 
 
 def test_coverage_py_that_fails_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
-    plan, records = world({"01": b"SQLite format 3\0 and no more"}).write(tmp_path)
-    words = ("coverage", "--plan", plan, "--records", records, "--format", "coverage.py")
+    run = world("coverage.py", {"01": b"SQLite format 3\0 and no more"})
+    plan, records = run.write(tmp_path)
+    words = ("coverage", "--plan", plan, "--records", records)
     done = ciguard(*words, cwd=tmp_path, expect=3)
     assert "ciguard coverage: " not in done.stdout
-    assert "coverage/-1.part" in done.stderr
+    assert PART in done.stderr
     assert "fix: install the project's coverage.py" in done.stderr
 
 
@@ -266,15 +384,15 @@ def test_paths_are_those_of_the_repository(
 ) -> None:
     format_, part, path, expected = place
     write(tmp_path, {"svc/src/a.js": "", "lib/b.js": "", "src/a.js": ""})
-    run = world({"01": part.format(path, 1, 1).encode()}, cwd="svc")
-    _, content = combine(ciguard, run, tmp_path, format_)
+    run = world(format_, {"01": part.format(path, 1, 1).encode()}, "svc")
+    _, content = combine(ciguard, run, tmp_path)
     assert content["files"] == {expected: [1, 1]}
 
 
 def test_opencover_is_united(ciguard: Ciguard, tmp_path: Path) -> None:
     write(tmp_path, {"app/A.cs": ""})
     parts = {f"{n:02}": COVERLET.format(n - 1).encode() for n in (1, 2)}
-    text, content = combine(ciguard, world(parts), tmp_path, "opencover")
+    text, content = combine(ciguard, world("opencover", parts), tmp_path)
     assert text == "coverage 50 % of 2 lines\n"
     assert content["files"] == {"app/A.cs": [1, 2]}
 
@@ -294,10 +412,10 @@ def test_lines_of_the_pull_request(ciguard: Ciguard, tmp_path: Path) -> None:
     reports = [("a.js", 3, 0), ("a.js", 4, 0), ("a.js", 9, 1), ("a.js", 10, 0), ("é ü.js", 2, 1)]
     reports += [("c.js", 1, 0), ("n.js", 1, 0)]
     parts = {"01": "".join(DA.format(*item) for item in reports), "02": DA.format("a.js", 10, 2)}
-    run = world({shard: text.encode() for shard, text in parts.items()})
+    run = world("lcov", {shard: text.encode() for shard, text in parts.items()})
     environ = job.environ()
     environ.pop("PATH")
-    text, content = combine(ciguard, run, job.folder, "lcov", **environ)
+    text, content = combine(ciguard, run, job.folder, **environ)
     assert text == "coverage 42.85 % of 7 lines; diff 60 % of 5 lines\n"
     assert content["diff"] == {"covered": 3, "total": 5, "percent": 60.0}
     assert content["uncovered"] == {"a.js": [3], "n.js": [1]}

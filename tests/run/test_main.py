@@ -94,7 +94,7 @@ sys.exit(1)
         (
             ("--record", "r", "--results", "../*", "--", "true"),
             2,
-            "no pattern of result files: '../*'",
+            "no pattern of files: '../*'",
         ),
         (("--record", "r", "--limit", "9m", "--", "true"), 2, "an option for a plan's tests"),
         (("--record", "r", "--args", "-x y", "--", "true"), 2, "an option for a plan's tests"),
@@ -115,7 +115,7 @@ def test_usage_errors(
     ("words", "output"),
     [
         (("--results", "r/*.xml"), "--results: framework pytest tells its results by itself"),
-        (("--results", "../*.xml"), "no pattern of result files: '../*.xml'"),
+        (("--results", "../*.xml"), "no pattern of files: '../*.xml'"),
         (("--limit", "soon"), "--limit: no time: 'soon'"),
     ],
 )

@@ -18,7 +18,7 @@ def check_pattern(pattern: str, *, where: str) -> None:
     parts = pattern.replace("\\", "/").split("/")
     if not pattern or os.path.isabs(pattern) or ".." in parts or not parts[-1]:
         fix = "name files below the working folder, as in reports/**/*.xml"
-        raise UsageError(f"no pattern of result files: {pattern!r}", where=where, fix=fix)
+        raise UsageError(f"no pattern of files: {pattern!r}", where=where, fix=fix)
 
 
 def matches(parts: Sequence[str], pattern: Sequence[str], *, below: bool = False) -> bool:

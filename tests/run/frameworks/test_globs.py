@@ -46,6 +46,6 @@ def test_folder_that_cannot_match_is_skipped(folder: str, pattern: str) -> None:
     "pattern", ["", "/tmp/*.xml", "../*.xml", "a/../b", "reports/", "a\\..\\b"]
 )
 def test_pattern_outside_the_working_folder_is_rejected(pattern: str) -> None:
-    with pytest.raises(UsageError, match="no pattern of result files") as caught:
+    with pytest.raises(UsageError, match="no pattern of files") as caught:
         check_pattern(pattern, where="--results")
     assert caught.value.fix == "name files below the working folder, as in reports/**/*.xml"
