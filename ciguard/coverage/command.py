@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from dataclasses import replace
@@ -26,10 +25,9 @@ from ciguard.plan.collection import SECRETS
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ciguard.config.invocation import Invocation
-    from ciguard.coverage.formats import Add
     from ciguard.model import Plan, Record, Suite
 
 # Each part is read first: `combine` leaves out one of another version with a mere warning.
@@ -73,7 +71,7 @@ def command(invocation: Invocation, /, *, plan: str, records: str, output: str |
     return ExitCode.OK
 
 
-def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, str], Coverage]:
+def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, Suite], Coverage]:
     """Return the parts with the working folder of their suite, and the shards without a part."""
     suites = {name: suite for name, suite in plan.suites.items() if suite.coverage}
     format_ = next((suite.coverage.format for suite in suites.values() if suite.coverage), "")
@@ -81,7 +79,8 @@ def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, str], Coverage]:
         fix = "set format in [coverage] before the plan is made"
         raise InputError("its suites collect no coverage", where="--plan", fix=fix)
     newest = select(plan, local.read_record_tree(root)).newest
-    parts, faults, not_collected = dict[Path, str](), dict[str, str](), list[str]()
+    parts: dict[Path, Suite] = {}
+    faults, not_collected = dict[str, str](), list[str]()
     for shard in plan.shards:
         if suites.keys().isdisjoint({unit.suite for unit in shard.units} or {shard.suite}):
             not_collected.append(shard.key)
@@ -99,7 +98,7 @@ class _LostPartError(Exception):
     """A part of a shard is missing."""
 
 
-def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) -> dict[Path, str]:
+def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) -> dict[Path, Suite]:
     """Return the parts of a shard with the working folder of their suite.
 
     Raises:
@@ -110,7 +109,8 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
     if record.damage or record.end is None or record.end.ending != "completed":
         raise _LostPartError("its record is incomplete")
     folders = [(root / source).resolve().parent for source in record.copies or (record.source,)]
-    parts, processes = dict[Path, str](), set[int | None]()
+    parts: dict[Path, Suite] = {}
+    processes = set[int | None]()
     for event in record.events:
         if event.kind != "coverage" or event.suite not in suites:
             continue
@@ -126,7 +126,7 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
         found = [path for path in found if os.path.isfile(path)]  # noqa: PTH113 - of any length
         if not found:
             raise _LostPartError(f"no {name}")
-        parts[found[0]] = suites[event.suite].cwd
+        parts[found[0]] = suites[event.suite]
     for result in (result for result in record.results if result.suite in suites):
         if result.ending != "completed":  # what its process had covered is lost
             raise _LostPartError(f"a test of process {result.process} ended: {result.ending}")
@@ -135,22 +135,20 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
     return parts
 
 
-def _combine(invocation: Invocation, parts: Mapping[Path, str], coverage: Coverage) -> Coverage:
+def _combine(invocation: Invocation, parts: Mapping[Path, Suite], coverage: Coverage) -> Coverage:
     """Combine all parts; a damaged part makes the coverage incomplete."""
     folder, total = invocation.folder, None
     files = Files(lambda path: os.path.isfile(folder / path))  # noqa: PTH113 - a path of any length
-    for path, cwd in parts.items():
+    for path, suite in parts.items():
         try:
             with local.opened(path) as stream:
-                READERS[coverage.format](stream, path.name, partial(files.add, cwd))
+                READERS[coverage.format](stream, path.name, partial(files.add, suite.cwd))
         except (InputError, ValueError) as error:
             name = local.printable(os.path.relpath(path, folder))
             what = f"{name}: {getattr(error, 'what', str(error)):.300}"
             return replace(coverage, incomplete=(what,))
     if coverage.format == OWN_COMBINER:
-        cwds = set(parts.values())
-        cwd = cwds.pop() if len(cwds) == 1 else "."
-        total = _combine_by_tool(invocation, parts, cwd, partial(files.add, cwd))
+        total = _combine_by_tool(invocation, parts, files)
     run, checkout = current_run(invocation.environ), Checkout(folder, invocation.environ)
     base = checkout.base_of_merge(run.tested_sha, run.head_sha) if run is not None else None
     if base is None:
@@ -161,29 +159,35 @@ def _combine(invocation: Invocation, parts: Mapping[Path, str], coverage: Covera
     return files.measure(coverage, total, diff)
 
 
-def _combine_by_tool(invocation: Invocation, parts: Iterable[Path], cwd: str, add: Add) -> Share:
+def _combine_by_tool(invocation: Invocation, parts: Mapping[Path, Suite], files: Files) -> Share:
     """Let the project's coverage.py combine its parts, add their lines, and return its total.
 
     Raises:
         InputError: coverage.py is not installed, or failed.
     """
-    python = shutil.which("python", path=invocation.environ.get("PATH")) or "python3"
+    command = next(iter(parts.values())).command
+    program = command[: command.index("-m")] if "-m" in command else ("python",)
+    cwds = {suite.cwd for suite in parts.values()}
+    cwd = cwds.pop() if len(cwds) == 1 else "."
     environ = {name: value for name, value in invocation.environ.items() if name not in SECRETS}
     with tempfile.TemporaryDirectory(prefix="ciguard-coverage-") as private:
         output = Path(private, "coverage.json")
-        argv = [python, "-c", _PROGRAM, f"{private}/data", str(output)]
+        argv = [*program, "-c", _PROGRAM, f"{private}/data", str(output)]
         argv += [str(part.resolve()) for part in parts]
         folder = invocation.folder / cwd
-        done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, check=False)
+        try:
+            done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, check=False)
+        except OSError as error:
+            raise InputError(str(error), where=OWN_COMBINER, fix=_FIX) from error
         if done.returncode:
             what = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise InputError(f"{what:.500}", where=OWN_COMBINER, fix=_FIX)
         report = json.loads(output.read_bytes())
     for path, file in report["files"].items():
         for line in file["missing_lines"]:
-            add(path, (line, line, 1, ""), False)
+            files.add(cwd, path, (line, line, 1, ""), False)
         for line in {*file["executed_lines"]} - {*file["excluded_lines"]}:
-            add(path, (line, line, 1, ""), True)
+            files.add(cwd, path, (line, line, 1, ""), True)
     totals = report["totals"]
     percent = float(totals["percent_covered_display"])
     return Share(totals["covered_lines"], totals["num_statements"], percent)

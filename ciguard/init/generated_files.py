@@ -132,6 +132,7 @@ def generate(
         branch=config.history.in_branch,
         service=config.history.in_service,
         claims=config.plan.claims if steps == 1 else "",  # a job with checkpoints claims no tests
+        coverage=config.coverage.format,
     )
     if not (workflow.branch or workflow.service):
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")

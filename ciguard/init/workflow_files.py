@@ -42,6 +42,7 @@ class Workflow:
         branch: the history is a branch of the repository, written by a job.
         service: a service stores the history: jobs identify themselves, and none writes it.
         claims: address of the service that gives jobs further tests during the run; "" for none.
+        coverage: format in which the tests' coverage is collected; "" for none.
     """
 
     default_branch: str
@@ -54,6 +55,7 @@ class Workflow:
     branch: bool = True
     service: bool = False
     claims: str = ""
+    coverage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ CALLS = {
     "report": ["report", "export"],
     "history": ["history", "history"],
     "confirm": ["experiment"],
+    "coverage": ["coverage"],
     "..": ["report", "history"],  # the root action
 }
 

@@ -73,6 +73,8 @@ CASES = {
     "names with a meaning in YAML": rendered(default_branch="#no-'joke"),
     "checkpoints": rendered(**PARTS),
     "confirm": rendered(confirm_suspects=True),
+    "coverage": rendered(setup=SETUP, coverage="coverage.py"),
+    "forks, coverage": render_workflow(workflow(coverage="go"), forks=True),
     "forks": render_workflow(workflow(), forks=True),
     "service": rendered(**SERVICE, confirm_suspects=True),
     "claims": rendered(claims=CLAIMS),
@@ -241,6 +243,15 @@ def test_confirm_job_has_no_write_permission() -> None:
     assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
 
 
+def test_coverage_job_has_the_set_up_only_for_coverage_py() -> None:
+    job, report = (jobs(CASES["coverage"])[one] for one in ("coverage", "report"))
+    assert job["permissions"] == {"actions": "read", "contents": "read"}
+    assert [name for name, _ in ours(job)] == ["coverage", "coverage"]
+    assert "coverage" in report["needs"]
+    others = jobs(rendered(setup=SETUP, coverage="lcov"))["coverage"]["steps"]
+    assert len(job["steps"]) == len(others) + 2
+
+
 def test_forks_workflow_runs_no_code_of_the_fork() -> None:
     (job,) = jobs(CASES["forks"]).values()
     assert yaml.safe_load(CASES["forks"])["permissions"] == {}
@@ -332,6 +343,7 @@ def test_plan_and_report_fetch_the_base_commit(text: str) -> None:
     # That of forks checks the default branch out, whose policy holds.
     wanted = "workflow_run:" not in text
     needing = {"plan", "ciguard", "report", "confirm", "confirmed", "ciguard-report"} & deep.keys()
+    needing |= {"coverage"} if "actions/coverage@" in text else set()
     assert {name: depth for name, depth in deep.items() if depth} == (
         dict.fromkeys(needing, 2) if wanted else {}
     )
