@@ -55,11 +55,7 @@ COVERAGE_PATHS: Final = {
     "coverage.py": (".coverage", ".coverage.*"),
     "lcov": ("coverage/lcov.info", "lcov.info"),
     "go": ("coverage.out", "cover.out", "coverage.txt"),
-    "cobertura": (
-        "**/coverage.cobertura.xml",
-        "coverage.xml",
-        "coverage/cobertura-coverage.xml",
-    ),
+    "cobertura": ("**/coverage.cobertura.xml", "coverage.xml", "coverage/cobertura-coverage.xml"),
     "opencover": ("**/coverage.opencover.xml",),
 }
 

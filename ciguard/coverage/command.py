@@ -87,27 +87,23 @@ def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, Suite], Coverage]:
             continue
         try:
             parts |= _parts_of(root, newest.get(shard.key), suites)
-        except _LostPartError as error:
-            faults[shard.key] = f"shard {shard.key} ({local.printable(str(error))})"
+        except InputError as error:
+            faults[shard.key] = f"shard {shard.key} ({local.printable(error.what)})"
     unit = "statement" if format_ == "go" else "line"
     states = (tuple(faults.values()), tuple(faults), tuple(not_collected))
     return parts, Coverage(format_, unit, *states)
-
-
-class _LostPartError(Exception):
-    """A part of a shard is missing."""
 
 
 def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) -> dict[Path, Suite]:
     """Return the parts of a shard with the working folder of their suite.
 
     Raises:
-        _LostPartError: another part is missing.
+        InputError: another part is missing.
     """
     if record is None:
-        raise _LostPartError("no record")
+        raise InputError("no record")
     if record.damage or record.end is None or record.end.ending != "completed":
-        raise _LostPartError("its record is incomplete")
+        raise InputError("its record is incomplete")
     folders = [(root / source).resolve().parent for source in record.copies or (record.source,)]
     parts: dict[Path, Suite] = {}
     processes = set[int | None]()
@@ -118,20 +114,20 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
         if event.reason == "repeated":
             continue
         if event.reason != "collected":
-            raise _LostPartError(f"process {event.process} {event.detail}")
+            raise InputError(f"process {event.process} {event.detail}")
         process = f"process-{event.process or 0:03d}"
         name = f"coverage/{process}/{event.detail}" if event.detail else f"{process}.coverage"
         # A record is not trusted: a part is no link, and it is in its folder.
         found = [folder / name for folder in folders if (folder / name).resolve() == folder / name]
         found = [path for path in found if os.path.isfile(path)]  # noqa: PTH113 - of any length
         if not found:
-            raise _LostPartError(f"no {name}")
+            raise InputError(f"no {name}")
         parts[found[0]] = suites[event.suite]
     for result in (result for result in record.results if result.suite in suites):
         if result.ending != "completed":  # what its process had covered is lost
-            raise _LostPartError(f"a test of process {result.process} ended: {result.ending}")
+            raise InputError(f"a test of process {result.process} ended: {result.ending}")
         if result.process not in processes:
-            raise _LostPartError(f"process {result.process} left nothing")
+            raise InputError(f"process {result.process} left nothing")
     return parts
 
 

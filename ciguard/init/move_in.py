@@ -169,6 +169,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         has_drill=has_drill(job.workflow),
         take=job.take,
         shards=1 if file else job.shards,
+        coverage=config.coverage.format,
     )
     files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "retries" not in config.policy.model_fields_set:
@@ -360,10 +361,13 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
         has_drill=has_drill(workflow),
         framework=framework,
         command=command,
+        coverage=config.coverage.format,
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
     comments = "".join(f"# {note}\n" for note in notes)
-    return comments + "\n\n".join((*table, new.plan, new.test, new.report, new.history))
+    return comments + "\n\n".join(
+        filter(str.strip, (*table, new.plan, new.test, new.coverage, new.report, new.history))
+    )
 
 
 def job_framework(

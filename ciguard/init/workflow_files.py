@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MAX_STEPS: Final = 20  # each needs an artifact
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
 UNNAMED: Final = "# without a name, which reports would put before each test"
+COVERAGE_PY: Final = f"""\
+- uses: {ACTIONS["setup_python"]}
+  with: {{python-version: 3.x}} # as the tests
+- run: python -m pip install coverage # and the plug-ins that its configuration names"""
 TIMEOUT: Final = 'timeout = "10m" # of one {}; without a limit, a hang keeps its shard busy'
 
 
@@ -102,6 +106,8 @@ def render_workflow(workflow: Workflow, *, forks: bool = False) -> str:
             asdict(workflow),
             setup=textwrap.dedent(workflow.setup).strip("\n"),
             drills=DRILL_KINDS,
+            plan_job="plan",
+            job="tests",
             pins=ACTIONS,
             use=lambda name: action_path(workflow.actions, name),
         )
@@ -173,6 +179,7 @@ def render_new_jobs(
     shards: int = 0,
     framework: str = "",
     command: Sequence[str] = (),
+    coverage: str = "",
 ) -> NewJobs:
     """Render the jobs that are added around a test job.
 
@@ -186,21 +193,23 @@ def render_new_jobs(
         shards: number for each combination; 0 if the plan chooses it.
         framework: of a suite that the action runs by itself; "" if the step has the command.
         command: of this suite.
+        coverage: format in which the tests' coverage is collected; "" for none.
     """
     template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
     values |= {"has_drill": has_drill, "take": take, "shards": shards, "framework": framework}
-    values |= {"command": command}
+    values |= {"command": command, "coverage": coverage, "setup": COVERAGE_PY}
     return NewJobs(
         *(
             template.render(
                 values,
                 part=part,
+                plan_job="ciguard",
                 check=check,
                 pins=ACTIONS,
                 use=lambda name: action_path(actions, name),
             )
-            for part in ("plan", "report", "history", "test", "suite")
+            for part in ("plan", "coverage", "report", "history", "test", "suite")
         )
     )
 

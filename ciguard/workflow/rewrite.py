@@ -66,10 +66,12 @@ _DEFAULTS: Final = ("shell", "working-directory")
 class NewJobs:
     """Texts of the added jobs, each a mapping with one key at column 0.
 
-    `test` and `suite` are for a person: the changed test job, and a table of ciguard.toml.
+    `coverage` is empty if none is collected. `test` and `suite` are for a person: the changed test
+    job, and a table of ciguard.toml.
     """
 
     plan: str
+    coverage: str
     report: str
     history: str
     test: str
@@ -202,9 +204,8 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
     gap = source.line_break * 2
     start = source.comments_before(entry.start, entry.column)
     end = source.comments_after(source.content_end(jobs), 1)
-    plan, *last = (
-        _indent(text, entry, source.line_break) for text in (new.plan, new.report, new.history)
-    )
+    texts = filter(str.strip, (new.plan, new.coverage, new.report, new.history))
+    plan, *last = (_indent(text, entry, source.line_break) for text in texts)
     appended = "".join(f"{gap}{text}" for text in last)
     return [Edit(start, start, plan + gap), Edit(end, end, appended)]
 
@@ -419,7 +420,7 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
             step.pop(key, None)
         own = {"env": {"GOFLAGS": job.goflags}} if job.goflags else {}
         step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs, **own}
-    for text in (new.plan, new.report, new.history):
+    for text in filter(str.strip, (new.plan, new.coverage, new.report, new.history)):
         jobs |= load(text, job.where)
     (plan,) = (item for item in jobs[PLAN_JOB]["steps"] if item.get("id") == "plan")
     matrix = load(job.matrix, job.where)

@@ -244,11 +244,11 @@ def test_confirm_job_has_no_write_permission() -> None:
 
 
 def test_coverage_job_has_the_set_up_only_for_coverage_py() -> None:
-    job, report = (jobs(CASES["coverage"])[one] for one in ("coverage", "report"))
+    job, report = (jobs(CASES["coverage"])[one] for one in ("ciguard-coverage", "report"))
     assert job["permissions"] == {"actions": "read", "contents": "read"}
     assert [name for name, _ in ours(job)] == ["coverage", "coverage"]
-    assert "coverage" in report["needs"]
-    others = jobs(rendered(setup=SETUP, coverage="lcov"))["coverage"]["steps"]
+    assert "ciguard-coverage" in report["needs"]
+    others = jobs(rendered(setup=SETUP, coverage="lcov"))["ciguard-coverage"]["steps"]
     assert len(job["steps"]) == len(others) + 2
 
 
@@ -343,7 +343,7 @@ def test_plan_and_report_fetch_the_base_commit(text: str) -> None:
     # That of forks checks the default branch out, whose policy holds.
     wanted = "workflow_run:" not in text
     needing = {"plan", "ciguard", "report", "confirm", "confirmed", "ciguard-report"} & deep.keys()
-    needing |= {"coverage"} if "actions/coverage@" in text else set()
+    needing |= {"ciguard-coverage"} if "actions/coverage@" in text else set()
     assert {name: depth for name, depth in deep.items() if depth} == (
         dict.fromkeys(needing, 2) if wanted else {}
     )
