@@ -147,15 +147,16 @@ class ResultCollector:
             facts = {"latest_s": self._latest_s}
             results.append(replace(line, detail=safe_name(name), facts=facts))
         may_have_results = bool(results) or (is_waiting and self.has_result_globs(suite))
+        why_none = "ran beside a process that may have replaced its coverage" if is_waiting else ""
         coverage = [name for kind, name in new if kind == COVERAGE]
-        events = [*results, *self._take_coverage(line, coverage, runs_first=runs_first)]
+        events = [*results, *self._take_coverage(line, coverage, why_none, runs_first=runs_first)]
         note = describe_left_out(problems, MAX_ENTRIES if self._limit_reached else None)
         if note:
             events.append(replace(line, kind="results_left_out", detail=note))
         return events, may_have_results
 
     def _take_coverage(
-        self, line: EventLine, names: Sequence[str], *, runs_first: bool
+        self, line: EventLine, names: Sequence[str], why_none: str, *, runs_first: bool
     ) -> List[EventLine]:
         """Copy the new coverage files of a process; return an event for each, or for none."""
         coverage = self._suites[line.suite].coverage
@@ -170,7 +171,7 @@ class ResultCollector:
             problem = self._copy(COVERAGE, line.suite, name, process)
             left_out = replace(line, reason="left_out", detail=f"{name}: {problem}")
             events.append(left_out if problem else replace(line, detail=safe_name(name)))
-        detail = f"left no new {' or '.join(coverage.paths)}"
+        detail = why_none or f"left no new {' or '.join(coverage.paths)}"
         # Some tools collect nothing when tests run again.
         nothing = replace(line, reason="none" if runs_first else "repeated", detail=detail)
         return events or [nothing]

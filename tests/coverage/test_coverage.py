@@ -297,9 +297,13 @@ def test_process_that_replaces_the_file_loses_nothing(
 ) -> None:
     write(tmp_path, {"program.py": PROGRAM, "lcov.info": DA.format("a.js", 3, 1)})
     variants = "".join(f"[suite.x.variant.v{way}]\nenv = {{HOW = '{way}'}}\n" for way in ways)
+    own = (
+        "framework = 'command'\nlist = ['echo', 'unit']\n"
+        f"command = ['{sys.executable}', 'program.py']\n"
+    )
     suite = (
-        "[coverage]\nformat = 'lcov'\n[suite.x]\nframework = 'command'\n"
-        f"list = ['echo', 'unit']\ncommand = ['{sys.executable}', 'program.py']\n{variants}"
+        "[coverage]\nformat = 'lcov'\nsuites = ['x']\n"
+        f"[suite.x]\n{own}{variants}[suite.y]\n{own}env = {{HOW = 'silent'}}\n"
     )
     loop = Loop(tmp_path, shards=("01",))
     loop.configure(suite)
