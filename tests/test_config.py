@@ -32,8 +32,15 @@ if TYPE_CHECKING:
             'framework = "command"\nresults = ["/r/*.xml", "ok/**", "../r"]',
             "suite.a.results: no pattern of files: '/r/*.xml'",
         ),
-        ('[coverage]\nsuites = ["b"]', "coverage.suites: no suite 'b'\n  fix: there are a"),
-        ('[coverage]\npaths = ["../r"]', "coverage.paths: no pattern of files: '../r'"),
+        ("[coverage]\nminimum = 90", "coverage.format: no format\n  fix: name that of"),
+        (
+            '[coverage]\nformat = "go"\nsuites = ["b"]',
+            "coverage.suites: no suite 'b'\n  fix: there are a",
+        ),
+        (
+            '[coverage]\nformat = "go"\npaths = ["../r"]',
+            "coverage.paths: no pattern of files: '../r'",
+        ),
     ],
 )
 def test_invalid_results_option_is_rejected(tmp_path: Path, suite: str, output: str) -> None:

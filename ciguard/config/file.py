@@ -301,6 +301,9 @@ def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
 def _checked(config: Config, source: str) -> Config:
     mistakes = list(_metric_errors(config, source))
     mistakes += _pattern_errors(config.coverage.paths, f"{source}: coverage.paths")
+    if config.coverage.model_fields_set and not config.coverage.format:
+        fix = "name that of the files that the tool writes"
+        mistakes.append(UsageError("no format", where=f"{source}: coverage.format", fix=fix))
     for name in set(config.coverage.suites if "suite" in config.model_fields_set else ()):
         if name not in config.suite:
             where, fix = f"{source}: coverage.suites", f"there are {', '.join(config.suite)}"

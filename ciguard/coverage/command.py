@@ -122,7 +122,8 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
         found = [path for path in found if os.path.isfile(path)]  # noqa: PTH113 - of any length
         if not found:
             raise InputError(f"no {name}")
-        parts[found[0]] = suites[event.suite]
+        suite = suites[event.suite]
+        parts[found[0]] = replace(suite, cwd=record.identity.folder or suite.cwd)
     for result in (result for result in record.results if result.suite in suites):
         if result.ending != "completed":  # what its process had covered is lost
             raise InputError(f"a test of process {result.process} ended: {result.ending}")

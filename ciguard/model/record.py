@@ -56,6 +56,7 @@ class ShardLine:
     started_at: str | None = None  # RFC 3339, UTC
     runner: Runner = Runner()
     script: str | None = None  # of the step, if the job's own command ran the tests
+    folder: str | None = None  # of all suites that collect coverage, in this job
     conditions: Mapping[str, str] = field(default_factory=dict)  # variables that the plan names
 
 

@@ -248,10 +248,12 @@ def _suites(plan: Plan, shard: Shard) -> Mapping[str, Suite]:
 def _shard_line(
     plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner, *, script: str
 ) -> ShardLine:
+    folders = {suite.cwd for suite in plan.suites.values() if suite.coverage}
     return header(
         environ,
         plan_id=plan.id,
         shard=shard.key,
+        folder=folders.pop() if len(folders) == 1 else None,
         shards=len(plan.shards),
         runner=runner,
         script=script,

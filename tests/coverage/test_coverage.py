@@ -318,6 +318,16 @@ def test_process_that_replaces_the_file_loses_nothing(
     assert combine_shards(ciguard, loop)[0].startswith(expected)
 
 
+def test_folder_of_the_step_is_that_of_the_paths(ciguard: Ciguard, tmp_path: Path) -> None:
+    """Of an action's `working-directory`, which the plan does not know."""
+    write(tmp_path / "svc", {"program.py": PROGRAM, "a.js": ""})
+    suite = f"framework = 'command'\nlist = ['echo', 'unit']\ncommand = ['{sys.executable}'"
+    loop = Loop(tmp_path, {"HOW": "1"}, shards=("01",))
+    loop.configure(f"[coverage]\nformat = 'lcov'\n[suite.x]\n{suite}, 'program.py']\n")
+    loop.run_shard("01", "01", "--working-directory", "svc")
+    assert combine_shards(ciguard, loop)[1]["files"] == {"svc/a.js": [1, 3]}
+
+
 XML = (
     "<coverage><sources><source>/r/svc</source></sources><class filename='{}'>{}</class></coverage>"
 )
