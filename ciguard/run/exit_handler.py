@@ -168,7 +168,7 @@ class ProcessExitHandler:
         )
         for event in events:
             self.record.append(event)
-            if event.kind != FILE and event.reason != "collected":
+            if event.kind != FILE and event.reason not in ("collected", "repeated"):
                 self.console.print_line(f"process {event.process}: {event.detail}")
         had_units = bool(running.start.units) or self.state.awaits_listing
         # A unit that the program reported as vanished shows that the framework works.

@@ -80,7 +80,6 @@ class ResultCollector:
         units: units of completed processes without results: their results may be in files.
         failed: number of processes with an exit code that result files have to explain.
         copied: number of files in the record.
-        takes_coverage: False once only extra tries follow.
     """
 
     def __init__(self, suites: Mapping[str, Suite], record: str, earlier: PriorLegs) -> None:
@@ -92,7 +91,6 @@ class ResultCollector:
         self.failed = sum(event.kind == EXIT for event in events)
         self._known_files: Dict[str, Dict[str, Tuple[str, Fingerprint]]] = {}
         self.copied = 0
-        self.takes_coverage = True
         self._bytes = 0
         self._latest_s = 0.0  # `latest_s` of the last copied file
         self._limit_reached = False
@@ -160,7 +158,7 @@ class ResultCollector:
     ) -> List[EventLine]:
         """Copy the new coverage files of a process; return an event for each, or for none."""
         coverage = self._suites[line.suite].coverage
-        if coverage is None or not self.takes_coverage:
+        if coverage is None:
             return []
         line, process = replace(line, kind=COVERAGE, reason="collected"), line.process or 0
         own = copy_path(self._record, COVERAGE, process, "")
@@ -186,7 +184,7 @@ class ResultCollector:
     def _globs(self, suite: str) -> List[Tuple[str, Sequence[str]]]:
         """Return the kind and the parts of each glob; that of coverage counts before another."""
         found = self._suites[suite]
-        coverage = found.coverage.paths if found.coverage and self.takes_coverage else ()
+        coverage = found.coverage.paths if found.coverage else ()
         globs = [(COVERAGE, glob) for glob in coverage] + [(FILE, glob) for glob in found.results]
         return [(kind, glob.split("/")) for kind, glob in globs]
 

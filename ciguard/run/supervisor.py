@@ -597,7 +597,7 @@ class Supervisor:
                 for event in not_run_events(not_run, len(planned), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else verdict.ending
-            self._ended, self._files.takes_coverage = True, False
+            self._ended = True
             self._record_and_observe(EndLine(ending, now_s, int(verdict.exit_code), verdict.counts))
         self._record.sync(now_s, immediately=True)
         if self._record.dropped:

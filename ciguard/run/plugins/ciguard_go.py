@@ -324,22 +324,17 @@ def patterns(names: Sequence[str]) -> List[str]:
     return [f"^({'|'.join(part)})$" for part in parts]
 
 
-def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[str, str]:
-    """Return the folder of each package, by import path."""
-    lines = _go_list(command, "{{.ImportPath}}\t{{.Dir}}", packages, leg)
-    return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
-
-
-def without_tests(command: Sequence[str], packages: Sequence[str], leg: Leg) -> List[str]:
-    """Return the packages without a test file, which a coverage profile has as not executed."""
-    form = "{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}"
-    return list(filter(None, _go_list(command, form, packages, leg)))
-
-
-def _go_list(command: Sequence[str], form: str, packages: Sequence[str], leg: Leg) -> List[str]:
+def folders(
+    command: Sequence[str], packages: Sequence[str], leg: Leg, *, without_tests: bool = False
+) -> Dict[str, str]:
+    """Return the folder of each package, or of each without a test file, by import path."""
+    form = "{{.ImportPath}}\t{{.Dir}}"
+    if without_tests:
+        form = f"{{{{if not (or .TestGoFiles .XTestGoFiles)}}}}{form}{{{{end}}}}"
     words = [*command[: command.index("test")], "list", "-e", "-f", form, *packages]
     done = subprocess.run(words, env=leg.environ, stdout=subprocess.PIPE, check=False)
-    return done.stdout.decode("utf-8", "replace").splitlines()
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
 
 
 def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[Tuple[str, str]]:
@@ -390,7 +385,8 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     stream = GoStream({name: _relative(path, os.getcwd()) for name, path in folder_of.items()})
     go_flags = leg.environ.get("GOFLAGS", "")
     covers = flag_value("coverprofile", command, go_flags, "")
-    untested = without_tests(command, given, leg) if covers else []
+    # A profile of all packages has the statements of these as not executed.
+    untested = folders(command, given, leg, without_tests=True) if covers else ()
     is_shuffled = flag_value("shuffle", command, go_flags, "off") == "on"
     shuffle = [f"-shuffle={time.time_ns()}"] if is_shuffled else []  # one seed for all binaries
     leg.append({"type": "event", "kind": "seed", "detail": seed} for seed in shuffle)
