@@ -14,8 +14,9 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
+from ciguard.config.file import FILE, configured_by
 from ciguard.errors import InputError, UsageError
-from ciguard.init.coverage_gates import reject_gate
+from ciguard.init.coverage_gates import find_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
@@ -29,7 +30,7 @@ from ciguard.init.project import files_of, is_dependency_file, suggest_languages
 from ciguard.init.remarks import OWN_FILE, about_files, about_shards, remarks
 from ciguard.init.repository import default_branch, guess_of, repository_files, require_committed
 from ciguard.init.started_suites import STARTED_SUITES, about_recipe, dotnet_command
-from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs, with_tables
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.dotnet import DOTNET
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.file import Config
+    from ciguard.init.coverage_gates import MovedGate
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.test_commands import Tasks
 
@@ -156,7 +158,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
     before = read_job(text, path, job_name, step, tasks)
     others = [value for other, value in read_workflows(folder) if other != path]
     suite = suite_name(config, before.name, path, others)
-    job, started, messages = _prepared(before, config, suite, tracked, read)
+    job, started, gate, messages = _prepared(before, config, suite, tracked, read)
     name = started.framework or (config.suite[suite].framework if suite in config.suite else "")
     framework = FRAMEWORKS[name or DEFAULT]
     file = only_file(job.commands, tracked) if framework.unit == "file" and not job.take else ""
@@ -179,6 +181,13 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         files += [item for item in generated if item.path != WORKFLOW_FILE]
     elif suite not in config.suite:
         files.append(with_suites(folder, (started,)))
+    if gate:
+        files = _with_gate(folder, files, gate, "" if config.coverage.format else suite)
+        moved = "gone; set in" if config.coverage.format else "now in"
+        what = f"minimum = {gate.minimum}, of all shards and combinations of the suite {suite}"
+        what += "; coverage reporters must include lcov" if gate.format == "lcov" else ""
+        places = ", ".join(gate.places)
+        messages.append(f"{places}: the coverage gate is {moved} [coverage]: {what}")
     before = replace(before, matrix=job.matrix, shards=job.shards)
     messages += about_shards(before, framework, file, tracked, read)
     messages += remarks(
@@ -197,23 +206,24 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
 
 def _prepared(
     job: MovableJob, config: Config, suite: str, tracked: Sequence[str], read: Callable[[str], str]
-) -> tuple[MovableJob, StarterSuite, list[str]]:
-    """Return the job with the edits that come before its move, its suite, and messages.
+) -> tuple[MovableJob, StarterSuite, MovedGate | None, list[str]]:
+    """Return the job with the edits that come before its move, its suite, gate, and messages.
 
     Raises:
         NotMovable: with all reasons.
     """
     path, tasks = job.where.partition(":")[0], read_tasks(read)
-    obstacles: list[NotMovable] = []
+    obstacles, gate = list[NotMovable](), None
     with collected(obstacles):
-        reject_gate(job, tracked, read)
+        gate = find_gate(job, tracked, read)
     texts = {name: read(name) for name in tracked if is_dependency_file(name)}
     framework = ""
     with collected(obstacles):
         framework = job_framework(job, config, suite, tracked, texts)
     with collected(obstacles):
         reject_several_environments(job)
-    prepared = job.source.edited(drill_edits(job, DRILL_KINDS))
+    edits = [*drill_edits(job, DRILL_KINDS), *(gate.edits if gate else ())]
+    prepared = job.source.edited(edits)
     job = read_job(prepared, path, job.name, str(job.step), tasks)
     configured = config.suite[suite].framework if suite in config.suite else DEFAULT
     messages: list[str] = []
@@ -236,7 +246,28 @@ def _prepared(
             started, job, about_suite = make_suite(job, suite)
             messages += [*about_suite, *about_recipe(job, read("Makefile"))]
     reject_obstacles(job, obstacles)
-    return job, started, [*messages, *about_results]
+    return job, started, gate, [*messages, *about_results]
+
+
+def _with_gate(
+    folder: Path, files: Sequence[GeneratedFile], gate: MovedGate, suite: str
+) -> list[GeneratedFile]:
+    """Move a gate out of files into [coverage] of a suite; "" for a section that exists."""
+    edits = [(name, partial(cut.sub, "")) for name, cut in gate.cuts]
+    for name, _ in gate.cuts:
+        require_committed(folder, name)
+    if suite:
+        config = configured_by(folder) or FILE
+        table = "coverage" if config == FILE else "tool.ciguard.coverage"
+        lines = [f'format = "{gate.format}"', f"suites = {json.dumps([suite])}"]
+        tables = {table: [*lines, f"minimum = {gate.minimum}"]}
+        edits.append((config, partial(with_tables, tables=tables, where=config)))
+    changed = {item.path: item for item in files}
+    for path, edit in edits:
+        text = text_of(folder / path) or ""
+        item = changed.get(path) or GeneratedFile(path, text, text)
+        changed[path] = replace(item, content=edit(item.content))
+    return [*changed.values()]
 
 
 def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, list[str]]:
