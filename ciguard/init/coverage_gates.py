@@ -34,6 +34,7 @@ _REPORTS_ALWAYS: Final = re.compile(
     r"collectCoverage\"?\s*:\s*true|\bcoverage\s*:\s*\{[^}]*\benabled\s*:\s*true"
 )
 _TOOL_FILES: Final = {"tox": ("tox.ini", "setup.cfg", "pyproject.toml"), "nox": ("noxfile.py",)}
+_NO_SCRIPTS: Final = (".json", ".toml", ".ini", ".cfg", "noxfile.py")
 _COMMAND: Final = r"^(?!.*\b(?:pylint|interrogate)\b)"
 _OF_A_PART: Final = r"(?=.*(?:\bdiff-(?:cover|quality)\b|--(?:include|omit|contexts)\b))"
 _OPTION: Final = r"--(?:cov-)?fail-under[= ][\d.]+"
@@ -97,18 +98,13 @@ _GATES: Final = (
 
 
 class MovedGate(NamedTuple):
-    """The gates of a job, for [coverage].
-
-    Attributes:
-        places: FILE:LINE of each.
-        edits: that remove them from the workflow; `cuts`: (file, pattern) of those in files.
-    """
+    """The gates of a job, for [coverage]."""
 
     format: str
     minimum: str
-    places: list[str]
-    edits: list[Edit]
-    cuts: list[tuple[str, re.Pattern[str]]]
+    places: list[str]  # FILE:LINE of each
+    edits: list[Edit]  # of the workflow
+    cuts: list[tuple[str, re.Pattern[str]]]  # (file, pattern of what leaves it)
 
 
 def find_gate(
@@ -145,7 +141,7 @@ def find_gate(
         moved.places.append(f"{name or job.path}:{line}")
         cut = re.compile(gate.cut, re.M)
         matches = list(cut.finditer(text, start, end))
-        if len(matches) != 1 or "\ufffd" in text:
+        if len(matches) != 1 or words not in matches[0][0] or "\ufffd" in text:
             refused[moved.places[-1]] = words
         elif name:
             moved.cuts.append((name, cut))
@@ -167,13 +163,14 @@ def _called_texts(
     queue = [("", str(step["run"])) for _, step in steps_of(job.value) if "run" in step]
     packages = [name for name in sorted(tracked) if name.rpartition("/")[2] == "package.json"]
     scripts = [(file, *item) for file in packages for item in package_scripts(read(file)).items()]
-    is_named = f"{job.name}{job.value}{job.workflow.get('env')}"
+    steps = [{**step, "name": ""} for _, step in steps_of(job.value)]
+    is_named = f"{ {**job.value, 'name': '', 'steps': steps} }{job.workflow.get('env')}"
     seen = set(queue)
     while queue:
         name, text = queue.pop()
         yield name, text
         words = {word.removeprefix("./") for line in split_commands(text) for word in line}
-        called = sorted(word for word in words & {*tracked} if not word.endswith(".json"))
+        called = sorted(word for word in words & {*tracked} if not word.endswith(_NO_SCRIPTS))
         found = [(file, read(file)) for file in called]
         if words & {"make", "gmake"} and "Makefile" in tracked:
             rules = RULE.findall(read("Makefile"))
@@ -197,4 +194,5 @@ def _selected(text: str, job: str) -> str:
     if not _SELECTION.search(job):
         return text
     names = [(part, _SECTION_NAME.search(part)) for part in _SECTION.split(text)]
-    return "".join(part for part, name in names if not name or (name[1] or name[2]) in job)
+    called = {*re.findall(r"[\w.-]+", job)}
+    return "".join(part for part, name in names if not name or (name[1] or name[2]) in called)

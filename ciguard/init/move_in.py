@@ -185,9 +185,9 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         files = _with_gate(folder, files, gate, "" if config.coverage.format else suite)
         moved = "gone; set in" if config.coverage.format else "now in"
         what = f"minimum = {gate.minimum}, of all shards and combinations of the suite {suite}"
-        what += "; coverage reporters must include lcov" if gate.format == "lcov" else ""
+        note = "reporters must include lcov" if gate.format == "lcov" else "a shard reports a part"
         places = ", ".join(gate.places)
-        messages.append(f"{places}: the coverage gate is {moved} [coverage]: {what}")
+        messages.append(f"{places}: the coverage gate is {moved} [coverage]: {what}; {note}")
     before = replace(before, matrix=job.matrix, shards=job.shards)
     messages += about_shards(before, framework, file, tracked, read)
     messages += remarks(

@@ -99,12 +99,13 @@ OTHER_SHAPE = '"coverageThreshold": {"global": {"lines": 90, "%s": %s}}'
         (["pytest --cov", "codecov upload"], {}, ""),
         (["pytest", "pylint --fail-under=9 src"], {}, ""),
         (["tox -e py"], {"tox.ini": TOX}, ""),
-        (["nox -s t"], {"noxfile.py": NOX}, ""),
+        (["nox -s t"], {"noxfile.py": f"{NOX}# noxfile.py"}, ""),
+        (["nox -s recover"], {"noxfile.py": NOX}, ""),
         (["npm test"], {"package.json": PACKAGE % JEST}, ""),
         (["mvn test"], {"pom.xml": "<minimum>0.80</minimum>"}, ""),
         (["pytest --cov --cov-fail-under=80"], PLAIN_UNDER, "ci.yml:7, pyproject.toml:6"),
         (["pytest --cov-fail-under=80", "coverage report --fail-under=80"], {}, "ci.yml:9"),
-        (["pytest '--cov-fail-under=80'"], {}, "ci.yml:7"),
+        (["pytest '--cov-fail-under=80'", "pylint --fail-under=9"], {}, "ci.yml:7"),
         (["pytest --cov", "coverage report --include=a --fail-under=9"], {}, "ci.yml:9"),
         (["pytest --cov", "diff-cover coverage.xml --fail-under=9"], {}, "ci.yml:9"),
         *(
@@ -171,10 +172,11 @@ def test_gate_moves_in_the_same_change(
     write(repository, workflow(steps).encode())
     answer = call(repository, "--into", CI, "--yes")
     moved = "now in [coverage]: minimum = 100, of all shards and combinations of the suite test"
-    moved += "; coverage reporters must include lcov\n" if files is THRESHOLD else "\n"
+    is_lcov = files is THRESHOLD
+    moved += "; reporters must include lcov\n" if is_lcov else "; a shard reports a part\n"
     assert f"- {place}: the coverage gate is {moved}" in answer.stderr
     coverage = load(repository, {}).coverage
-    assert coverage.format == ("lcov" if files is THRESHOLD else "coverage.py")
+    assert coverage.format == ("lcov" if is_lcov else "coverage.py")
     assert (coverage.suites, coverage.minimum) == (("test",), 100)
     for name, text in files.items():
         content = (repository / name).read_text("utf-8")
