@@ -55,7 +55,6 @@ class _Gate(NamedTuple):
 
     Attributes:
         reports: without it in the scripts, a setting has no effect.
-        format: of [coverage].
         cut: what a move removes; by default nothing: such a gate cannot move.
     """
 
@@ -147,7 +146,8 @@ def find_gate(
             moved.cuts.append((name, cut))
         else:
             moved.edits.append(Edit(*matches[0].span(), ""))
-    if len(formats) > 1 or len(numbers) > 1:
+    # Thresholds of several packages are none of all their lines together.
+    if len(formats) > 1 or len(numbers) > 1 or len({gate for _, gate in found}) < len(found):
         refused = refused or dict(zip(moved.places, found.values(), strict=True))
     if refused:
         words = shorten(next(iter(refused.values())))

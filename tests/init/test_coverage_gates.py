@@ -112,6 +112,11 @@ OTHER_SHAPE = '"coverageThreshold": {"global": {"lines": 90, "%s": %s}}'
             (["npm run cov"], {"package.json": PACKAGE % (OTHER_SHAPE % other)}, "package.json:3")
             for other in (("branches", "90"), ("statements", "80"), ("statements", "-9"))
         ),
+        (
+            ["npx jest --coverage"],
+            {f"{name}/package.json": re.sub("[«»]", "", PACKAGE % JEST) for name in "ab"},
+            "a/package.json:3, b/package.json:3",
+        ),
         (["npx nyc mocha"], {".nycrc": '{"check-coverage": true}'}, ".nycrc:1"),
         (["rspec"], {"spec/spec_helper.rb": "  minimum_coverage 90\n"}, "spec/spec_helper.rb:1"),
         (["mvn verify"], {"pom.xml": "<a>\n<minimum>0.80</minimum>"}, "pom.xml:2"),
