@@ -171,7 +171,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         has_drill=has_drill(job.workflow),
         take=job.take,
         shards=1 if file else job.shards,
-        coverage=config.coverage.format,
+        coverage=gate.format if gate else config.coverage.format,
     )
     files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "retries" not in config.policy.model_fields_set:

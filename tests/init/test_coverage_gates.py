@@ -180,6 +180,7 @@ def test_gate_moves_in_the_same_change(
     is_lcov = files is THRESHOLD
     moved += "; reporters must include lcov\n" if is_lcov else "; a shard reports a part\n"
     assert f"- {place}: the coverage gate is {moved}" in answer.stderr
+    assert "needs: [ciguard, test, ciguard-coverage]" in (repository / CI).read_text("utf-8")
     coverage = load(repository, {}).coverage
     assert coverage.format == ("lcov" if is_lcov else "coverage.py")
     assert (coverage.suites, coverage.minimum) == (("test",), 100)
