@@ -95,7 +95,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "guard.evaluation": (
         *("codec", "console", "errors", "github", "config.invocation", "model", "guard", "sources"),
-        *("history.stores", "history.file", "history.query", "config", "text"),
+        *("history.stores", "history.file", "history.query", "history.runs", "config", "text"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": SHARED,
@@ -146,7 +146,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes: the answer of guard and compare in few words.
     "explain": (*SHARED, "compare", "guard", "render.plaintext", "report"),
     "export": (*SHARED, "guard"),
-    "coverage": (*SHARED, "plan.collection.SECRETS"),
+    "coverage": (*SHARED, "guard.wording", "plan.collection.SECRETS"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),

@@ -8,56 +8,12 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from ciguard.text import count_of
+from ciguard.codec.coverage_file import Coverage, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.coverage.formats import Block
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The covered of all lines or statements; `percent` as the tool prints it."""
-
-    covered: int
-    total: int
-    percent: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """The content of `coverage.json`. Incomplete coverage has no number.
-
-    Attributes:
-        unit: "line" or "statement".
-        incomplete: what is missing or damaged, for people; `missing`: shards without a part.
-        not_collected: shards that collect none on purpose.
-        files: covered and all, by path in the repository.
-        diff: of the lines that the pull request adds or changes; None if they are not known.
-        uncovered: of these lines, by path.
-    """
-
-    format: str
-    unit: str
-    incomplete: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    not_collected: tuple[str, ...] = ()
-    total: Share | None = None
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    diff: Share | None = None
-    uncovered: dict[str, list[int]] = field(default_factory=dict)
-    schema: int = 1
-
-    def __str__(self) -> str:
-        if self.total is None:
-            return f"coverage incomplete: {'; '.join(self.incomplete) or 'no shard collects it'}"
-        shares = [("coverage", self.total, self.unit)]
-        shares += [("diff", self.diff, "line")] if self.diff and self.diff.total else []
-        return "; ".join(
-            f"{name} {share.percent or 0:g} % of {count_of(share.total, unit)}"
-            for name, share, unit in shares
-        )
 
 
 def _share(covered: int, total: int, format_: str = "") -> Share:

@@ -15,12 +15,14 @@ import click
 from pydantic import TypeAdapter
 
 from ciguard import console
-from ciguard.coverage.combination import Coverage, Files, Share
+from ciguard.codec.coverage_file import Coverage, Share
+from ciguard.coverage.combination import Files
 from ciguard.coverage.formats import OWN_COMBINER, READERS
 from ciguard.errors import ExitCode, InputError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
 from ciguard.guard.record_selection import select
+from ciguard.guard.wording import coverage_text
 from ciguard.plan.collection import SECRETS
 from ciguard.sources import local
 
@@ -67,7 +69,7 @@ def command(invocation: Invocation, /, *, plan: str, records: str, output: str |
     if output is not None:
         content = TypeAdapter(Coverage).dump_json(coverage, indent=1)
         local.write(invocation.folder / output, content + b"\n")
-    console.out(str(coverage))
+    console.out(coverage_text(coverage))
     return ExitCode.OK
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.render.notes import Note, Words, fill
+from ciguard.render.notes import Note, Words, fill, name_shards
 from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ciguard.codec.coverage_file import Coverage
     from ciguard.guard.verdict import Finding
     from ciguard.model.probes import Repeats
 
@@ -553,6 +554,20 @@ def finding_fix(finding: Finding) -> str:
 def note_text(note: Note) -> str:
     """Return the sentence of a cause or of a piece of evidence, which is of one unit if of any."""
     return fill(WORDS[note.kind].message, {"units": 1, **note.facts})
+
+
+def coverage_text(coverage: Coverage, base: tuple[str, Coverage] | None = None) -> str:
+    """Return "coverage 87.4 % (main 87.6), diff 92 % of 50 lines", or why there is no number."""
+    total, diff, shards = coverage.total, coverage.diff, coverage.not_collected
+    text = fill("coverage incomplete[: {problems}]", {"problems": coverage.incomplete})
+    if total is not None:
+        past = base[1].total if base is not None else None
+        number = f" of {count_of(total.total, one_line(coverage.unit, 20))}"
+        number = f" ({one_line(base[0])} {past.percent or 0:g})" if base and past else number
+        text = f"coverage {total.percent or 0:g} %{number}"
+    if diff is not None and diff.total:
+        text += f", diff {diff.percent or 0:g} % of {count_of(diff.total, 'line')}"
+    return text + (f", none collected in {name_shards(shards)}" if shards else "")
 
 
 def _facts(finding: Finding) -> dict[str, Any]:

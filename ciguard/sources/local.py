@@ -17,6 +17,7 @@ from glob import glob
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Final
 
+from ciguard.codec import coverage_file
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import OWN_FILE, read_records, result_file_location
 from ciguard.codec.results import result_patterns
@@ -155,6 +156,13 @@ def read_plan(path: Path | str) -> Plan:
     """Read a plan from a file, or from the `plan.json` of a folder (a downloaded artifact)."""
     file = Path(path) if str(path) == "-" else _plan_file(Path(path))
     return plan_codec.decode(read(file), str(file))
+
+
+def read_coverage(path: Path) -> coverage_file.Coverage:
+    """Read `coverage.json`; without this file, the job that combines the coverage failed."""
+    if not path.exists():
+        return coverage_file.Coverage("", "line", incomplete=("no result of its job",))
+    return coverage_file.decode(read(path), str(path))
 
 
 def _plan_file(path: Path) -> Path:

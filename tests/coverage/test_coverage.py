@@ -20,7 +20,7 @@ from guard.test_effective_policy import PolicyCheckout
 from pydantic import TypeAdapter
 
 from ciguard.codec import plan_file
-from ciguard.coverage.combination import Coverage
+from ciguard.codec.coverage_file import Coverage
 from ciguard.model import CoverageFiles, EndLine, EventLine
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ def test_total_of_shards_is_that_of_the_whole_run(
     assert all((tmp_path / name).is_file() for name in content["files"])
 
 
+NONE = "none collected in shard"
 DA = "SF:{}\nDA:{},{}\nend_of_record\n"
 
 
@@ -429,8 +430,8 @@ def test_lines_of_the_pull_request(ciguard: Ciguard, tmp_path: Path) -> None:
     run = world("lcov", {shard: text.encode() for shard, text in parts.items()})
     environ = job.environ()
     environ.pop("PATH")
-    text, content = combine(ciguard, run, job.folder, **environ)
-    assert text == "coverage 42.85 % of 7 lines; diff 60 % of 5 lines\n"
+    text, content = combine(ciguard, run, job.folder, "lcov", **environ)
+    assert text == "coverage 42.85 % of 7 lines, diff 60 % of 5 lines\n"
     assert content["diff"] == {"covered": 3, "total": 5, "percent": 60.0}
     assert content["uncovered"] == {"a.js": [3], "n.js": [1]}
 
