@@ -120,6 +120,7 @@ def command() -> None:
 @click.option(
     "--tests", metavar="FILE", help="Without --plan: the list of tests, as of the report."
 )
+@click.option("--coverage", metavar="FILE", help="Output of `ciguard coverage` for the run.")
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
@@ -135,6 +136,7 @@ def add(
     merged: bool,
     expected: int | None,
     tests: str | None,
+    coverage: str | None,
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -180,6 +182,10 @@ def add(
     if merged:
         addition = _as_merged(invocation, addition, facts.sha, base)
     _check_runs(addition, (*paths, *results))
+    known = local.read_coverage(invocation.folder / coverage) if coverage is not None else None
+    if known is not None and known.total is not None:
+        runs = tuple(replace(run, coverage=known) for run in addition.runs)
+        addition = replace(addition, runs=runs)
     for added in addition.runs if plan is not None else ():
         if not added.complete:
             console.err(f"warning: {incomplete_run(added)}")

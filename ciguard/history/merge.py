@@ -127,6 +127,7 @@ def merge_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
         run_attempt=max(a.run_attempt, b.run_attempt),
         at=min(dates, default=UNDATED),
         legs=tuple(legs[identity] for identity in sorted(legs)),
+        coverage=max(a, b, key=lambda run: (run.coverage is not None, run.run_attempt)).coverage,
         **{
             name: _agreed_value(a, name, getattr(a, name), getattr(b, name))
             for name in ("sha", "parents", "branch", "event", "repository", "workflow")
@@ -139,7 +140,10 @@ def _all_runs(a: History, b: History) -> tuple[HistoryRun, ...]:
     for run in b.runs:
         known = runs.get(run.run_id)
         runs[run.run_id] = merge_run(known, run) if known else run
-    return tuple(sorted(runs.values(), key=lambda run: run.order))
+    ordered = sorted(runs.values(), key=lambda run: run.order)
+    covered = {(run.workflow, run.branch): run.run_id for run in ordered if run.coverage}
+    last = set(covered.values())
+    return tuple(run if run.run_id in last else replace(run, coverage=None) for run in ordered)
 
 
 def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:

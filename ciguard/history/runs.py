@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import TypeAdapter
+
+from ciguard.codec.coverage_file import Coverage
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
 from ciguard.model import ENDINGS, Ending, Runner, UnitCount, UnitKey
 
@@ -95,6 +98,7 @@ class HistoryRun:
     repository: str | None = None
     workflow: str | None = None
     legs: tuple[HistoryLeg, ...] = ()
+    coverage: Coverage | None = None  # only of the newest run of a branch and workflow
 
     @property
     def order(self) -> tuple[datetime, int, int]:
@@ -138,6 +142,7 @@ _CHECKS: Final = {
     **CHECKS,
     "Ending": _ending,
     "datetime": _at,
+    "Coverage": TypeAdapter(Coverage).validate_python,
     "tuple[UnitKey, ...]": each(_unit_key),
 }
 _CHECKS["tuple[SuiteOverhead, ...]"] = each(LineSchema(SuiteOverhead, _CHECKS).build)
@@ -147,7 +152,7 @@ _RUN: Final = LineSchema(HistoryRun, _CHECKS)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, HistoryRun | HistoryLeg | SuiteOverhead | UnitCount | Runner):
+    if is_dataclass(value):
         content = ((field, getattr(value, field.name)) for field in fields(value))
         # Defaults are left out: 20 runs of 110 legs consist mostly of defaults.
         return {field.name: _plain(item) for field, item in content if item != field.default}

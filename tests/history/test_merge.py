@@ -13,6 +13,7 @@ from history.stored_values import values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ciguard.codec.coverage_file import Coverage, Share
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
@@ -74,6 +75,19 @@ def one(run_id: int, wall_s: float = 1.0, **more: Any) -> History:
     return history_of([record(run_id, Result("a.py::t", "passed", wall_s=wall_s), **more)])
 
 
+def covered(history: History, percent: float | None, attempt: int = 1) -> History:
+    """The same run with coverage, of which its percentage is a mark."""
+    total = Share(1, 2, float(percent)) if percent is not None else None
+    coverage = Coverage("go", "line", total=total, files={"a.go": (1, 2)}) if total else None
+    (run,) = history.runs
+    return replace(history, runs=(replace(run, run_attempt=attempt, coverage=coverage),))
+
+
+def percents(history: History) -> list[float | None]:
+    found = (run.coverage and run.coverage.total for run in history.runs)
+    return [total.percent if total else None for total in found]
+
+
 def walls(history: History) -> list[tuple[int, str, float]]:
     values = history.values
     return [
@@ -127,7 +141,8 @@ def additions(draw: st.DrawFn, most: int, entire: bool) -> list[History]:
             )
             for side, shard in enumerate(("01", "02"))
         ]
-        found.extend([history_of(legs)] if entire else [history_of([leg]) for leg in legs])
+        parts = [history_of(legs)] if entire else [history_of([leg]) for leg in legs]
+        found += [covered(part, draw(st.just(None) | st.just(run_id))) for part in parts]
     return found
 
 
@@ -230,6 +245,18 @@ def test_values_of_a_replaced_leg_are_removed() -> None:
     dead = record(7, Result("b", "passed"), attempt=2, end=None)
     both = merge(first, history_of([dead]))
     assert [key.unit for key in both.keys] == ["b"]
+
+
+def test_only_the_newest_run_of_a_branch_keeps_its_coverage() -> None:
+    runs = [(1, 50, "main"), (2, 60, "main"), (3, 70, "next"), (4, None, "main")]
+    found = [covered(one(run_id, branch=name), percent) for run_id, percent, name in runs]
+    history = reduce(merge, found)
+    assert percents(decode(encode(history), "h")) == [None, 60, 70, None]
+    assert percents(merge(history, found[0])) == [None, 60, 70, None]
+    again = covered(one(2, branch="main", attempt=2), 61, 2)
+    assert percents(merge(again, history))[1] == percents(merge(history, again))[1] == 61
+    lost = covered(one(2, branch="main", attempt=2), None, 2)
+    assert percents(merge(history, lost))[1] == 60
 
 
 def test_contradicting_run_facts_are_an_error_that_names_both() -> None:
