@@ -26,6 +26,7 @@ from ciguard.guard.github_facts import (
     select_of_run,
 )
 from ciguard.guard.inventory_checks import check_unplanned
+from ciguard.guard.limits import check_coverage
 from ciguard.guard.policy import (
     Questions,
     RunContext,
@@ -44,6 +45,7 @@ from ciguard.text import annotation, one_line, step_outputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ciguard.codec.coverage_file import Coverage
     from ciguard.config.invocation import Invocation
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Finding, Policy, Verdict
@@ -73,6 +75,7 @@ _OPTIONS: Final = (
         metavar="JSON",
         help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
     ),
+    click.option("--coverage", metavar="FILE", help="Output of `ciguard coverage`."),
     click.option(
         "--ignore-base-failures",
         is_flag=True,
@@ -93,6 +96,7 @@ class RunOptions(Sources):
     needs: str | None
     ignore_base_failures: bool
     history: str | None
+    coverage: str | None = None
 
     def needed_jobs(self, invocation: Invocation) -> tuple[NeededJob, ...] | None:
         """Return the jobs that --needs lists; None without the option."""
@@ -196,6 +200,7 @@ class EvaluationOptions:
         plan_path: path of the plan in the repository; "" if the plan is not one of its files.
         count: take the number of tests of the base from the past runs if the plan has none.
         expected: number of shards with results of a run without a plan; None: any.
+        coverage: that of the run; None if it is not known.
     """
 
     ignore_base_failures: bool = False
@@ -203,18 +208,21 @@ class EvaluationOptions:
     plan_path: str = ""
     count: bool = True
     expected: int | None = None
+    coverage: Coverage | None = None
 
 
 def evaluation_options(
     invocation: Invocation, options: RunOptions, *, count: bool
 ) -> EvaluationOptions:
     """Return the options of the command line."""
+    path = options.coverage
     return EvaluationOptions(
         ignore_base_failures=options.ignore_base_failures,
         from_results=bool(options.results),
         plan_path=local.path_below(invocation.folder, options.plan),
         count=count,
         expected=options.expected,
+        coverage=local.read_coverage(invocation.folder / path) if path is not None else None,
     )
 
 
@@ -256,6 +264,7 @@ def evaluate(
         ),
         plan_path=options.plan_path,
     )
+    is_proposal = context.run is not None and context.run.pull_request is not None
     verdict = prove(
         plan,
         records,
@@ -265,10 +274,17 @@ def evaluate(
         extra_findings=(
             *check_unread_files(uploads.problems),
             *findings,
+            *check_coverage(options.coverage, policy, is_pull_request=is_proposal),
             *_check_cases(context, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
     )
-    verdict = replace(verdict, expected=options.expected)
+    if options.coverage is not None and options.count and (history := past_runs.loaded.history):
+        from ciguard.history.query import base_runs  # noqa: PLC0415 - numpy is only then loaded
+
+        runs = (history.runs[at] for at in base_runs(history, base_query(context.run)))
+        past = ((run.branch or "base", run.coverage) for run in runs if run.coverage is not None)
+        verdict = replace(verdict, coverage_base=next(past, None))
+    verdict = replace(verdict, expected=options.expected, coverage=options.coverage)
     return Evaluation(verdict.plan, records, platform, policy, verdict)
 
 

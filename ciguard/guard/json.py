@@ -62,6 +62,7 @@ def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> di
         ],
         "findings": [_finding(finding) for finding in verdict.findings],
         "moved": _moved(verdict.moved) if verdict.moved is not None else None,
+        "coverage": asdict(verdict.coverage) if verdict.coverage is not None else None,
         "repeats": [{**key._asdict(), **asdict(found)} for key, found in verdict.repeats.items()],
     }
 

@@ -1,4 +1,4 @@
-"""Absolute limits of tests, which fail a run although its tests passed. Pure."""
+"""Absolute limits of tests and of coverage, which fail a run although its tests passed. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ciguard.text import case_name, unit_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.codec.coverage_file import Coverage
+    from ciguard.guard.verdict import Level, Policy
     from ciguard.model import Result, UnitKey
     from ciguard.model.attempts import UnitResult
 
@@ -80,3 +82,26 @@ def _above(key: UnitKey, unit: UnitResult, limit: Limit) -> Iterator[Taken]:
 def _is_own(case: Result) -> bool:
     """Return whether a peak is that of this test alone, as of a process that resets its mark."""
     return (case.concurrent or 1) == 1 or (case.measured_by or "").startswith("mark")
+
+
+def check_coverage(
+    coverage: Coverage | None, policy: Policy, *, is_pull_request: bool
+) -> Iterator[Finding]:
+    """Find coverage below a minimum, and coverage without a number that could reach one."""
+    minima = policy.coverage_minima
+    has_minimum = minima != (None, None)
+    if coverage is None or coverage.total is None:
+        level: Level = "incomplete" if coverage and has_minimum else "warning"
+        facts = {"problems": coverage.incomplete if coverage else "not given"}
+        if coverage or has_minimum:
+            yield Finding("coverage_incomplete", facts=facts, stated_level=level)
+        return
+    if coverage.diff is None and minima[1] is not None and is_pull_request:
+        yield Finding("coverage_incomplete", facts={"part": "the diff"})
+    shares = (("", coverage.total), ("diff", coverage.diff))
+    for (part, share), minimum in zip(shares, minima, strict=True):
+        if share is None or minimum is None or (part and not share.total):
+            continue  # a diff without lines needs no test
+        if (percent := share.percent or 0.0) < minimum:
+            found = {"part": part, "percent": percent, "minimum": minimum}
+            yield Finding("coverage_below", facts=found)

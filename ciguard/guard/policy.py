@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # Sections that could make a red run green; so could each key of a suite but the harmless ones,
 # which set the time limits and the runner of its tests.
-_POLICY_SECTIONS: Final = ("policy", "guard", "new_tests", "history")
+_POLICY_SECTIONS: Final = ("policy", "guard", "new_tests", "history", "coverage")
 MAX_PLAN_BYTES: Final = 1 << 28  # about 210 bytes a test
 _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
@@ -142,10 +142,12 @@ def effective_policy(
             applied = _base(context, run)
         except CiguardError as error:
             unread = Finding("policy_unread", facts={"error": error.what, "advice": error.fix})
+            lowest = context.config.coverage
             strict = Policy(
                 max_drop=0.0,
-                # The proposal's own share: few suites execute all of their tests.
+                # The proposal's own shares: few suites execute all of their tests, or cover all.
                 min_executed=context.config.guard.min_executed,
+                coverage_minima=(lowest.minimum, lowest.diff_minimum),
                 limits=_limits(context.config),
                 new_tests="enforce",
                 findings=(*findings, unread),
@@ -169,6 +171,7 @@ def effective_policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
         min_executed=config.guard.min_executed,
+        coverage_minima=(config.coverage.minimum, config.coverage.diff_minimum),
         orphans=config.guard.orphans,
         empty=config.guard.empty,
         cached_results=config.guard.cached_results,

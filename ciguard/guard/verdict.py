@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from ciguard.codec.coverage_file import Coverage
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
@@ -37,8 +38,8 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
 # another level (`Finding.stated_level`).
 _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     "failed": (
-        "above_limit", "failure_missing", "job_failed", "more_above_limit", "quarantine",
-        "unexplained_exit",
+        "above_limit", "coverage_below", "failure_missing", "job_failed", "more_above_limit",
+        "quarantine", "unexplained_exit",
     ),
     "warning": (
         "absent_shards", "base_plan_unread", "base_tests_gone",
@@ -231,6 +232,7 @@ class Verdict:
         moved: the tests that ran in another shard than planned; None if units of the plan stay.
         repeats: of new and changed tests, those with most failed ones first.
         expected: number of shards that were to have results, of a run without a plan; None: any.
+        coverage, coverage_base: if known; the latter of the last run of the base, with its branch.
     """
 
     plan: Plan
@@ -251,6 +253,8 @@ class Verdict:
     moved: MovedUnits | None = None
     repeats: Mapping[UnitKey, Repeats] = field(default_factory=dict)
     expected: int | None = None
+    coverage: Coverage | None = None
+    coverage_base: tuple[str, Coverage] | None = None
 
     @property
     def state(self) -> State:
@@ -333,6 +337,7 @@ class Policy:
             finding: deleting a few tests is daily work.
         min_units: the acknowledged number of all units; None: none is acknowledged.
         min_executed: share of the planned cases that have to execute; None: any.
+        coverage_minima: lowest coverage in total and of the diff, in %; None: any.
         orphans: the acknowledged number of tests in no shard.
         cached_results: "fail": result files that are older than the run make it incomplete.
         last_shards: by test in no shard, the shard in which it ran last, if the history has it.
@@ -354,6 +359,7 @@ class Policy:
     max_drop: float = 0.01
     min_units: int | None = None
     min_executed: float | None = None
+    coverage_minima: tuple[float | None, float | None] = (None, None)
     orphans: int = 0
     cached_results: Literal["warn", "fail"] = "fail"
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)

@@ -28,7 +28,13 @@ from ciguard.document import (
 from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline, unit_noun
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.wording import finding_fix, finding_message, note_text, repeats_text
+from ciguard.guard.wording import (
+    coverage_text,
+    finding_fix,
+    finding_message,
+    note_text,
+    repeats_text,
+)
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
@@ -45,6 +51,7 @@ from ciguard.text import (
     count_of,
     distinct_lines,
     duration,
+    name_some,
     one_line,
     size,
     unit_name,
@@ -61,6 +68,8 @@ if TYPE_CHECKING:
 MANY: Final = 10  # failed tests; of more, the causes are shown first
 MAX_HOTSPOTS: Final = 10
 MAX_FRAMES: Final = 8  # of a stack
+MAX_LOSSES: Final = 10  # files with less coverage than on the base
+MAX_UNCOVERED: Final = 20  # files, and lines of each
 MAX_COMMANDS: Final = 10  # failures with a command that reproduces them
 NAME_WIDTH: Final = 120
 # Columns of the table of shards, by the endings that they count; shown if any test ended so.
@@ -105,6 +114,7 @@ def sections(
         _flaky("flaky", verdict.flaky, verdict, links),
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
         _repeats(verdict),
+        _coverage(verdict),
         _commands(verdict, links, listed),
         _legs(verdict, links, charts),
         _moved(verdict.moved, links),
@@ -359,6 +369,32 @@ def _repeats(verdict: Verdict) -> Section:
     line = repeats_text(by_name, unit_noun(verdict), omitted)
     number = (len(verdict.repeats), "repeated test")
     return Section("repeats", (Paragraph(line),), size=number, drop=5)
+
+
+def _coverage(verdict: Verdict) -> Section:
+    """Return the line of the coverage, the files that lost most of it, and the uncovered lines."""
+    now, base = verdict.coverage, verdict.coverage_base
+    if now is None:
+        return Section("coverage", ())
+    past, losses = base[1].files if base is not None else {}, []
+    for path, (covered, total) in now.files.items():
+        before, after = past.get(path, (0, 0)), 100 * covered / (total or 1)
+        loss = 100 * before[0] / (before[1] or 1) - after
+        losses.append((loss * total, path, f"{after + loss:.1f} % -> {after:.1f} %"))
+    lost = tuple(
+        (identifier(path), text) for lines, path, text in sorted(losses)[::-1] if lines > 0
+    )
+    uncovered = tuple(
+        (identifier(path), name_some(lines, str, MAX_UNCOVERED))
+        for path, lines in now.uncovered.items()
+    )
+    change, lines = ((Column("file"), Column(title)) for title in ("change", "lines"))
+    blocks = (
+        Paragraph(coverage_text(now, base)),
+        Details("Files that lost coverage", (Table(change, lost, "file", MAX_LOSSES),)),
+        Details("Uncovered lines of the diff", (Table(lines, uncovered, "file", MAX_UNCOVERED),)),
+    )
+    return Section("coverage", blocks, drop=5)
 
 
 def describe_result(result: Result, width: int) -> str:

@@ -470,6 +470,15 @@ WORDS: Final[Mapping[str, Words]] = {
         "shards of one combination[ ({combination})] ran different commands: {shards}",
         "give all of them the same `command`: the parts of one suite are not alike",
     ),
+    # Coverage and its minima.
+    "coverage_below": Words(
+        "[{part} ]coverage {percent:g} % is below the minimum of {minimum:g} %",
+        "test more lines, or lower the minimum in the configuration of the base",
+    ),
+    "coverage_incomplete": Words(
+        "coverage[ of {part}] incomplete[: {problems}]",
+        "check the job that combines it, and pass its file by --coverage",
+    ),
     # Excused failures, quarantine.toml and the policy.
     "above_limit": Words(
         "{test} took [{peak_bytes}, limit {limit_bytes}; ][{wall_s}, limit {limit_s}; ]"
@@ -559,7 +568,7 @@ def note_text(note: Note) -> str:
 def coverage_text(coverage: Coverage, base: tuple[str, Coverage] | None = None) -> str:
     """Return "coverage 87.4 % (main 87.6), diff 92 % of 50 lines", or why there is no number."""
     total, diff, shards = coverage.total, coverage.diff, coverage.not_collected
-    text = fill("coverage incomplete[: {problems}]", {"problems": coverage.incomplete})
+    text = fill(WORDS["coverage_incomplete"].message, {"problems": coverage.incomplete})
     if total is not None:
         past = base[1].total if base is not None else None
         number = f" of {count_of(total.total, one_line(coverage.unit, 20))}"

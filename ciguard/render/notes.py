@@ -72,8 +72,8 @@ class _FactFormatter(Formatter):
             return str(value).replace("_", " ")
         if format_spec == "exit":
             return _exit(value)
-        if format_spec == ",":
-            return f"{value:,}"
+        if format_spec in (",", "g"):
+            return format(value, format_spec)
         return count_of(value, format_spec) if format_spec else str(value)
 
 

@@ -184,6 +184,7 @@ def document(data: ReportData) -> tuple[Block, ...]:
         Paragraph(sentence(data.age, verdict.state) if data.age is not None else ""),
         quarantine_line(verdict),
         sections["repeats"],
+        sections["coverage"],
         status_line(verdict, comparison, links, data.records, data.why),
         runners_section(data.runners, links),
         *folds,

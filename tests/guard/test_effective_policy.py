@@ -190,6 +190,14 @@ def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyChec
     assert policy_notes(found) == ("this pull request changes guard.min_executed",)
 
 
+def test_minima_of_the_coverage_are_those_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    base = {"ciguard.toml": "[coverage]\nminimum = 85\ndiff_minimum = 90\n"}
+    own: dict[str, str | None] = {"ciguard.toml": "[coverage]\nminimum = 85\n"}
+    found = policy_checkout.propose(base, own).applied()
+    assert found.coverage_minima == (85, 90)
+    assert policy_notes(found) == ("this pull request changes coverage.diff_minimum",)
+
+
 def test_policy_of_new_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
     base = {"ciguard.toml": '[new_tests]\npolicy = "enforce"\n'}
     found = policy_checkout.propose(base, {"ciguard.toml": "[new_tests]\nat_most = 1\n"}).applied()
