@@ -430,7 +430,7 @@ def test_lines_of_the_pull_request(ciguard: Ciguard, tmp_path: Path) -> None:
     run = world("lcov", {shard: text.encode() for shard, text in parts.items()})
     environ = job.environ()
     environ.pop("PATH")
-    text, content = combine(ciguard, run, job.folder, "lcov", **environ)
+    text, content = combine(ciguard, run, job.folder, **environ)
     assert text == "coverage 42.85 % of 7 lines, diff 60 % of 5 lines\n"
     assert content["diff"] == {"covered": 3, "total": 5, "percent": 60.0}
     assert content["uncovered"] == {"a.js": [3], "n.js": [1]}
