@@ -27,7 +27,7 @@ from ciguard.plan.collection import SECRETS
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Container, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.model import Plan, Record, Suite
@@ -81,14 +81,16 @@ def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, Suite], Coverage]:
         fix = "set format in [coverage] before the plan is made"
         raise InputError("its suites collect no coverage", where="--plan", fix=fix)
     newest = select(plan, local.read_record_tree(root)).newest
+    idle = _idle_variants(newest.values())
     parts: dict[Path, Suite] = {}
     faults, not_collected = dict[str, str](), list[str]()
     for shard in plan.shards:
-        if suites.keys().isdisjoint({unit.suite for unit in shard.units} or {shard.suite}):
+        variants = {unit.key[:2] for unit in shard.units} or {(shard.suite, shard.variant)}
+        if all(variant[0] not in suites or variant in idle for variant in variants):
             not_collected.append(shard.key)
             continue
         try:
-            parts |= _parts_of(root, newest.get(shard.key), suites)
+            parts |= _parts_of(root, newest.get(shard.key), suites, idle)
         except InputError as error:
             faults[shard.key] = f"shard {shard.key} ({local.printable(error.what)})"
     unit = "statement" if format_ == "go" else "line"
@@ -96,7 +98,23 @@ def _find_parts(root: Path, plan: Plan) -> tuple[dict[Path, Suite], Coverage]:
     return parts, Coverage(format_, unit, *states)
 
 
-def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) -> dict[Path, Suite]:
+def _idle_variants(records: Collection[Record]) -> set[tuple[str, str]]:
+    """Return the variants (suite, name) that collect none, beside others of their suite that do."""
+    events = [each for record in records for each in record.events if each.kind == "coverage"]
+    seen = {event.unit_key[:2] for event in events}
+    collecting = {each.unit_key[:2] for each in events if each.reason in ("collected", "left_out")}
+    results = (result for record in records for result in record.results)
+    died = {result.unit_key[:2] for result in results if result.ending != "completed"}
+    suites = {suite for suite, _ in collecting}
+    return {variant for variant in seen - collecting - died if variant[0] in suites}
+
+
+def _parts_of(
+    root: Path,
+    record: Record | None,
+    suites: Mapping[str, Suite],
+    idle: Container[tuple[str, str]],
+) -> dict[Path, Suite]:
     """Return the parts of a shard with the working folder of their suite.
 
     Raises:
@@ -110,7 +128,7 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
     parts: dict[Path, Suite] = {}
     processes = set[int | None]()
     for event in record.events:
-        if event.kind != "coverage" or event.suite not in suites:
+        if event.kind != "coverage" or event.suite not in suites or event.unit_key[:2] in idle:
             continue
         processes.add(event.process)
         if event.reason == "repeated":
@@ -126,7 +144,9 @@ def _parts_of(root: Path, record: Record | None, suites: Mapping[str, Suite]) ->
             raise InputError(f"no {name}")
         suite = suites[event.suite]
         parts[found[0]] = replace(suite, cwd=record.identity.folder or suite.cwd)
-    for result in (result for result in record.results if result.suite in suites):
+    for result in record.results:
+        if result.suite not in suites or result.unit_key[:2] in idle:
+            continue
         if result.ending != "completed":  # what its process had covered is lost
             raise InputError(f"a test of process {result.process} ended: {result.ending}")
         if result.process not in processes:

@@ -288,13 +288,14 @@ if how != "silent":
 PROCESSES = [
     (("1", "2"), "coverage 66.66 % of 3 lines\n"),
     (("1", "dies"), "coverage incomplete: shard 01 (process 2 left no new coverage/lcov.info or"),
-    (("1", "silent"), "coverage incomplete: shard 01 (process 2 left no new coverage/lcov.info or"),
+    (("silent",), "coverage incomplete: shard 01 (process 1 left no new coverage/lcov.info or"),
+    (("1", "silent"), "coverage 33.33 % of 3 lines\n"),  # the second variant collects none
 ]
 
 
 @pytest.mark.parametrize(("ways", "expected"), PROCESSES)
 def test_process_that_replaces_the_file_loses_nothing(
-    ciguard: Ciguard, tmp_path: Path, ways: tuple[str, str], expected: str
+    ciguard: Ciguard, tmp_path: Path, ways: tuple[str, ...], expected: str
 ) -> None:
     write(tmp_path, {"program.py": PROGRAM, "lcov.info": DA.format("a.js", 3, 1)})
     variants = "".join(f"[suite.x.variant.v{way}]\nenv = {{HOW = '{way}'}}\n" for way in ways)
