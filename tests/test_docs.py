@@ -250,7 +250,7 @@ def _action(name: str) -> list[str]:
     content = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
     title = f"OWNER/ciguard/actions/{name}" if name else "OWNER/ciguard"
     lines = ["", f"## {title}", "", content["description"]]
-    for title in ("inputs", "outputs"):
+    for title in [key for key in ("inputs", "outputs") if key in content]:
         rows = [f"| {title.removesuffix('s')} | meaning |", "|---|---|"]
         for key, entry in content[title].items():
             default = f" (default: `{entry['default']}`)" if entry.get("default") else ""

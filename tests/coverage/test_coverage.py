@@ -229,7 +229,8 @@ def test_suite_without_coverage_is_stated(ciguard: Ciguard, tmp_path: Path) -> N
     event = EventLine("coverage", 1.0, 1, detail="part", reason="collected")
     run.legs["01"].own.insert(0, event)
     text, content = combine(ciguard, run, tmp_path)
-    assert (text, content["not_collected"]) == ("coverage 100 % of 1 line\n", ["02"])
+    said = f"coverage 100 % of 1 line, {NONE} 02\n"
+    assert (text, content["not_collected"]) == (said, ["02"])
 
 
 SUITES = {

@@ -115,7 +115,7 @@ def job(tmp_path: Path, ciguard: Ciguard) -> Job:
 
 def test_coverage_is_shown_beside_that_of_main(job: Job, golden: Golden) -> None:
     job.write(FULL)
-    minima = "[coverage]\nminimum = 87.5\ndiff_minimum = 92.1\n"
+    minima = "[coverage]\nformat = 'lcov'\nminimum = 87.5\ndiff_minimum = 92.1\n"
     (job.folder / "ciguard.toml").write_text(minima)
     words = ("--coverage", "c.json")
     golden(job.judge("guard", *words, expect=10), SAMPLES / "coverage.txt")
@@ -135,7 +135,7 @@ def test_coverage_of_a_job_that_failed_is_no_number(job: Job) -> None:
     text = job.judge("report", "--coverage", "nowhere.json")
     assert "PASSED: all 8 tests" in text
     assert "\ncoverage incomplete: no result of its job\n" in text
-    (job.folder / "ciguard.toml").write_text("[coverage]\nminimum = 0\n")
+    (job.folder / "ciguard.toml").write_text("[coverage]\nformat = 'lcov'\nminimum = 0\n")
     text = job.judge("report", "--coverage", "nowhere.json", expect=13)
     assert "INCOMPLETE: coverage incomplete: no result of its job" in text
     assert "coverage incomplete: not given" in job.judge("guard")
