@@ -48,6 +48,9 @@ class Coverage:
     schema: Literal[1] = 1
 
 
+NO_COVERAGE: Final = Coverage("", "line", incomplete=("no result of its job",))
+
+
 def decode(content: bytes, source: str) -> Coverage:
     """Read `coverage.json`.
 

@@ -10,6 +10,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.coverage_file import NO_COVERAGE
 from ciguard.config import file as configuration
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
@@ -95,11 +96,12 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
         read = ReadInputs(recorded.records, problems=recorded.problems)
         inputs = RunInputs(plan, read, subject)
+        coverage = artifacts.coverage() or (NO_COVERAGE if config.coverage.format else None)
         report = judge(
             context,
             inputs,
             past,
-            EvaluationOptions(),
+            EvaluationOptions(coverage=coverage),
             open_github=lambda: contextlib.nullcontext(github),
         )
         return RemoteReport(report, config)

@@ -15,6 +15,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final
 
+from ciguard.codec import coverage_file
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.archive import members
 from ciguard.codec.record.reader import read_records, result_file_location
@@ -32,6 +33,7 @@ from ciguard.text import count_of, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ciguard.codec.coverage_file import Coverage
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
     from ciguard.model import Plan, Record
@@ -40,9 +42,11 @@ if TYPE_CHECKING:
 PLAN: Final = "ciguard-plan-"
 RECORD: Final = "ciguard-record-"
 CONFIRMATION: Final = "ciguard-confirmation-"
+COVERAGE: Final = "ciguard-coverage-"
 OURS: Final = "ciguard-"
 PLAN_FILE: Final = "plan.json"
 CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
+COVERAGE_FILE: Final = "ciguard-coverage.json"
 MAX_ARCHIVE_BYTES: Final = 1 << 28
 MAX_BYTES: Final = 1 << 31  # of all archives; a repeated download counts again
 LIMITS: Final = ArchiveLimits()  # of all archives together, unpacked
@@ -249,6 +253,20 @@ class RunArtifacts:
         fix = "pass it by --confirmation FILE"
         content = self._file(artifact, CONFIRMATION_FILE, fix, ONE_FILE_LIMITS)
         return content, f"{artifact.name}/{CONFIRMATION_FILE}"
+
+    def coverage(self) -> Coverage | None:
+        """Read the coverage that a job of the run has combined; None without any.
+
+        Raises:
+            InputError: the archive or the file is malformed.
+            GitHubError: the archive cannot be downloaded.
+        """
+        listed = [each for each in self._listed if each.name == f"{COVERAGE}{self.run_id}"]
+        if not listed:
+            return None
+        artifact = max(listed, key=lambda artifact: artifact.id)
+        content = self._file(artifact, COVERAGE_FILE, "run its job again", ONE_FILE_LIMITS)
+        return coverage_file.decode(content, f"{artifact.name}/{COVERAGE_FILE}")
 
     def _newest(self, prefix: str) -> list[Artifact]:
         """Return the artifacts with a prefix, of the newest attempt that has any."""

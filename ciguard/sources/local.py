@@ -161,7 +161,7 @@ def read_plan(path: Path | str) -> Plan:
 def read_coverage(path: Path) -> coverage_file.Coverage:
     """Read `coverage.json`; without this file, the job that combines the coverage failed."""
     if not path.exists():
-        return coverage_file.Coverage("", "line", incomplete=("no result of its job",))
+        return coverage_file.NO_COVERAGE
     return coverage_file.decode(read(path), str(path))
 
 

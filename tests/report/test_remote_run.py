@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fakegithub.actions import add_artifact
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World
 from pydantic import SecretStr
@@ -99,7 +100,8 @@ def test_service_and_job_write_the_same_bytes(
     until = datetime.now(UTC).date() + timedelta(days=20)
     entry = '[[quarantine]]\nunit = "a.t::two"\nreason = "late mail"\nissue = 4711\n'
     mine = '[report]\nfooter = "mine"\n[guard]\nmax_drop = 0.5\n'
-    server.files["ciguard.toml", BASE] = b'[report]\nfooter = "Read docs/ci.md."\n'
+    minimum = b'[coverage]\nformat = "lcov"\nminimum = 85\n'
+    server.files["ciguard.toml", BASE] = minimum + b'[report]\nfooter = "Read docs/ci.md."\n'
     server.files["ciguard.toml", MERGE] = mine.encode()
     (tmp_path / "ciguard.toml").write_text(mine)
     server.files["quarantine.toml", BASE] = f"{entry}until = {until}\n".encode()
@@ -107,8 +109,12 @@ def test_service_and_job_write_the_same_bytes(
     world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2", file="a.t", line=3)
     world.result("01", "a.t::one", outcome="failed", message="assert 3 == 4", file="b.t", line=9)
     upload_artifacts(server, world)
+    coverage = b'{"format": "", "unit": "line", "total": {"covered": 1, "total": 2, "percent": 50}}'
+    add_artifact(server, "ciguard-coverage-7", {"ciguard-coverage.json": coverage})
+    (tmp_path / "c").write_bytes(coverage)
     history = with_a_past(ciguard, server, world, tmp_path)
-    stderr = in_its_own_job(ciguard, server, tmp_path, "--history", "h", expect=10)
+    words = ("--history", "h", "--coverage", "c")
+    stderr = in_its_own_job(ciguard, server, tmp_path, *words, expect=10)
     assert "comment created" in stderr
     (body,) = server.bodies()
     report, done = judged(server, history=history)
@@ -118,6 +124,7 @@ def test_service_and_job_write_the_same_bytes(
     assert report.exit_code == 10
     assert "Not compared" not in body
     assert "1 quarantined" in body
+    assert "coverage 50 % is below the minimum of 85 %" in body
     assert "Read docs/ci.md." in body
     assert "this pull request changes quarantine.toml, guard.max_drop" in body
     assert f"policy of the base commit {BASE[:10]}" in body
