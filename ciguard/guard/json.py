@@ -28,6 +28,8 @@ def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> di
     Args:
         answers: by failed case whose failure it is, as `compare.json.answers_json` has it.
     """
+    base = verdict.coverage_base
+    total = base[1].total if base is not None else None
     return {
         "schema": SCHEMA,
         "verdict": verdict.state,
@@ -63,6 +65,7 @@ def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> di
         "findings": [_finding(finding) for finding in verdict.findings],
         "moved": _moved(verdict.moved) if verdict.moved is not None else None,
         "coverage": asdict(verdict.coverage) if verdict.coverage is not None else None,
+        "coverage_base": base and {"branch": base[0], "percent": total and total.percent},
         "repeats": [{**key._asdict(), **asdict(found)} for key, found in verdict.repeats.items()],
     }
 

@@ -126,6 +126,7 @@ def test_coverage_is_shown_beside_that_of_main(job: Job, golden: Golden) -> None
     assert "a|b`&lt;b&gt;@all" in page
     content = json.loads(job.judge("guard", *words, "--format", "json", expect=10))
     VERDICT_SCHEMA.validate(content)
+    assert content["coverage_base"] == {"branch": "main", "percent": 87.6}
     assert content["coverage"] == json.loads((job.folder / "c.json").read_text())
     first = job.judge("report", *words, "--ignore-base-failures", expect=10, history="none")
     assert "coverage 87.4 % of 1,000 lines, diff 92 % of 50 lines" in first

@@ -191,8 +191,9 @@ def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyChec
 
 
 def test_minima_of_the_coverage_are_those_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    base = {"ciguard.toml": "[coverage]\nminimum = 85\ndiff_minimum = 90\n"}
-    own: dict[str, str | None] = {"ciguard.toml": "[coverage]\nminimum = 85\n"}
+    minimum = "[coverage]\nformat = 'go'\nminimum = 85\n"
+    base = {"ciguard.toml": f"{minimum}diff_minimum = 90\n"}
+    own: dict[str, str | None] = {"ciguard.toml": minimum}
     found = policy_checkout.propose(base, own).applied()
     assert found.coverage_minima == (85, 90)
     assert policy_notes(found) == ("this pull request changes coverage.diff_minimum",)
