@@ -92,12 +92,7 @@ def plan_matrix(
         ),
     )
     basis = read_past(
-        listed,
-        LoadedHistory(history),
-        BaseQuery(),
-        suites=suites,
-        pools=pools,
-        timeouts={},
+        listed, LoadedHistory(history), BaseQuery(), suites=suites, pools=pools, timeouts={}
     )
     origin = Provenance(history=basis.history_json, notes=basis.notes)
     return plan_fixed(basis.inputs, assignment, options, origin)

@@ -127,8 +127,7 @@ class RepositoryReader:
         branch = repository_facts(self.github, self.repository).default_branch or ""
         workflows = files or self.workflows(branch)
         required = self.ask(
-            "required_checks",
-            lambda: required_checks(self.github, self.repository, branch),
+            "required_checks", lambda: required_checks(self.github, self.repository, branch)
         )
         if required is None:
             self.miss("required_checks", 0, 1)

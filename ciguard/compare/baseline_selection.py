@@ -123,10 +123,7 @@ def _is_own(run: HistoryRun, candidate: Run, branch: str | None) -> bool:
 
 
 def select_baseline(
-    history: History,
-    candidate: Run,
-    branch: str | None = None,
-    lineage: Ancestry = UNKNOWN,
+    history: History, candidate: Run, branch: str | None = None, lineage: Ancestry = UNKNOWN
 ) -> Selection:
     """Select the last 20 runs of the history that may be baseline runs of the candidate.
 

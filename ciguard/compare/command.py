@@ -174,9 +174,7 @@ def command(
 
 
 def _compare_logs(
-    invocation: Invocation,
-    names: tuple[str, str],
-    unused: Mapping[str, str],
+    invocation: Invocation, names: tuple[str, str], unused: Mapping[str, str]
 ) -> LogComparison:
     for option, value in unused.items():
         if value:

@@ -62,10 +62,7 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
 
 
 def compare_log_inputs(
-    folder: Path,
-    names: tuple[str, str],
-    rules: Rules,
-    finder: RecordFinder,
+    folder: Path, names: tuple[str, str], rules: Rules, finder: RecordFinder
 ) -> LogComparison:
     """Compare two logs by a table of patterns.
 

@@ -481,10 +481,7 @@ def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Flo
 
 
 def judge_memory(
-    run: Run,
-    comparable: Flags,
-    table: BaselineMatrix,
-    previous: Mapping[str, Floats] | None = None,
+    run: Run, comparable: Flags, table: BaselineMatrix, previous: Mapping[str, Floats] | None = None
 ) -> MeasureVerdict:
     """Compare a run's peak deltas with the baseline.
 
@@ -529,10 +526,7 @@ def judge_memory(
 
 
 def judge_gpu_memory(
-    run: Run,
-    comparable: Flags,
-    table: BaselineMatrix,
-    previous: Mapping[str, Floats] | None = None,
+    run: Run, comparable: Flags, table: BaselineMatrix, previous: Mapping[str, Floats] | None = None
 ) -> MeasureVerdict:
     """Compare the peaks of a GPU's allocator with the baseline, as `judge_memory` does."""
     name, past = NO_GPU_MEMORY.measure, table.gpu_peak_bytes

@@ -84,9 +84,7 @@ def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ..
 
 
 def sections(
-    comparison: Comparison,
-    links: Links = NO_LINKS,
-    transitions: Sequence[Transition] | None = None,
+    comparison: Comparison, links: Links = NO_LINKS, transitions: Sequence[Transition] | None = None
 ) -> tuple[Section, ...]:
     """Return all sections below the headline, in order; `transitions`: None for all."""
     jobs = comparison.jobs

@@ -402,11 +402,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
 
 
 def job_framework(
-    job: MovableJob,
-    config: Config,
-    name: str,
-    tracked: Sequence[str],
-    texts: Mapping[str, str],
+    job: MovableJob, config: Config, name: str, tracked: Sequence[str], texts: Mapping[str, str]
 ) -> str:
     """Return the framework for the suite, if none is configured; "" for the default.
 

@@ -54,11 +54,7 @@ PATTERNS: Final = (
         r"(?: for '?(?P<group>.{1,300}?)'? exists)?",
         ending="superseded",
     ),
-    failure(
-        "actions.run_cancelled",
-        r"The run was canceled by (?P<actor>\S+)",
-        ending="cancelled",
-    ),
+    failure("actions.run_cancelled", r"The run was canceled by (?P<actor>\S+)", ending="cancelled"),
     failure(
         "actions.fail_fast",
         r"The strategy configuration was canceled because (?P<reason>.{1,300})",

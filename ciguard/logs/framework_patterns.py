@@ -46,10 +46,7 @@ PATTERNS: Final = (
         r"|Direct buffer memory|Requested array size exceeds VM limit)",
         key=("area",),
     ),
-    out_of_memory(
-        "gradle.heap_exhausted",
-        r"Expiring Daemon because JVM heap space is exhausted",
-    ),
+    out_of_memory("gradle.heap_exhausted", r"Expiring Daemon because JVM heap space is exhausted"),
     failure(
         "gradle.killed",
         r"Process 'Gradle (?P<process>Test Executor|Worker Daemon) (?P<number>\d+)' finished with "
@@ -90,10 +87,7 @@ PATTERNS: Final = (
         r"signal=(?P<signal>SIG(?:BUS|SEGV|ABRT|ILL|FPE|TERM|TRAP|SYS)), exitCode=(?P<code>\w+)",
         key=("signal",),
     ),
-    out_of_memory(
-        "jest.worker_out_of_memory",
-        r"Jest worker ran out of memory and crashed",
-    ),
+    out_of_memory("jest.worker_out_of_memory", r"Jest worker ran out of memory and crashed"),
     timeout(
         "jest.timeout",
         r"Exceeded timeout of (?P<limit>\d+) ms for a (?P<part>test|hook)",
@@ -107,9 +101,7 @@ PATTERNS: Final = (
         fields={"limit": "s", "old_limit": "s"},
     ),
     timeout(  # the process ends at once, without a summary
-        "python.timeout_exit",
-        r"^\++ Timeout \++\s*$",
-        ("+ Timeout +",),
+        "python.timeout_exit", r"^\++ Timeout \++\s*$", ("+ Timeout +",)
     ),
     crash(
         "python.worker_crash",
@@ -133,9 +125,7 @@ PATTERNS: Final = (
         ("std::bad_alloc",),
     ),
     timeout(
-        "go.timeout",
-        rf"^\s*panic: test timed out after (?P<limit>{_HMS})",
-        fields={"limit": "hms"},
+        "go.timeout", rf"^\s*panic: test timed out after (?P<limit>{_HMS})", fields={"limit": "hms"}
     ),
     LogPattern(_RUNNING, r"^\s*running tests:\s*$", kind="context", lines=20),
     timeout(  # without the context, also the line of a test that has ended

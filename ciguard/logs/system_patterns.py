@@ -96,10 +96,7 @@ PATTERNS: Final = (
         (" Killed ",),
         key=("command",),
     ),
-    suspected_oom(
-        "shell.killed_bare",
-        r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:.*\]: )?Killed\s*$",
-    ),
+    suspected_oom("shell.killed_bare", r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:.*\]: )?Killed\s*$"),
     failure(
         "process.exit_code",
         r"(?:[Cc]ompleted with|failed with|[Pp]rocess exited \(|exit(?:ed)?(?: with)?)"
@@ -120,10 +117,7 @@ PATTERNS: Final = (
         ("fatal error: Killed signal", "terminated with signal 9 [Killed"),
         key=("program", "linker"),
     ),
-    suspected_oom(
-        "compiler.sigkill",
-        r"signal: 9, SIGKILL: kill",
-    ),
+    suspected_oom("compiler.sigkill", r"signal: 9, SIGKILL: kill"),
     failure(
         "disk.full",
         r"No space left on device(?: : '(?P<path>[^']+)')?",

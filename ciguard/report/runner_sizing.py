@@ -106,11 +106,7 @@ class RunnerUse:
 
 
 def runner_uses(
-    history: History,
-    query: BaseQuery,
-    plan: Plan,
-    hosted: Mapping[str, Pool],
-    today: date,
+    history: History, query: BaseQuery, plan: Plan, hosted: Mapping[str, Pool], today: date
 ) -> tuple[RunnerUse, ...]:
     """Return the pools with a smaller runner among `hosted`, or with shards near their memory."""
     runs = map(history.runs.__getitem__, islice(base_runs(history, query), VALUES_PER_KEY))

@@ -229,8 +229,7 @@ def upload_confirmation(
 
 @pytest.mark.usefixtures("suspected")
 @pytest.mark.parametrize(
-    ("verdict", "tier", "lines"),
-    [("more memory", "confirmed", 1), ("-", "not confirmed", 0)],
+    ("verdict", "tier", "lines"), [("more memory", "confirmed", 1), ("-", "not confirmed", 0)]
 )
 def test_confirmation_by_the_judged_run_is_marked_as_a_claim(
     call: Call, server: FakeGitHub, verdict: str, tier: str, lines: int

@@ -50,11 +50,7 @@ NAMES = ("a", "dies", "b")
 
 
 def plan_for(
-    way: str,
-    *,
-    timeout_s: float | None = None,
-    names_cases: bool = False,
-    setting: str = "",
+    way: str, *, timeout_s: float | None = None, names_cases: bool = False, setting: str = ""
 ) -> Plan:
     given = f"WAY, NAMES_CASES, SETTING = {way!r}, {names_cases}, {setting!r}"
     command = (sys.executable, "-c", f"{given}\n{REPORTER}")

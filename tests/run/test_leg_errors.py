@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
-from run.leg_runner import (
-    PYTEST,
-    clean_environ,
-    leg_program,
-    plan_of,
-    start,
-    start_shard,
-)
+from run.leg_runner import PYTEST, clean_environ, leg_program, plan_of, start, start_shard
 from small_disk import full, small_disk
 
 from ciguard.codec import plan_file as plan_codec

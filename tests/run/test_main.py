@@ -91,11 +91,7 @@ sys.exit(1)
         (SHARD[:4], 2, "--record"),
         (("--record", "r", "--plan", "p", "--", "true"), 2, "one of them"),
         (("--record", "r", "--until", "u", "--", "true"), 2, "no units to choose from"),
-        (
-            ("--record", "r", "--results", "../*", "--", "true"),
-            2,
-            "no pattern of files: '../*'",
-        ),
+        (("--record", "r", "--results", "../*", "--", "true"), 2, "no pattern of files: '../*'"),
         (("--record", "r", "--limit", "9m", "--", "true"), 2, "an option for a plan's tests"),
         (("--record", "r", "--args", "-x y", "--", "true"), 2, "an option for a plan's tests"),
         ((*SHARD, "--unless-ended"), 2, "--unless-ended is valid only with --resume-from"),

@@ -116,10 +116,7 @@ MAVEN: Final = Framework(
     # module does not compile, or another plugin failed.
     failed_codes=(),
     hints=(
-        (
-            "JAVA_HOME|No compiler is provided",
-            "set up Java in the job (actions/setup-java)",
-        ),
+        ("JAVA_HOME|No compiler is provided", "set up Java in the job (actions/setup-java)"),
         (
             "MojoFailureException",  # at the end of the output; the failure is too far above
             "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler",
