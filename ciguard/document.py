@@ -40,8 +40,6 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Emphasised words."""
-
     text: str
 
 
@@ -86,8 +84,6 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Terms, each with its value."""
-
     rows: tuple[tuple[str, Content], ...]
 
 

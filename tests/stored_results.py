@@ -73,7 +73,6 @@ class Results:
 
 @contextlib.contextmanager
 def opened_results(database: Database, objects: ObjectStore, folder: Path) -> Iterator[Results]:
-    """Open all of it, as a process does."""
     with contextlib.ExitStack() as stack:
         cache = stack.enter_context(contextlib.closing(ObjectCache(objects, folder)))
         writer = ResultsWriter(database, objects, cache.scratch, batch_s=0.0)
@@ -84,13 +83,11 @@ def opened_results(database: Database, objects: ObjectStore, folder: Path) -> It
 
 
 def files(results: Results, kind: Kind | None = None) -> list[ManifestFile]:
-    """List the files of the manifest, of one kind or all."""
     with results.database.read() as connection:
         return manifest.files(connection, None if kind is None else [kind])
 
 
 def compact_all(results: Results) -> None:
-    """Make one pair of all there is."""
     with results.database.read() as connection:
         files = manifest.files(connection)
     results.compactor.rewrite(files)

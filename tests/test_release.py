@@ -39,7 +39,6 @@ PUBLISHED = ""
 
 
 def run_step(name: str, folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
-    """Run a step of the job `build` in a folder."""
     steps = yaml.safe_load(WORKFLOW)["jobs"]["build"]["steps"]
     (script,) = [step["run"] for step in steps if step.get("name") == name]
     return subprocess.run(

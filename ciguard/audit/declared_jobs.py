@@ -52,7 +52,6 @@ class DeclaredJob:
     test_steps: tuple[re.Pattern[str], ...] = ()
 
     def is_test_step(self, name: str) -> bool:
-        """Return whether a step of this name runs the tests of the job."""
         return any(test_step.fullmatch(name) for test_step in self.test_steps)
 
 

@@ -68,7 +68,6 @@ def is_run_wide(annotations: Sequence[str]) -> bool:
 
 
 def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) -> Cause:
-    """Return the cause of a red run whose jobs were read."""
     if run.conclusion == "startup_failure":
         return "startup_failure"
     last = last_attempts(repository.jobs.get(run.id, ()))

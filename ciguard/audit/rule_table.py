@@ -39,8 +39,6 @@ class Rule(Protocol):
 
 
 class WorkflowRule(Rule, Protocol):
-    """A rule that reads workflow files."""
-
     def check_workflow(
         self, workflow: WorkflowFile, required_checks: frozenset[str] | None
     ) -> Iterator[RuleFinding]:
@@ -53,8 +51,6 @@ class WorkflowRule(Rule, Protocol):
 
 
 class RunRule(Rule, Protocol):
-    """A rule that reads past runs."""
-
     def check_runs(self, repository: RepositoryRuns) -> Iterator[RuleFinding]:
         """Yield the findings in the runs of all workflows that run tests."""
 

@@ -333,8 +333,6 @@ def _split_filter(command_filter: str, where: str) -> tuple[str, Expression, str
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reader of the shards of one job."""
-
     job: Mapping[str, Any]
     name: str
     steps: Sequence[_TestStep]

@@ -213,12 +213,10 @@ class Reader:
         return result
 
     def flags(self, name: str, count: int) -> Flags:
-        """Return a column of `count` flags."""
         raw = self.blob(name, (count + 7) // 8)
         return np.unpackbits(np.frombuffer(raw, np.uint8), count=count).astype(np.bool_)
 
     def texts(self, name: str, count: int) -> list[str]:
-        """Return a column of `count` texts."""
         lengths = self.integers(f"{name}.lengths", count)
         try:
             joined = self.blob(name).decode("utf-8", "surrogatepass")
@@ -236,7 +234,6 @@ class Reader:
         ]
 
     def optional_texts(self, name: str, count: int) -> list[str | None]:
-        """Return a column of `count` texts or None."""
         present = self.flags(f"{name}.present", count)
         texts = iter(self.texts(name, int(present.sum())))
         if not present.any():

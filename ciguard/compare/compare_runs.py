@@ -271,7 +271,6 @@ def _without_known(
 
 
 def _replace_state(verdicts: _Verdicts, old: MeasureState, new: MeasureState) -> _Verdicts:
-    """Replace one state of the measures by another."""
     measures = {name: getattr(verdicts, name) for name in ("durations", "memory", "gpu_memory")}
     return replace(
         verdicts,

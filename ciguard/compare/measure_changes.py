@@ -147,7 +147,6 @@ class MeasureVerdict:
 
     @property
     def unconfirmed(self) -> tuple[CaseChange, ...]:
-        """The listed changes that are not confirmed."""
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:

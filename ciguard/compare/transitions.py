@@ -312,7 +312,6 @@ def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
 
 
 def case_state(run: Run, position: int) -> CaseState:
-    """Return the result of one case of a run."""
     return CaseState(
         cast("Outcome | None", CODE_NAMES["outcome"][run.outcome[position]] or None),
         cast("Ending | None", CODE_NAMES["ending"][run.ending[position]] or None),

@@ -151,7 +151,6 @@ class Tries:
 
     @property
     def total(self) -> int:
-        """The number of tries."""
         return self.failed + self.passed
 
 

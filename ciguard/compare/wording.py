@@ -503,7 +503,6 @@ def false_alarm_text(baseline_runs: int) -> str:
 
 
 def note_text(note: Note) -> str:
-    """Word a note by `NOTE_TEXT`."""
     return NOTE_TEXT[note.kind].format(
         **asdict(note),
         tests=count_of(note.count, "test"),

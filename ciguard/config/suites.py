@@ -160,7 +160,6 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
 
 
 def needs_of(config: Config) -> dict[str, tuple[Need, ...]]:
-    """Return the declared needs of tests, by suite."""
     return {
         name: tuple(
             Need(row.units, *(parse_size(text) if text else None for text in (row.memory, row.gpu)))

@@ -148,8 +148,6 @@ def _update(invocation: Invocation, name: str, comparison: Comparison, result: E
 
 @dataclass
 class _CommitRunner:
-    """Runner of the units in the checkouts of both commits."""
-
     invocation: Invocation
     config: Config
     folder: Path
@@ -187,7 +185,6 @@ class _CommitRunner:
         return {**self.invocation.environ, "PATH": path}
 
     def measure(self, step: Step) -> measurement.Measurement:
-        """Run all units on one commit."""
         plan = str(self.folder / "plan.json")
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
         cwd, environ = self.checkouts[step.arm], self.environ(step.arm)

@@ -97,7 +97,6 @@ class GitHub:
         return self._token.startswith(INSTALLATION)
 
     def item(self, model: type[Answer], path: str) -> Answer:
-        """GET one object."""
         return self._object(model, f"GET {path}", self._connection.getitem(path))
 
     def items(

@@ -28,8 +28,6 @@ class DownloadInterrupted(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """The limit of all downloads together."""
-
     remaining_bytes: int
 
 

@@ -156,8 +156,6 @@ class Event(GitHubJson):
 
 
 class WorkflowRun(FinishedRun):
-    """A run in a list."""
-
     id: PositiveInt
     run_attempt: Attempt = 1
     status: str | None = None

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
-    """Check the inventory of the plan, whose units are `planned`."""
     inventory = plan.inventory
     if not planned and not plan.is_of_results:
         yield Finding("nothing_planned")

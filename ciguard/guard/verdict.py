@@ -312,7 +312,6 @@ class Verdict:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the state."""
         return EXIT_CODE[self.state]
 
 

@@ -62,7 +62,6 @@ class LogReading:
 
     @property
     def is_whole_job(self) -> bool:
-        """Return whether the log is that of a whole job."""
         return self.end == "whole" and self.job_begins and self.job_ends
 
 

@@ -431,6 +431,5 @@ def drill_of(records: Iterable[Record]) -> str:
 
 
 def newest_by_shard(records: Iterable[Record]) -> Mapping[str, Record]:
-    """Return the record of the newest attempt of each shard."""
     ordered = sorted(records, key=lambda record: record.identity.run_attempt or 0)
     return {record.identity.shard: record for record in ordered}

@@ -378,7 +378,6 @@ def _outputs(environ: Mapping[str, str]) -> str:
 
 
 def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfig:
-    """Return the configuration with the values of the command line."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     if "shards" in given and "target_wall" in given:
         fix = "give the number, or the time that decides it"

@@ -36,7 +36,6 @@ class Links:
         return self.run_page(self.run_id, self.run_attempt)
 
     def run_page(self, run_id: int | None, attempt: int | None = None) -> str:
-        """Return the page of any run of this repository."""
         if run_id is None or not self.url:
             return ""
         tail = f"/attempts/{attempt}" if (attempt or 1) > 1 else ""

@@ -137,7 +137,6 @@ def whose_text(answers: Mapping[CaseKey, Answer], comparison: Comparison | None)
 
 
 def failed_tests(verdict: Verdict, answers: Mapping[CaseKey, Answer]) -> list[FailedTest]:
-    """Return the tests that failed, by whose the failure is."""
     order = list(COUNTED)
     return sorted(
         group_by_test(

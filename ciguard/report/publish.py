@@ -52,8 +52,6 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The channels in which a report is published."""
-
     comment: bool = False
     check: bool = False
     issue: bool = False

@@ -50,8 +50,6 @@ class Installation(GitHubJson):
 
 
 class InstallationToken(GitHubJson):
-    """Token for all repositories of one installation."""
-
     token: SecretStr
     expires_at: AwareDatetime
 

@@ -444,7 +444,6 @@ def plan_step(workflow: Any) -> dict[str, Any] | None:
 
 
 def suite_of(workflow: Any) -> str:
-    """Return the suite of a workflow that was moved; or ""."""
     return str(get(get(plan_step(workflow), "with"), "suite") or "")
 
 

@@ -390,7 +390,6 @@ def test_command(words: Sequence[str]) -> FoundCommand | None:
 
 
 def _framework(words: Sequence[str]) -> str | None:
-    """Return the framework of a command; None if the command runs no test."""
     start = 0
     while start < len(words) and is_assignment(words[start]):
         start += 1

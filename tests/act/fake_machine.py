@@ -148,7 +148,6 @@ class GitHub:
         return answer.stdout.strip()
 
     def commit(self, message: str, files: dict[str, str]) -> str:
-        """Write the files, commit everything, give the commit."""
         for name, text in files.items():
             path = self.checkout / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +177,6 @@ class GitHub:
         )
 
     def history_values(self) -> list[dict[str, Any]]:
-        """The values of the history in its branch."""
         path = self.folder / "pulled.ciguard"
         path.unlink(missing_ok=True)
         pulled = self.ciguard("history", "pull", str(path))

@@ -152,7 +152,6 @@ def workflow_of_runner(github: GitHub, issuer: str) -> str:
 
 
 def records_of(artifacts: Path) -> dict[str, Record]:
-    """The uploaded records by shard."""
     files = [
         (path.relative_to(artifacts).as_posix(), path.read_bytes())
         for path in artifacts.glob("ciguard-record-*/**/*.jsonl")

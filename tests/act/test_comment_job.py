@@ -161,7 +161,6 @@ def test_pull_request_is_compared_with_the_artifacts_of_the_base(proposed: tuple
 
 @pytest.fixture(scope="module")
 def repeated(github: GitHub, proposed: tuple[Run, str]) -> tuple[Run, str]:
-    """All its jobs again."""
     run = execute(github, "pull_request", github.propose("change", CHANGE), 202, attempt=2)
     return run, comment(github)
 

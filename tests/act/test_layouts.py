@@ -267,7 +267,6 @@ def proposed(github: GitHub, layout: Layout, pushed: Run) -> Run:
 
 @pytest.fixture(scope="module")
 def without_plan(github: GitHub, layout: Layout, pushed: Run) -> Run:
-    """A push whose plan fails."""
     assert pushed.green, pushed.talk
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     github.git("switch", "--quiet", "--create", "mistake", "main")
@@ -385,7 +384,6 @@ def test_fails_at_first_in_one_combination():
 
 
 def record_attempts(github: GitHub, run_id: int) -> list[tuple[str, str]]:
-    """Shard and attempt of each record."""
     folders = (github.artifacts / str(run_id)).glob("ciguard-record-*")
     return sorted((one, two) for one, two in (path.name.split("-")[-2:] for path in folders))
 

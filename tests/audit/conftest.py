@@ -73,8 +73,6 @@ def audit(server: FakeGitHub, ciguard: Ciguard, tmp_path: Path) -> Audit:
 
 @pytest.fixture
 def findings(audit: Audit) -> Findings:
-    """What one rule finds."""
-
     def call(rule: str) -> list[dict[str, Any]]:
         found = json.loads(audit("--format", "json").stdout)
         return [one for one in found["findings"] if one["rule"] == rule]

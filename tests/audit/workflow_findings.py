@@ -28,7 +28,6 @@ def find(
 
 
 def lines(finding: RuleFinding, text: str) -> list[str]:
-    """The lines of the workflow that the evidence names."""
     written = text.splitlines()
     return [written[place.line - 1].strip() for place in finding.evidence if place.line]
 

@@ -47,7 +47,6 @@ class MetricScore:
 def draw(
     random: np.random.Generator, noise: Noise, spread: float, shape: tuple[int, int]
 ) -> Floats:
-    """Values around 1."""
     if noise == "rare":
         return np.where(random.random(shape) < 0.05, 5.0, 4.0)
     if noise in ("normal", "modes"):

@@ -58,7 +58,6 @@ def past(count: int) -> list[Any]:
 
 
 def hurt() -> Comparison:
-    """One of each, against one run."""
     head = run_of(head_legs(), "head", run_id=9, branch="topic", head_sha="a" * 40)
     return compare_run(head, None, [run_of(base_legs(), "base")], context=CONTEXT)
 

@@ -154,7 +154,6 @@ MODULE = "[Compiling module {}] Very slow compile? If you want to file a bug\n"
 
 
 def job(text: str) -> str:
-    """The whole log of a job."""
     return f"Current runner version: '2.330.0'\n{text}Cleaning up orphan processes\n"
 
 

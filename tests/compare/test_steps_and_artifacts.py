@@ -138,7 +138,6 @@ def rows(before: list[Job], after: list[Job]) -> list[tuple[str, float | None, f
 
 
 def only(before: Step | None, after: Step | None) -> StepChange:
-    """The change of the one step of a job."""
     sides = [[job("t", *([step] if step else []))] for step in (before, after)]
     (found,) = compare_steps(sides[0], sides[1]).changes
     return found

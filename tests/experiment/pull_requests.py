@@ -46,7 +46,6 @@ class Machine:
         self.growth = growth
 
     def measure(self, step: Step, rows: frozenset[Metric]) -> Measurement:
-        """One run of the suspects."""
         random, suite = self.suite.random, self.suite
         pace = np.exp(random.normal(0, 0.02))
         values = {}

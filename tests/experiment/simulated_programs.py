@@ -50,7 +50,6 @@ class Program:
         self.slow = 1.0
 
     def measure(self, step: Step) -> Measurement:
-        """One run."""
         self.slow *= 1 + self.drift
         is_changed = step.arm in self.changed
         wall_s = (
@@ -75,7 +74,6 @@ class Program:
         return float(np.exp(share * self.random.standard_t(HEAVY_TAIL) / np.sqrt(2)))
 
     def experiment(self, runs: int = 10, conditions: int = 1) -> Experiment:
-        """All of it, with the real decisions."""
         arms = tuple("abcdefgh"[: self.arms])
         design = Design(runs, 0, tuple({"case": str(n)} for n in range(conditions)), arms)
         done: list[Measurement] = []

@@ -51,7 +51,6 @@ def go(tmp_path: Path) -> Loop:
 
 @pytest.fixture(scope="session")
 def gtest_programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The test programs, built once."""
     needs_program("g++", "Debian's g++")
     if not Path("/usr/include/gtest/gtest.h").is_file():
         pytest.skip("needs GoogleTest (Debian's libgtest-dev)")

@@ -75,7 +75,6 @@ class Loop:
     shards: tuple[str, ...] = SHARDS
 
     def plan(self) -> dict[str, Any]:
-        """Plan the shards; the plan as JSON."""
         words = ("plan", "--shards", str(len(self.shards)), "-o", "plan.json")
         # Each test of a file counts its executions.
         environ = {"CIGUARD_POLICY_PROBE": "false", **self.environ}
@@ -130,7 +129,6 @@ class Loop:
         return self.guard()
 
     def guard(self) -> dict[str, Any]:
-        """The verdict of all records."""
         words = ("--plan", "plan.json", "--records", "records", "--format", "json")
         done = call_in_process("guard", *words, cwd=self.folder)
         assert done.stdout, done.stderr
@@ -138,7 +136,6 @@ class Loop:
         return found
 
     def record_lines(self) -> list[dict[str, Any]]:
-        """All lines that tested processes wrote."""
         files = sorted(self.folder.glob("records/*/process-*.jsonl"))
         return [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
 

@@ -165,7 +165,6 @@ class Row:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """Those that there are, by situation."""
         found = {
             "dry run": self.dry_run,
             "filter by configuration": self.by_file,
@@ -175,17 +174,14 @@ class Row:
 
     @property
     def has_case_units(self) -> bool:
-        """Whether each case is a unit."""
         return "<NAME>" in self.unit.upper()
 
     @property
     def cases(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the cases, by file."""
         return TWO_FILES if self.has_case_units else FOUR_FILES
 
     @property
     def units(self) -> dict[str, str]:
-        """The unit of each case."""
         cases = ((file, name) for file, names in self.cases.items() for name in names)
         return {name: fill(self.unit, name, file) for file, name in cases}
 
@@ -200,7 +196,6 @@ class Row:
 
 
 def fill(text: str, name: str, file: str) -> str:
-    """A template with its names."""
     values = {"NAME": name, "Name": name.title(), "FILE": file, "File": file.title()}
     for key, value in values.items():
         text = text.replace(f"<{key}>", value)

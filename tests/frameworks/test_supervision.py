@@ -143,7 +143,6 @@ ENVIRONMENTS: Final[Mapping[str, tuple[Mapping[str, str], ...]]] = {  # each way
 
 
 def failures(verdict: Mapping[str, Any]) -> Failures:
-    """Return the failures of a verdict as `WAYS` has them."""
     endings = [failure["ending"] for failure in verdict["failures"]]
     return {
         key: outcome if ending in (outcome, "completed") else f"{outcome} {ending}"

@@ -44,8 +44,6 @@ def installation(fake_app: FakeApp) -> FakeInstallation:
 
 @dataclass
 class Clock:
-    """Ours, which a test moves."""
-
     lead: timedelta = timedelta()
 
     def now(self) -> datetime:

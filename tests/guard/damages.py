@@ -159,7 +159,6 @@ def ended(**changes: Any) -> Callable[[World], None]:
 
 
 def process_ended(ending: Ending, exit_code: int) -> Callable[[World], None]:
-    """That of leg 01."""
     return lambda world: replaced(world, ProcessEndLine(1, ending, exit_code, 3.0))
 
 
@@ -340,7 +339,6 @@ def passing_as_process_2(world: World) -> None:
 
 
 def process_2_at(world: World, begin_s: float) -> None:
-    """And it has the lines of a process."""
     passing_as_process_2(world)
     more: list[Line] = [
         ProcessLine(2, 3, at_s=begin_s),
@@ -379,7 +377,6 @@ def crash_with_a_last_word(world: World) -> None:
 
 
 def replaced(world: World, end: ProcessEndLine) -> None:
-    """Of leg 01 the end of its process."""
     leg = world.legs["01"]
     leg.own = [end if isinstance(line, ProcessEndLine) else line for line in leg.own]
 

@@ -160,7 +160,6 @@ class World:
         self.legs = self.legs or {s.key: make_leg(self.plan, s.key) for s in self.plan.shards}
 
     def ran_as(self, run: int) -> World:
-        """All green, as this run."""
         return replace(self, legs={key: make_leg(self.plan, key, run=run) for key in self.legs})
 
     def files(self) -> dict[str, bytes]:
@@ -174,7 +173,6 @@ class World:
         return prove(self.plan, records, self.needs, policy=self.policy, platform=platform)
 
     def result(self, key: str, unit: str, **more: Any) -> None:
-        """Replace the result of a unit in its leg."""
         leg = self.legs[key]
         leg.inner = [
             passed(unit, **more) if isinstance(line, Result) and line.unit == unit else line

@@ -93,15 +93,12 @@ class MovedRun:
         self.world.legs[key] = leg
 
     def files_of(self, key: str) -> dict[str, bytes]:
-        """The files of a leg as they are now."""
         return self.world.legs[key].files()
 
     def fail(self, key: str, unit: str) -> None:
-        """Let a unit fail in a leg."""
         self.world.result(key, unit, outcome="failed", message="assert 1 == 2", at_s=1.5)
 
     def ended(self, key: str) -> EndLine:
-        """The last line of a leg."""
         (found,) = [line for line in self.world.legs[key].own if isinstance(line, EndLine)]
         return found
 

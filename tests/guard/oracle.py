@@ -39,7 +39,6 @@ Key = tuple[str, str, str]
 
 
 def job_of(shard: str, conclusion: str | None = "success", **more: Any) -> Job:
-    """A job of the run that is judged."""
     return replace(job(shard, conclusion, **more), head_sha=HEAD)
 
 
@@ -115,7 +114,6 @@ def planned(plan: bytes) -> dict[str, set[Key]]:
 
 
 def objects(content: bytes) -> list[dict[str, Any]]:
-    """The lines that are JSON objects."""
     found = []
     for line in content.splitlines():
         try:

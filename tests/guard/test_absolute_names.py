@@ -20,7 +20,6 @@ RESULTS = ("--results", "out/{shard}/*.json")
 
 
 def jest_json(files: list[str], status: str = "passed") -> str:
-    """A file of Jest with two tests in each test file."""
     results = []
     for file in files:
         tests = [

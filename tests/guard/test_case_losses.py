@@ -277,7 +277,6 @@ def test_recorded_files_of_rspec() -> None:
 
 
 def recorded(name: str) -> tuple[Result, ...]:
-    """The cases of the unit in a file."""
     cases, problem = read_cases((RECORDED / name).read_bytes(), name, UnpackBudget())
     assert problem == ""
     of_unit = [one for one in cases if one.file == f"./{UNIT}"]

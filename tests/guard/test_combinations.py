@@ -16,7 +16,6 @@ from ciguard.plan.outputs import MATRIX_KEY
 
 
 def plan_of_combination() -> Plan:
-    """All shards are of one combination."""
     variants = {"": Variant(matrix={"os": "linux"})}
     made = make_plan(suites={"": Suite("command", ("./all",), variants=variants)})
     return plan_file.decode(plan_file.encode(made), "plan.json")

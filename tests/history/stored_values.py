@@ -40,7 +40,6 @@ def values_of(history: History) -> list[dict[str, Any]]:
 
 
 def values_in(path: Path) -> list[dict[str, Any]]:
-    """Those of a history file."""
     return values_of(decode(path.read_bytes(), str(path)))
 
 

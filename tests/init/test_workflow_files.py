@@ -96,7 +96,6 @@ LINTERS = {
 def run_linter(
     program: str, folder: Path, texts: Mapping[str, str], *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Lint workflows, by the names of their files, in one process."""
     target = folder / ".github/workflows"
     target.mkdir(parents=True)
     for name, text in texts.items():

@@ -115,7 +115,6 @@ class Job:
         return values["steps.run.outputs.state"]
 
     def next_attempt(self) -> Job:
-        """The next attempt, on another runner."""
         return Job(self.folder, self.workflow, self.attempt + 1)
 
     def filled(self, text: object, values: Mapping[str, object]) -> str:

@@ -61,7 +61,6 @@ TRX_OUTCOMES = {"Passed": "passed", "Failed": "failed", "Timeout": "failed", "Er
 
 
 def write_project(variant: str, framework: str, folder: Path) -> None:
-    """Write the project of a variant, and its sources, into a new folder."""
     shutil.copytree(HERE / "dotnet_projects", folder)
     text, own = (folder / "Shop.csproj").read_text(), VARIANTS[variant]
     references = (
@@ -144,7 +143,6 @@ def differences(
 
 
 def read_trx(folder: Path) -> list[Truth]:
-    """Return the results in the TRX files of a folder."""
     results = []
     for path in folder.glob("**/*.trx"):
         root = ElementTree.parse(path).getroot()
@@ -331,7 +329,6 @@ def kill_at_random(job: Job, number: int, truth: Sequence[Truth]) -> list[str]:
 
 
 def show(found: Sequence[str]) -> str:
-    """Return differences as one line."""
     return "ok" if not found else "DIFFERS " + "; ".join(found[:5])
 
 

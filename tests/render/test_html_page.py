@@ -31,13 +31,11 @@ class Structure(HTMLParser):
 @settings(max_examples=30)
 @given(st.text(max_size=40).filter(lambda text: text.strip() and "\n" not in text))
 def test_foreign_text_adds_no_tag(foreign: str) -> None:
-    """Whatever a test is called."""
     page = as_html([Paragraph(("a ", foreign, " b"))])
     assert Structure(page).tags == Structure(as_html([Paragraph("a x b")])).tags
 
 
 def test_hostile_text_is_escaped() -> None:
-    """In each block."""
     assert "<b>" not in as_html(sample(HOSTILE))
 
 
@@ -49,7 +47,6 @@ def test_only_http_urls_become_links() -> None:
 
 
 def test_numbers_sort_by_their_value() -> None:
-    """And not by their text."""
     table = Table((Column("wall", "right"),), ((Cell("2 min 00 s", 120.0),), (Cell("-", None),)))
     page = as_html([table])
     assert '<td class="number" data-value="120.0">2 min 00 s</td>' in page

@@ -66,7 +66,6 @@ def test_long_values_wrap_in_their_column() -> None:
 
 
 def test_omitted_rows_are_counted() -> None:
-    """By the noun of the table."""
     table = Table((Column("n"),), tuple((str(n),) for n in range(1234)), noun="failure")
     assert as_text([table], rows=2).splitlines() == ["n", "0", "1", "and 1,232 more failures"]
 

@@ -60,13 +60,11 @@ class Situation:
     more: dict[str, Any] = field(default_factory=dict)
 
     def fails(self, unit: str, past: str = "", tries: Tries = ALONE, **more: Any) -> Situation:
-        """Let a test fail."""
         self.head[unit] = {"outcome": "failed", "message": "assert 12 == 13", "line": 13, **more}
         self.past[unit], self.tries[unit] = past, tries
         return self
 
     def world(self, plan: Plan, run: int, results: Mapping[str, dict[str, Any]]) -> World:
-        """A run of this plan; results that are not named are good."""
         legs = {shard.key: make_leg(plan, shard.key, run=run) for shard in plan.shards}
         world = World(plan, legs, needs=self.needs, policy=self.policy)
         for key, leg in legs.items():
@@ -83,7 +81,6 @@ class Situation:
         return world
 
     def history(self) -> History | None:
-        """The runs of main."""
         found, plan = None, self.base or self.plan
         for day in range(1, self.runs + 1):
             failed = {
@@ -97,7 +94,6 @@ class Situation:
         return found
 
     def report(self) -> ReportData:
-        """The report of the run."""
         world = self.world(self.plan, 27, self.head)
         if self.change is not None:
             self.change(world)

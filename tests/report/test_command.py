@@ -287,7 +287,6 @@ def calls(server: FakeGitHub) -> list[str]:
 
 
 def outputs(job: Job) -> dict[str, str]:
-    """Of the step, those of one line."""
     lines = (job.folder / "outputs").read_text().splitlines()
     return dict(zip((x.partition("<<")[0] for x in lines[::3]), lines[1::3], strict=True))
 

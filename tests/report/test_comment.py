@@ -98,7 +98,6 @@ def comparison_of(world: World, base: World, context: Context = NO_CONTEXT) -> C
 
 
 def compared(world: World, base: World) -> str:
-    """The comment of that."""
     found = comparison_of(world, base)
     return comment(world.plan, world.prove(), comparison=found)
 

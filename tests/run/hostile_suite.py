@@ -188,7 +188,6 @@ class SmallMachine(threading.Thread):
         os.pwrite(self._file, text.encode("ascii"), 0)
 
     def hold(self, leg: Leg) -> None:
-        """Follow this leg from now on."""
         self._leg = leg.process.pid
         self.start()
 
@@ -203,7 +202,6 @@ class SmallMachine(threading.Thread):
             self._write(sum(map(resident_bytes, pids)))
 
     def close(self) -> None:
-        """Stop looking."""
         self._over.set()
         self.join()
         os.close(self._file)

@@ -61,7 +61,6 @@ def plan_of(
     budget_bytes: int | None = None,
     timeout_s: float | None = None,
 ) -> Plan:
-    """A plan with one shard, "01"."""
     planned = tuple(
         PlannedUnit(unit, timeout_s=timeout_s) if isinstance(unit, str) else unit for unit in units
     )
@@ -233,7 +232,6 @@ def clean_environ(**added: str) -> dict[str, str]:
 
 
 def start(folder: Path, *words: str, program: Sequence[str] = LEG, **environ: str) -> Leg:
-    """Start the program with these words in `folder`."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
         [*program, *words],
@@ -249,7 +247,6 @@ def start(folder: Path, *words: str, program: Sequence[str] = LEG, **environ: st
 
 
 def start_shard(folder: Path, plan: Plan, *, program: Sequence[str] = LEG, **environ: str) -> Leg:
-    """Start shard 01 of a plan."""
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     words = ("--plan", "plan.json", "--shard", "01", "--record", "record")
     return replace(start(folder, *words, program=program, **environ), is_plain=True)

@@ -119,13 +119,11 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[s
 
 @pytest.fixture
 def objects(storage: tuple[str, dict[str, str]]) -> ObjectStore:
-    """The opened store, empty."""
     return open_objects(*storage)
 
 
 @pytest.fixture
 def open_cache() -> Iterator[Callable[..., ObjectCache]]:
-    """ObjectCache, closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def opened(objects: ObjectStore, folder: Path, **limit: int) -> ObjectCache:
@@ -167,6 +165,5 @@ def address(service: Service) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    """A client of the service at `address`."""
     with httpx.Client(base_url=address, trust_env=False, timeout=20.0) as opened:
         yield opened

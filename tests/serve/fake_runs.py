@@ -61,7 +61,6 @@ def upload_artifacts(github: FakeGitHub, world: World, run_id: int = 7) -> None:
 
 
 def upload_record(github: FakeGitHub, leg: Leg, run_id: int = 7) -> None:
-    """The record of one leg, in its attempt."""
     header = leg.header
     files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
     name = f"ciguard-record-{header.plan_id}-{header.shard}-{header.run_attempt}"

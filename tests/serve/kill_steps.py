@@ -91,7 +91,6 @@ def holders(connection: Connection) -> dict[int, int]:
 def sender_of(
     github: FakeGitHub, step: Step, request: Request, connection: Connection
 ) -> int | None:
-    """The process that sent a request."""
     if step is Step.RECONCILE:
         query = sa.select(_LANE.worker).where(_LANE.key == RECONCILE_LANE)
         worker = connection.execute(query).scalar_one_or_none()

@@ -42,7 +42,6 @@ def wait_for(
     state: Callable[[], object] = lambda: "",
     patience_s: float = END_S,
 ) -> None:
-    """Fail with `what` where it does not come."""
     deadline = time.monotonic() + patience_s
     while not has_come():
         assert time.monotonic() < deadline, f"{what}: {state()}"
@@ -129,8 +128,6 @@ class Processes:
 
 
 class Killer:
-    """Kills, and counts by step."""
-
     def __init__(
         self,
         processes: Processes,

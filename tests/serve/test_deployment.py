@@ -22,7 +22,6 @@ SECRETS = {"CIGUARD_WEBHOOK_SECRET": "s", "CIGUARD_APP_ID": "1", "CIGUARD_APP_KE
 
 
 def options_of(words: list[str]) -> dict[str, str]:
-    """Options of `ciguard serve` and their values."""
     assert len(words) % 2 == 0
     assert all(name.startswith("--") for name in words[::2])
     return dict(zip(words[::2], words[1::2], strict=True))

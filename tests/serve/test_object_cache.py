@@ -29,8 +29,6 @@ def put(objects: ObjectStore, name: str, content: bytes) -> CheckedObject:
 
 
 class NotedStore(FolderStore):
-    """Notes which objects are read."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.read_names: list[str] = []

@@ -78,7 +78,6 @@ def wait_until(is_so: Callable[[], Any], what: str) -> None:
 def served(
     folder: Path, environ: dict[str, str], *words: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The process and its address."""
     log = folder / "log.txt"
     with log.open("wb") as stream:
         process = subprocess.Popen(

@@ -119,7 +119,6 @@ class Terminal:
             yield
 
     def wait_for(self, path: str, text: str) -> None:
-        """Wait until a page has a text."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with contextlib.suppress(httpx.TransportError):

@@ -61,7 +61,6 @@ class Generated:
 
 
 def generate(seed: int) -> Generated:
-    """The workflow of a seed; the same at each call."""
     dice = random.Random(seed)
     made = Generated(seed)
     made.line_break = dice.choice(["\n", "\n", "\r\n"])

@@ -133,7 +133,6 @@ def found_in(workflow: Any) -> list[tuple[str, str, bool, bool]]:
 
 
 def with_gate(needs: list[str] | str, condition: str, steps: list[Any], jobs: str = JOBS) -> Any:
-    """The jobs, and one more."""
     workflow: Any = load(jobs, FILE)
     workflow["jobs"]["gate"] = {"needs": needs, "if": condition, "steps": steps}
     return workflow

@@ -145,7 +145,6 @@ class ExpressionParser:
         self.index = 0
 
     def expression(self) -> Expression:
-        """Read all tokens."""
         expression = self.alternatives(0)
         if self.token:
             what = "no opening parenthesis" if self.token == ")" else "no operator"
@@ -158,13 +157,11 @@ class ExpressionParser:
         return self.tokens[self.index] if self.index < len(self.tokens) else ""
 
     def skip(self, token: str) -> bool:
-        """Skip the next token if it is this one."""
         is_next = self.token == token
         self.index += is_next
         return is_next
 
     def problem(self, what: str) -> InputError:
-        """Return the error for the next token."""
         raise NotImplementedError
 
     def term(self, depth: int) -> Expression:
@@ -231,7 +228,6 @@ class TextIndex:
         return self._find(_searched(needle))
 
     def equal_to(self, text: str) -> int:
-        """Return the set of the tests whose text equals `text`."""
         return self._find(f"\n{_searched(text)}\n")
 
     def _find(self, needle: str) -> int:

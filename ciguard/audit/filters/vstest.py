@@ -94,8 +94,6 @@ def parse(text: str, where: str) -> Expression:
 
 
 class _Parser(ExpressionParser):
-    """Parser of the conditions of a filter."""
-
     AND, OR = "&", "|"
 
     def __init__(self, text: str, where: str) -> None:

@@ -51,8 +51,6 @@ Check = Callable[[Any], Any]  # returns the value of a JSON value, or raises Lin
 
 
 def _typed(kind: type, name: str) -> Check:
-    """Return a check of a value of one type."""
-
     def check(value: Any) -> Any:
         if not isinstance(value, kind):
             raise LineError(f"expected {name}, found {value!r:.40}")
@@ -83,7 +81,6 @@ def _number(value: Any) -> float:
 
 
 def each(check: Check) -> Check:
-    """Return a check of a list of values."""
     return lambda value: tuple(
         _at_place(f"[{index}]", check, item) for index, item in enumerate(expect_list(value))
     )

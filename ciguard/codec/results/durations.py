@@ -32,7 +32,6 @@ class Duration:
 
 
 def sniff(head: bytes) -> bool:
-    """Recognise JSON."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 

@@ -77,7 +77,6 @@ class JsonObject:
     path: str = ""
 
     def error(self, what: str, key: str = "", fix: str = "was the file edited?") -> InputError:
-        """Return an error at a key of this object."""
         path = ".".join(filter(None, (self.path, key)))
         return InputError(what, where=f"{self.source}: {path}" if path else self.source, fix=fix)
 

@@ -210,7 +210,6 @@ class _Reading(XmlReader):
             self.finish(self.case)
 
     def finish(self, case: dict[str, str]) -> None:
-        """Report a case at its end."""
         self.case = None
         self.cases += 1
         classname, name = case.get("classname"), case.get("name")

@@ -180,7 +180,6 @@ def match_units(
 
 
 def spelling(case: Result) -> ExternalName:
-    """Return the name of a case in its program."""
     return ExternalName(case.classname, case.name, case.file)
 
 

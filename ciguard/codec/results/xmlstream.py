@@ -74,7 +74,6 @@ class XmlReader:
         self.text = ""
 
     def attach(self, parser: expat.XMLParserType) -> None:
-        """Set the handlers of the parser."""
         self.parser = parser
         parser.buffer_text = True
         parser.StartElementHandler = self.start
@@ -87,7 +86,6 @@ class XmlReader:
         raise NotImplementedError
 
     def end(self, tag: str) -> None:
-        """Handle the end of an element."""
         raise NotImplementedError
 
     def skip(self, tags: Collection[str]) -> None:

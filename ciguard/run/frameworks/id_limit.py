@@ -23,7 +23,6 @@ def is_too_long(unit: str) -> bool:
 
 
 def too_long(unit: str) -> str:
-    """Return the error for an id that is too long."""
     return (
         f"the id {one_line(unit)} has {len(unit)} characters, too many for a line of the record: "
         "give it a short one (ids= of its parameters)"

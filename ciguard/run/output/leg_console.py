@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ciguard.run.process.tail import Log
 
     class Stream(Protocol):
-        """Target of the output."""
-
         def write(self, content: memoryview) -> Optional[int]:
             """Write a part of the content; return its size, or None if the write would block."""
 

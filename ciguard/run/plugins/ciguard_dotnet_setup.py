@@ -61,8 +61,6 @@ RESULTS = "RunConfiguration/ResultsDirectory"
 
 
 class Assembly(NamedTuple):
-    """A built test assembly."""
-
     path: str
     framework: str  # as "net10.0"
     settings: str  # path of the project's own run settings, or ""

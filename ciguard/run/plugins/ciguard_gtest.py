@@ -75,7 +75,6 @@ class GTestStream:
         return self._open is not None
 
     def read(self, line: bytes) -> List[Line]:
-        """Parse a line of output."""
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if self._is_in_test:
             return self._read_in_test(text)

@@ -154,7 +154,6 @@ class Leg:
         self.append(timed)
 
     def answer(self, units: Iterable[Line], errors: Iterable[Line], root: str, **more: Any) -> None:
-        """Write a complete listing."""
         self._write([*units, *errors, {"done": True, "rootdir": root, **more}])
 
     def _write(self, lines: Iterable[Line]) -> None:

@@ -87,7 +87,6 @@ class Cursor:
         return {self.number(key_size): self.take(self.number()) for _ in range(self.number(2))}
 
     def elements(self) -> List[Dict[int, bytes]]:
-        """Return the bodies of a list."""
         return [self.fields() for _ in range(self.number())]
 
 

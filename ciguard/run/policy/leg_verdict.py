@@ -24,12 +24,10 @@ class Tally:
         self._suspects: set[UnitKey] = set()  # units with a result that is not good
 
     def start(self, line: StartLine) -> None:
-        """Take in the start of a unit."""
         key = line.unit_key
         self._last_start[key] = max(line.process or 0, self._last_start.get(key, 0))
 
     def add(self, result: Result) -> None:
-        """Take in a result."""
         key = result.unit_key
         if key not in self.results_by_unit:
             self.results_by_unit[key] = self._pending.pop(key, [])

@@ -68,7 +68,6 @@ class RepeatedUnit:
         return Rerun(self.parts[turn], Reason(kind), 1, True, self.costs_s[turn])
 
     def observe_end(self, running: ProcessState, ended_s: float) -> None:
-        """Take in the end of its process."""
         turn, took_s = self.started % 2, max(0.0, ended_s - running.start.at_s)
         is_measured = self.started > 1  # each turn once
         self.costs_s[turn] = max(took_s, self.costs_s[turn] if is_measured else 0.0)

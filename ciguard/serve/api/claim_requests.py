@@ -81,7 +81,6 @@ class Registration(Body):
         return self
 
     def rows(self) -> tuple[list[ClaimLeg], list[ClaimBlock]]:
-        """Return the legs and their blocks, as they are stored."""
         legs = [ClaimLeg(name, leg.group, leg.own_s) for name, leg in self.legs.items()]
         return legs, list(self._blocks())
 

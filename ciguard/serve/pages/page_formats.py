@@ -112,7 +112,6 @@ def _names(kind: Any) -> tuple[str, ...]:
 def error_page(
     request: Request, status: HTTPStatus, words: str = "", viewer: Viewer = NO_VIEWER
 ) -> Response:
-    """Return an error in words, in the format of the request."""
     words = words or WORDS[status]
     suffix = request.url.path.rpartition(".")[2]
     if suffix == "json":

@@ -129,7 +129,6 @@ async def try_again_endpoint(request: Request) -> Response:
 
 
 def no_page(_: Visit) -> Response:
-    """Answer that there is no such page."""
     raise PageNotFound
 
 

@@ -53,7 +53,6 @@ def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
 
 
 def static_address(name: str) -> str:
-    """Return the address of a file."""
     return static_files()[0][name]
 
 

@@ -140,7 +140,6 @@ def own_path(text: str) -> str:
 
 
 def sign_in_address(request: Request) -> str:
-    """Return the address of a sign-in that returns to this page."""
     parts = request.url
     page = parts.path + (f"?{parts.query}" if parts.query else "")
     return f"{SIGN_IN}?return_to={quote(own_path(page))}"

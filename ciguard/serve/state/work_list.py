@@ -48,8 +48,6 @@ _RUN: Final = schema.run.c
 
 
 class WorkState(StrEnum):
-    """State of a row."""
-
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"

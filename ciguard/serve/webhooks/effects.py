@@ -41,7 +41,6 @@ class Received:
 
 
 def has_subject(event: str, payload: Webhook) -> bool:
-    """Return whether a payload has the object of its event."""
     has_repository = payload.repository is not None and payload.repository.id is not None
     if event == "workflow_run":
         return has_repository and payload.workflow_run is not None

@@ -68,8 +68,6 @@ class LaneLease:
 
 
 class Lease(LaneLease):
-    """The lease of one row."""
-
     def __init__(self, database: Database, work: Work, lease_s: float) -> None:
         super().__init__(database, work.lane, work.worker, lease_s)
         self.work = work

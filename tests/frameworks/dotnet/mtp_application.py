@@ -26,7 +26,6 @@ DEADLY = "B_Accident"
 
 
 def values(data: bytes) -> dict[int, bytes]:
-    """The fields of a body."""
     (count,), at = struct.unpack_from("<H", data), 2
     found = {}
     for _ in range(count):
@@ -70,23 +69,19 @@ def end(code: int) -> None:
 
 
 def body(fields: dict[int, bytes]) -> bytes:
-    """A body of a frame."""
     values = (struct.pack("<Hi", key, len(value)) + value for key, value in fields.items())
     return struct.pack("<H", len(fields)) + b"".join(values)
 
 
 def frame(kind: int, content: bytes) -> bytes:
-    """A frame."""
     return struct.pack("<ii", len(content) + 4, kind) + content
 
 
 def named(case: dict[str, str]) -> tuple[bytes, bytes]:
-    """Uid and name of a case."""
     return case["unit"].encode(), case["case"].encode()
 
 
 def run_assembly(assembly: str, words: list[str]) -> None:
-    """List or run the cases of an assembly."""
     cases, uids = json.loads(Path(assembly).read_text("utf-8"))["cases"], selected(words)
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(words[words.index("--dotnet-test-pipe") + 1])
@@ -117,7 +112,6 @@ def run_assembly(assembly: str, words: list[str]) -> None:
 
 
 def main(words: list[str], act: str) -> None:
-    """Play."""
     marks = Path(os.environ["MARKS"])
     marks.with_name("arguments").write_text(json.dumps(words), "utf-8")
     if act == "refuses":

@@ -86,8 +86,6 @@ def read_recording(name: str, run: str) -> list[Line]:
 
 
 class File:
-    """A file of the collector or the logger."""
-
     def __init__(self, role: str) -> None:
         folder = os.environ["CIGUARD_DOTNET_FOLDER"]
         path = f"{folder}/{role}-{os.getpid()}.jsonl"
@@ -99,7 +97,6 @@ class File:
 
 
 def selected(settings: str, cases: list[Line]) -> list[Line]:
-    """Return the cases that a file of settings selects."""
     root = ElementTree.parse(settings).getroot()
     where, text = root.findtext("NUnit/Where"), root.findtext("RunConfiguration/TestCaseFilter")
     if where:

@@ -20,8 +20,6 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A kit whose plan is for pytest."""
-
     def pack(folder: Path) -> None:
         dotnet_kit.pack(folder / "kit", "pytest", "")
 

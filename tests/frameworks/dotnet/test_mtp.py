@@ -33,13 +33,11 @@ MIB = 1 << 20
 
 
 def environment(recording: str, folder: Path, **environ: str) -> dict[str, str]:
-    """Variables of the application."""
     own = {"RECORDING": str(STREAMS / f"{recording}.jsonl"), "MARKS": str(folder / "marks")}
     return {**os.environ, **own, **environ}
 
 
 def listed(recording: str, folder: Path) -> list[Line]:
-    """The tests that the application lists."""
     environ = environment(recording, folder)
     return ciguard_mtp.list_tests(ARGV, environ, is_nunit=recording == NUNIT)
 

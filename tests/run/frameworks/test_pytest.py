@@ -51,7 +51,6 @@ def test_command_of_the_user_gets_options_and_no_path() -> None:
 
 
 def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
-    """Ask the real pytest."""
     answer = folder / "answer.jsonl"
     inside = extract_plugins(str(folder / "private"))
     invocation = PYTEST.listing(suite, variant, str(answer), inside)

@@ -44,7 +44,6 @@ CODE = "import os, time; open('pids', 'w').write(str(os.getpid())); time.sleep(1
 
 
 def program(folder: Path, body: str) -> str:
-    """Put it on PATH."""
     path = folder / "bin" / "nvidia-smi"
     path.parent.mkdir()
     path.write_text(f"#!/bin/sh\n{body}\n")

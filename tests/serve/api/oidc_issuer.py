@@ -84,7 +84,6 @@ def claims(server_url: str, audience: str, **changes: Any) -> dict[str, Any]:
 
 
 def signed(found: Mapping[str, Any], key: str = "first", **header: Any) -> str:
-    """A token of RS256."""
     return jwt.encode(
         dict(found), private_key(key), algorithm="RS256", headers={"kid": key, **header}
     )
@@ -99,5 +98,4 @@ def assembled(header: Mapping[str, Any], found: Mapping[str, Any], signature: by
 
 
 def encoded(part: bytes) -> str:
-    """A part of a token."""
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()

@@ -29,13 +29,10 @@ class AsgiClient:
 
     @property
     def cookies(self) -> httpx.Cookies:
-        """What the client has been given."""
         return self._client.cookies
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        """GET."""
         return asyncio.run(self._client.get(path, **options))
 
     def post(self, path: str, data: Mapping[str, str], **options: Any) -> httpx.Response:
-        """POST a form."""
         return asyncio.run(self._client.post(path, data=data, **options))

@@ -56,7 +56,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, site: str) -> Iterator[Page]:
-    """A new one, of the service."""
     with browser.new_context(base_url=site) as context:
         yield context.new_page()
 

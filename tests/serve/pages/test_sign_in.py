@@ -48,7 +48,6 @@ def github() -> Iterator[FakeGitHub]:
 
 @pytest.fixture
 def signed(filled: Site, github: FakeGitHub) -> Site:
-    """The service, whose people sign in at this GitHub."""
     settings = with_oauth(filled.service.settings)
     settings = replace(settings, server_url=github.address, api_url=github.address)
     return replace(filled, service=replace(filled.service, settings=settings))

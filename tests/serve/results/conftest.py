@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Iterator[Results]:
-    """A process with no results yet."""
     database = open_database(f"sqlite:///{tmp_path / 'results.db'}")
     with opened_results(database, FolderStore(tmp_path / "objects"), tmp_path / "cache") as found:
         yield found

@@ -26,7 +26,6 @@ class Send(Protocol):
 
 @pytest.fixture
 def shop(service: Service) -> FakeRepository:
-    """A repository that the service knows."""
     known = FakeRepository(id=11, full_name="octo-org/shop", private=False)
     with service.database.write() as connection:
         row = Repository(known.id, known.full_name, known.private, "main", installation_id=101)

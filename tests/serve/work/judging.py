@@ -84,7 +84,6 @@ def judge_while(
     still_holds: Callable[[], bool],
     source: Source = "webhook",
 ) -> RunRow | None:
-    """Judge one run as a worker does."""
     key = RunKey(1, run_id, 1)
     with service.database.write() as connection:
         work_list.add(connection, [NewWork(key, "lane", source)])
