@@ -21,6 +21,15 @@ Json = Any
 REPOSITORY: Final = "octo-org/shop"
 TIP: Final = "b4" * 20  # of each branch
 MAX_FILTERED: Final = 1_000
+FINISHED_RUN: Final[Mapping[str, Json]] = {
+    "run_attempt": 1,
+    "event": "push",
+    "status": "completed",
+    "conclusion": "success",
+    "head_branch": "main",
+    "head_sha": "a" * 40,
+    "path": ".github/workflows/tests.yml",
+}
 ABSENT: Final = (
     '<?xml version="1.0" encoding="utf-8"?><Error><Code>BlobNotFound</Code>'
     "<Message>The specified blob does not exist.</Message></Error>"
@@ -145,21 +154,8 @@ def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
 
 def add_run(github: FakeGitHub, run_id: int, **facts: Json) -> None:
     """Put a finished run of tests.yml into the list of all."""
-    github.runs.insert(
-        0,
-        {
-            "id": run_id,
-            "run_attempt": 1,
-            "event": "push",
-            "status": "completed",
-            "conclusion": "success",
-            "head_branch": "main",
-            "head_sha": "a" * 40,
-            "path": ".github/workflows/tests.yml",
-            "head_repository": {"full_name": REPOSITORY},
-            **facts,
-        },
-    )
+    run = {**FINISHED_RUN, "id": run_id, "head_repository": {"full_name": REPOSITORY}, **facts}
+    github.runs.insert(0, run)
 
 
 def list_runs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:

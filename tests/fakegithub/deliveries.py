@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fakegithub.actions import FINISHED_RUN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -65,14 +67,9 @@ def workflow_run(
     """
     shown = repository.as_json()
     run = {
+        **FINISHED_RUN,
         "id": run_id,
         "run_attempt": attempt,
-        "event": "push",
-        "status": "completed",
-        "conclusion": "success",
-        "head_branch": "main",
-        "head_sha": "a" * 40,
-        "path": ".github/workflows/tests.yml",
         "head_repository": shown,
         "pull_requests": [],
         **facts,
