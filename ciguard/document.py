@@ -89,8 +89,6 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An entry of a list, with the entries below it."""
-
     content: Content
     children: tuple[Item, ...] = ()
 

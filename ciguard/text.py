@@ -264,7 +264,8 @@ def annotation(
         file: relative to the repository's root.
     """
     properties = {"file": file, "line": "" if line is None else str(line), "title": title}
-    given = ",".join(f"{key}={_command_property(text)}" for key, text in properties.items() if text)
+    texts = {key: _command_text(text) for key, text in properties.items() if text}
+    given = ",".join(f"{key}={texts[key].replace(':', '%3A').replace(',', '%2C')}" for key in texts)
     return f"::{level}{' ' if given else ''}{given}::{_command_text(message)}"
 
 
@@ -273,10 +274,6 @@ def _command_text(text: str) -> str:
     text = "".join(each if each in "\r\n" else _visible(each) for each in text)
     # The percent sign first, because the other escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _command_property(text: str) -> str:
-    return _command_text(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def step_outputs(values: Mapping[str, str]) -> str:

@@ -47,8 +47,6 @@ class Step:
 
 @dataclass(frozen=True, **SLOTS)
 class RunArtifact:
-    """An artifact of a run, and the size of its archive."""
-
     name: str
     size_bytes: int
 

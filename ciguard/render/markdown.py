@@ -35,7 +35,7 @@ from ciguard.text import code, count_of, escaped, linked, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ciguard.document import Block, Cell, Content, Item, Span, State, Table
+    from ciguard.document import Block, Content, Item, Span, State, Table
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160
@@ -184,10 +184,11 @@ class _Markdown:
     def table(self, table: Table) -> str:
         most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
         rows = [*table.rows[:most], *([table.total] if table.total is not None else [])]
+        cells = [[_inline(cell_content(cell), is_breakable=True) for cell in row] for row in rows]
         lines = [
             "".join(f"| {escaped(column.title)} " for column in table.columns) + "|",
             "".join("|--:" if col.align == "right" else "|---" for col in table.columns) + "|",
-            *("".join(map(_cell, row)) + "|" for row in rows),
+            *("".join(f"| {cell} " for cell in row) + "|" for row in cells),
         ]
         return "\n".join(lines) + self.more(len(table.rows) - most, table.noun)
 
@@ -195,10 +196,6 @@ class _Markdown:
         if count <= 0:
             return ""
         return f"\n\n...and {count_of(count, f'more {noun}')} in {self.full_text_location}."
-
-
-def _cell(cell: Content | Cell) -> str:
-    return f"| {_inline(cell_content(cell), is_breakable=True)} "
 
 
 def _folded(summary: str, inner: str) -> str:

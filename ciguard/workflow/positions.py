@@ -29,8 +29,6 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key of a mapping with its value."""
-
     key: yaml.Node
     value: yaml.Node
 

@@ -195,7 +195,6 @@ def unescaped(text: str) -> str:
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
-    """Write the listing: the tests of all programs."""
     programs, flags = divided(words)
     here = os.getcwd()
     units: List[Line] = []

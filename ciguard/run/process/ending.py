@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Final, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.model import Ending, Result, UnitKey
 from ciguard.run.policy.actions import NO_TIME_S
@@ -186,7 +186,8 @@ def culprit_results(
         planned = state.units[unit]
         began_s = running.open_units.get(unit, NO_TIME_S)
         cases = open_cases.get(planned.key, {})
-        inner = [name for name in cases if not _holds_another(name, cases)]
+        # The cases that have no subtest among the others.
+        inner = [name for name in cases if not any(each.startswith(f"{name} > ") for each in cases)]
         case = inner[0] if len(inner) == 1 else ""
         if case and cases[case] is not None:
             began_s = cases[case] or 0.0
@@ -210,8 +211,3 @@ def culprit_results(
         )
         results.append(result)
     return tuple(results)
-
-
-def _holds_another(case: str, cases: Iterable[str]) -> bool:
-    """Return whether another of these cases is a subtest of this one."""
-    return any(other.startswith(f"{case} > ") for other in cases)

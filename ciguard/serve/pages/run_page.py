@@ -111,7 +111,7 @@ def run_page(visit: Visit) -> RunPage:
         repository.full_name,
         run,
         problem,
-        shard_rows(verdict["legs"], _causes(verdict)) if verdict else (),
+        _shard_rows(verdict) if verdict else (),
         _run_findings(verdict) if verdict else (),
         TypeAdapter(tuple[RunnerUse, ...]).validate_python(answer.runners if answer else ()),
         answer is not None and answer.comparison is not None,
@@ -148,16 +148,10 @@ class ShardRow:
     predicted_peak_bytes: int | None
 
 
-def shard_rows(
-    legs: list[dict[str, Any]], causes: Mapping[str, tuple[str, ...]]
-) -> tuple[ShardRow, ...]:
-    """List the shards: first those that are bad, then the longest.
-
-    Args:
-        legs: the key of the same name in the JSON of `ciguard guard`.
-        causes: findings in words, by shard.
-    """
-    rows = [_shard_row(leg, causes.get(leg["shard"], ())) for leg in legs]
+def _shard_rows(verdict: Mapping[str, Any]) -> tuple[ShardRow, ...]:
+    """List the shards: first those that are bad, then the longest."""
+    causes = _causes(verdict)
+    rows = [_shard_row(leg, causes.get(leg["shard"], ())) for leg in verdict["legs"]]
     return tuple(sorted(rows, key=lambda row: (not row.is_bad, -(row.wall_s or 0.0), row.shard)))
 
 

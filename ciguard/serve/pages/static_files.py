@@ -30,8 +30,6 @@ CACHE: Final = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file in memory, also compressed."""
-
     content: bytes
     compressed: bytes
     media_type: str

@@ -244,7 +244,7 @@ class ReadModel:
             query = queries.TEST_RUNS.replace("{case}", "" if is_whole else queries.OF_CASE)
             rows = files.fetch(query, values, "by_test")
             texts = files.texts(repository_id, [row[-1] for row in rows])
-            return tuple(_unit_run(row, texts) for row in rows)
+            return tuple(UnitRun(*row[:4], **_result_values(row[4:], texts)) for row in rows)
 
         return self._ask(repository_id, ("by_test", "arrival", "messages"), ask)
 
@@ -391,13 +391,7 @@ def _case_row(row: tuple[Any, ...], texts: Mapping[int, str]) -> CaseRow:
     return CaseRow(suite, variant, unit, case, shard, cpu_s=_seconds(cpu_us), **values)
 
 
-def _unit_run(row: tuple[Any, ...], texts: Mapping[int, str]) -> UnitRun:
-    """Make a value of the columns of `queries.TEST_RUNS`."""
-    run_id, attempt, at_ms, cases, *result = row
-    return UnitRun(run_id, attempt, at_ms, cases, **_result_values(result, texts))
-
-
-def _result_values(columns: list[Any], texts: Mapping[int, str]) -> dict[str, Any]:
+def _result_values(columns: Sequence[Any], texts: Mapping[int, str]) -> dict[str, Any]:
     """Return the values of a result by their names, made of the last columns of a row."""
     outcome, ending, status, tries, wall_us, peak_bytes, peak_delta_bytes, message = columns
     return {
