@@ -57,6 +57,7 @@ class ShardLine:
     runner: Runner = Runner()
     script: str | None = None  # of the step, if the job's own command ran the tests
     folder: str | None = None  # of all suites that collect coverage, in this job
+    root: str | None = None  # path of this job's checkout, where coverage is collected
     conditions: Mapping[str, str] = field(default_factory=dict)  # variables that the plan names
 
 

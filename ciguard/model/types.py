@@ -105,6 +105,7 @@ EventKind = Union[
         "collection_end",
         "collection_error",
         "collection_start",
+        "coverage_config",
         "dropped_lines",
         "execution",
         "unreadable_metric",  # added by the reader of a record

@@ -103,12 +103,13 @@ def header(
     shards: int | None = None,
     script: str = "",
     folder: str | None = None,
+    root: str | None = None,
     conditions: Mapping[str, str] = NO_CONDITIONS,
 ) -> ShardLine:
     """Return the shard line; outside of GitHub Actions it has no run and no commit."""
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
-    line = replace(line, script=script or None, folder=folder, conditions=conditions)
+    line = replace(line, script=script or None, folder=folder, root=root, conditions=conditions)
     if not is_github_actions(environ):
         return line
     get_variable = environ.get

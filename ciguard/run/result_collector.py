@@ -135,6 +135,10 @@ class ResultCollector:
         suite, process = batch.suite, batch.process
         is_waiting = any(other.suite == suite for other in concurrent)
         new = [] if is_waiting else self._new_files(suite)
+        running = {suite, *(other.suite for other in concurrent)}
+        for other in self._known_files.keys() - running:  # a file of this suite is none of theirs
+            if self._suites[other].cwd == self._suites[suite].cwd:
+                self._known_files[other] = self._matching(other)
         line = EventLine(FILE, now_s, process, suite, batch.variant)
         results, problems = [], []
         for name in (name for kind, name in new if kind == FILE):

@@ -4,6 +4,7 @@ Loaded by `-p ciguard_coverage`. pytest-cov erases the data file that it finds, 
 of a leg only the last one's data would be left. At its end, each process combines the files of all
 into the one that pytest-cov alone would have written, which later steps of the job upload.
 The variable is set only while pytest-cov looks at it: tests see the environment that they know.
+An event of the record names the configuration, which `ciguard coverage` reads, too.
 Standard library and pytest 7+, Python 3.8+; coverage where pytest-cov is used.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import pathlib
+import shutil
 import warnings
 from typing import TYPE_CHECKING
 
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
 
 VARIABLE = "COVERAGE_FILE"
 EXTRA_TRY = "CIGUARD_EXTRA_TRY"
-# The data file as configured, and one that can combine into it.
-_WANTED = pytest.StashKey["tuple[str, Any]"]()
+# The data file of this process, that which is configured, and one that can combine into it.
+_WANTED = pytest.StashKey["tuple[str, str, Any]"]()
+
+
+def _data_file(record: str) -> str:
+    return f"{os.path.splitext(os.path.abspath(record))[0]}.coverage"
 
 
 @contextlib.contextmanager
@@ -35,7 +42,7 @@ def _own_file(options: Any) -> Iterator[None]:
         yield
         return
     given = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = f"{os.path.splitext(os.path.abspath(record))[0]}.coverage"
+    os.environ[VARIABLE] = _data_file(record)
     try:
         yield
     finally:
@@ -68,23 +75,38 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, Any, None]:
             yield
         return
     yield
-    if os.environ.get("CIGUARD_RECORD_FILE") and session.config.pluginmanager.hasplugin("_cov"):
+    record = os.environ.get("CIGUARD_RECORD_FILE")
+    if record and session.config.pluginmanager.hasplugin("_cov"):
         import coverage  # noqa: PLC0415 - only pytest-cov needs it
 
         combined = coverage.Coverage(config_file=options.cov_config)
         # Before a test changes the folder.
-        session.config.stash[_WANTED] = (
-            os.path.abspath(str(combined.get_option("run:data_file"))),
-            combined,
-        )
+        wanted = os.path.abspath(str(combined.get_option("run:data_file")))
+        session.config.stash[_WANTED] = _data_file(record), wanted, combined
+        detail = (combined.config.config_file or "").replace("\\", "/")
+        line = {"type": "event", "kind": "coverage_config", "detail": detail}
+        with open(record, "a", encoding="utf-8") as stream:
+            stream.write(f"{json.dumps(line)}\n")
+
+
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, None]:
+    """Let pytest-cov combine the data of programs that tests start, beside the configured file."""
+    data, target, _ = session.config.stash.get(_WANTED, ("", "", None))
+    pattern = f"{glob.escape(target)}.*"
+    before = set(glob.glob(pattern) if target else ())
+    yield
+    for path in set(glob.glob(pattern) if target else ()) - before:
+        with contextlib.suppress(OSError):  # another process has taken it
+            shutil.move(path, f"{data}{path[len(target) :]}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the file that pytest-cov alone would have written, with the data of all processes."""
-    target, combined = session.config.stash.get(_WANTED, ("", None))
-    if combined is None:
-        return
+    data, target, combined = session.config.stash.get(_WANTED, ("", "", None))
+    if combined is None or not os.path.exists(data):
+        return  # it measured nothing, as with --no-cov: the file is that of other processes
     own = f"{target}.{os.getpid()}-ciguard"
     combined.set_option("run:data_file", own)
     record = os.path.dirname(os.path.abspath(os.environ["CIGUARD_RECORD_FILE"]))

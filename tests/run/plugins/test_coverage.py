@@ -26,12 +26,15 @@ def four():
     return 4
 """
 TESTS = """
-import os, mod
+import os, subprocess, sys, mod
 def test_one(): assert mod.one() == 1
 def test_two(): assert mod.two() == 2
 def test_dies(): os._exit(3)
 def test_three(): assert mod.three() == 3
 def test_four(): assert mod.four() == 4
+def test_program():
+    words = (sys.executable, "-m", "coverage", "run", "-p", "--include=mod.py", "program.py")
+    assert subprocess.run(words).returncode == 0
 def test_half():
     folder = os.path.dirname(os.environ["CIGUARD_RECORD_FILE"])
     for number, content in ((2, b""), (3, b"SQLite format 3\\0")):
@@ -48,6 +51,7 @@ def leg(
     """Run a shard of these tests under pytest-cov; all but `dies` pass."""
     (folder / "mod.py").write_text(MODULE)
     (folder / "test_mod.py").write_text(TESTS)
+    (folder / "program.py").write_text("import mod\nmod.four()\n")
     suite = Suite("pytest", (*PYTEST.command, "-p", "no:randomly", "--cov=mod", *words))
     units = [f"test_mod.py::test_{name}" for name in names]
     plan = plan_of(units, suites={"": suite}, processes=processes)
@@ -102,6 +106,14 @@ def test_only_coverage_of_a_dead_process_is_missing(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
     assert missing_lines(tmp_path) == [3]
     assert missing(tmp_path) == [3]
+
+
+def test_data_of_programs_is_combined_as_pytest_cov_does(tmp_path: Path) -> None:
+    (tmp_path / ".coverage.old").write_bytes(b"of an earlier step")
+    leg(tmp_path, ("one", "program"), (), 1)
+    assert missing_lines(tmp_path) == [5, 7]
+    assert missing(tmp_path) == [5, 7]
+    assert [path.name for path in tmp_path.glob(".coverage.*")] == [".coverage.old"]
 
 
 def test_data_that_is_not_whole_yet_is_left_out(tmp_path: Path) -> None:
