@@ -371,6 +371,7 @@ class CoverageConfig(Section):
         (), description="patterns of these files in a suite's folder (default: the tool's habit)"
     )
     suites: Texts = Field((), description="suites that collect coverage (default: all)")
+    without: Texts = Field((), description="patterns of variants that collect none, as `*pypy*`")
     minimum: float | None = Field(None, ge=0, le=100, description="lowest accepted total, in %")
     diff_minimum: float | None = Field(
         None, ge=0, le=100, description="lowest accepted share of a pull request's lines, in %"

@@ -60,6 +60,11 @@ COVERAGE_PATHS: Final = {
 }
 
 
+def coverage_format(config: Config, suite: str) -> str:
+    """Return the format of a suite's coverage; "" for one that collects none."""
+    return config.coverage.format if suite in (config.coverage.suites or (suite,)) else ""
+
+
 def with_inventory_suites(config: Config, units: Sequence[InventoryUnit]) -> Config:
     """Without a configured suite, add those of an inventory, with the settings of the default."""
     suite_keys = {(unit.suite, unit.variant) for unit in units}
@@ -100,7 +105,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
     """
     suites, needs, coverage = {}, needs_of(config), config.coverage
     paths = coverage.paths or COVERAGE_PATHS.get(coverage.format, ())
-    files = CoverageFiles(coverage.format, paths) if coverage.format else None
+    files = CoverageFiles(coverage.format, paths, coverage.without)
     for name, entry in sorted(config.suite.items()):
         adapter = framework(entry.framework)
         command = entry.command or adapter.default_command
@@ -128,7 +133,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             parallel=entry.parallel,
             workers=entry.workers,
             declared_peaks=tuple(DeclaredPeak(need.units, need.memory) for need in needs[name]),
-            coverage=files if name in (coverage.suites or (name,)) else None,
+            coverage=files if coverage_format(config, name) else None,
         )
     return suites
 

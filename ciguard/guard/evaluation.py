@@ -274,7 +274,7 @@ def evaluate(
         extra_findings=(
             *check_unread_files(uploads.problems),
             *findings,
-            *check_coverage(options.coverage, policy, is_pull_request=is_proposal),
+            *check_coverage(options.coverage, policy, plan, is_pull_request=is_proposal),
             *_check_cases(context, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.coverage_file import Coverage
     from ciguard.guard.verdict import Level, Policy
-    from ciguard.model import Result, UnitKey
+    from ciguard.model import Plan, Result, UnitKey
     from ciguard.model.attempts import UnitResult
 
     Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
@@ -85,19 +85,23 @@ def _is_own(case: Result) -> bool:
 
 
 def check_coverage(
-    coverage: Coverage | None, policy: Policy, *, is_pull_request: bool
+    coverage: Coverage | None, policy: Policy, plan: Plan, *, is_pull_request: bool
 ) -> Iterator[Finding]:
     """Find coverage below a minimum, and coverage without a number that could reach one."""
-    minima = policy.coverage_minima
+    planned = {shard.suite for shard in plan.shards}
+    planned |= {unit.suite for shard in plan.shards for unit in shard.units}
+    is_for_plan = planned.intersection(policy.coverage_suites or planned)
+    minima = policy.coverage_minima if is_for_plan else (None, None)
     has_minimum = minima != (None, None)
     if coverage is None or coverage.total is None:
-        level: Level = "incomplete" if coverage and has_minimum else "warning"
+        level: Level = "incomplete" if has_minimum else "warning"
         facts = {"problems": coverage.incomplete if coverage else "not given"}
         if coverage or has_minimum:
             yield Finding("coverage_incomplete", facts=facts, stated_level=level)
         return
     if coverage.diff is None and minima[1] is not None and is_pull_request:
-        yield Finding("coverage_incomplete", facts={"part": "the diff"})
+        facts = {"part": "the diff", "problems": coverage.incomplete}
+        yield Finding("coverage_incomplete", facts=facts)
     shares = (("", coverage.total), ("diff", coverage.diff))
     for (part, share), minimum in zip(shares, minima, strict=True):
         if share is None or minimum is None or (part and not share.total):

@@ -148,6 +148,7 @@ def effective_policy(
                 # The proposal's own shares: few suites execute all of their tests, or cover all.
                 min_executed=context.config.guard.min_executed,
                 coverage_minima=(lowest.minimum, lowest.diff_minimum),
+                coverage_suites=lowest.suites,
                 limits=_limits(context.config),
                 new_tests="enforce",
                 findings=(*findings, unread),
@@ -172,6 +173,7 @@ def effective_policy(
         min_units=config.guard.min_units,
         min_executed=config.guard.min_executed,
         coverage_minima=(config.coverage.minimum, config.coverage.diff_minimum),
+        coverage_suites=config.coverage.suites,
         orphans=config.guard.orphans,
         empty=config.guard.empty,
         cached_results=config.guard.cached_results,

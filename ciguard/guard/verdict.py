@@ -337,6 +337,7 @@ class Policy:
         min_units: the acknowledged number of all units; None: none is acknowledged.
         min_executed: share of the planned cases that have to execute; None: any.
         coverage_minima: lowest coverage in total and of the diff, in %; None: any.
+        coverage_suites: the minima are for plans with any of them; empty: with any suite.
         orphans: the acknowledged number of tests in no shard.
         cached_results: "fail": result files that are older than the run make it incomplete.
         last_shards: by test in no shard, the shard in which it ran last, if the history has it.
@@ -359,6 +360,7 @@ class Policy:
     min_units: int | None = None
     min_executed: float | None = None
     coverage_minima: tuple[float | None, float | None] = (None, None)
+    coverage_suites: tuple[str, ...] = ()
     orphans: int = 0
     cached_results: Literal["warn", "fail"] = "fail"
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.codec.coverage_file import WITH_BRANCHES
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.render.notes import Note, Words, fill, name_shards
+from ciguard.render.notes import Note, Words, fill
 from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.text import count_of, name_some, one_line
 
@@ -477,7 +478,8 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "coverage_incomplete": Words(
         "coverage[ of {part}] incomplete[: {problems}]",
-        "check the job that combines it, and pass its file by --coverage",
+        "look at the log of the named shard, or of the job that combines coverage; `suites` and"
+        " `without` name what collects none on purpose",
     ),
     # Excused failures, quarantine.toml and the policy.
     "above_limit": Words(
@@ -567,16 +569,18 @@ def note_text(note: Note) -> str:
 
 def coverage_text(coverage: Coverage, base: tuple[str, Coverage] | None = None) -> str:
     """Return "coverage 87.4 % (main 87.6), diff 92 % of 50 lines", or why there is no number."""
-    total, diff, shards = coverage.total, coverage.diff, coverage.not_collected
+    total, diff, without = coverage.total, coverage.diff, coverage.not_collected
     text = fill(WORDS["coverage_incomplete"].message, {"problems": coverage.incomplete})
     if total is not None:
         past = base[1].total if base is not None else None
         number = f" of {count_of(total.total, one_line(coverage.unit, 20))}"
+        if coverage.unit == WITH_BRANCHES:
+            number = f" of {total.total:,} lines and branches"
         number = f" ({one_line(base[0])} {past.percent or 0:g})" if base and past else number
         text = f"coverage {total.percent or 0:g} %{number}"
     if diff is not None and diff.total:
         text += f", diff {diff.percent or 0:g} % of {count_of(diff.total, 'line')}"
-    return text + (f", none collected in {name_shards(shards)}" if shards else "")
+    return text + (f", none collected in {name_some(without, one_line)}" if without else "")
 
 
 def _facts(finding: Finding) -> dict[str, Any]:

@@ -74,7 +74,8 @@ _GATES: Final = (
     _Gate(
         "",
         rf"{_COMMAND}(?:{_OF_A_PART}[^#\n]*?(--fail-under)"
-        r"|[^#\n]*?(--check-coverage|--coverage\.thresholds\S*|--coverageThreshold))",
+        r"|[^#\n]*?(--check-coverage|--coverage\.thresholds\S*|--coverageThreshold"
+        r"|--(?:cov-)?fail-under[= ][\"']?\$\S*))",
     ),
     _Gate(
         r"pyproject\.toml|setup\.cfg|tox\.ini|\.coveragerc",

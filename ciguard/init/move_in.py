@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
 from ciguard.config.file import FILE, configured_by
+from ciguard.config.suites import coverage_format
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import find_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
@@ -171,7 +172,7 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         has_drill=has_drill(job.workflow),
         take=job.take,
         shards=1 if file else job.shards,
-        coverage=gate.format if gate else config.coverage.format,
+        coverage=gate.format if gate else coverage_format(config, suite),
     )
     files = [GeneratedFile(path, text, move_job(job, new_jobs, actions))]
     if "retries" not in config.policy.model_fields_set:
@@ -183,8 +184,10 @@ def moved_files(folder: Path, config: Config, path: str, job_name: str, step: st
         files.append(with_suites(folder, (started,)))
     if gate:
         files = _with_gate(folder, files, gate, "" if config.coverage.format else suite)
-        moved = "gone; set in" if config.coverage.format else "now in"
-        what = f"minimum = {gate.minimum}, of all shards and combinations of the suite {suite}"
+        moved = "gone, as that in" if config.coverage.format else "now in"
+        minimum = f"{config.coverage.minimum or float(gate.minimum):g}"
+        what = f"minimum = {minimum}, of all shards and combinations of the suite {suite}"
+        what += "; other jobs that report coverage lose it, too" if gate.cuts else ""
         note = "reporters must include lcov" if gate.format == "lcov" else "a shard reports a part"
         places = ", ".join(gate.places)
         messages.append(f"{places}: the coverage gate is {moved} [coverage]: {what}; {note}")
@@ -216,6 +219,7 @@ def _prepared(
     obstacles, gate = list[NotMovable](), None
     with collected(obstacles):
         gate = find_gate(job, tracked, read)
+        _reject_lower_minimum(config, suite, gate)
     texts = {name: read(name) for name in tracked if is_dependency_file(name)}
     framework = ""
     with collected(obstacles):
@@ -247,6 +251,19 @@ def _prepared(
             messages += [*about_suite, *about_recipe(job, read("Makefile"))]
     reject_obstacles(job, obstacles)
     return job, started, gate, [*messages, *about_results]
+
+
+def _reject_lower_minimum(config: Config, suite: str, gate: MovedGate | None) -> None:
+    """Refuse a gate that [coverage] would not replace."""
+    own, change = config.coverage, ""
+    if gate and own.format and (own.minimum or 0) < float(gate.minimum):
+        change = f"set minimum = {gate.minimum}"
+    elif gate and own.format and not coverage_format(config, suite):
+        change = f"add {suite} to suites"
+    if gate and change:
+        what = f"[coverage] does not replace the gate of the job, {gate.minimum} %"
+        fix = f"{change} in [coverage], and run init again"
+        raise NotMovable(what, where=", ".join(gate.places), fix=fix)
 
 
 def _with_gate(
@@ -392,7 +409,7 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
         has_drill=has_drill(workflow),
         framework=framework,
         command=command,
-        coverage=config.coverage.format,
+        coverage=coverage_format(config, suite),
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
     comments = "".join(f"# {note}\n" for note in notes)

@@ -42,10 +42,14 @@ class DeclaredPeak:
 
 @dataclass(frozen=True, **SLOTS)
 class CoverageFiles:
-    """The files in which a tool writes its coverage: their format, and globs below `cwd`."""
+    """The files in which a tool writes its coverage: their format, and globs below `cwd`.
+
+    `without`: patterns of variants that collect none on purpose.
+    """
 
     format: str
     paths: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -158,9 +158,9 @@ def test_printed_commands_repair_what_was_found(folder: Path, ciguard: Ciguard) 
 @pytest.mark.parametrize(
     ("jobs", "words"),
     [
-        ({"gated": "pytest --cov --cov-fail-under=90"}, "--new"),
+        ({"gated": "pytest --cov --cov-fail-under=$MIN"}, "--new"),
         (
-            {"gated": "pytest --cov --cov-fail-under=90", "fast": "pytest -q", "slow": "pytest"},
+            {"gated": "pytest --cov --cov-fail-under=$MIN", "fast": "pytest -q", "slow": "pytest"},
             "--into .github/workflows/ci.yml --job fast --step 1",
         ),
     ],

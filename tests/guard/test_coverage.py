@@ -51,7 +51,7 @@ DIFF = "diff coverage 92 % is below the minimum of 92.1 %"
     ("coverage", "minima", "found"),
     [
         (None, (None, None), []),
-        (None, (None, 1), ["warning: coverage incomplete: not given"]),
+        (None, (None, 1), ["incomplete: coverage incomplete: not given"]),
         (FULL, (None, None), []),
         (FULL, (87.4, 92), []),
         (FULL, (87.5, 92.1), [f"failed: {BELOW}", f"failed: {DIFF}"]),
@@ -71,11 +71,18 @@ DIFF = "diff coverage 92 % is below the minimum of 92.1 %"
 def test_coverage_is_judged_by_the_minima(
     coverage: Coverage | None, minima: tuple[float | None, float | None], found: list[str]
 ) -> None:
-    policy = Policy(coverage_minima=minima)
-    findings = list(check_coverage(coverage, policy, is_pull_request=True))
+    policy, plan = Policy(coverage_minima=minima, coverage_suites=("x", "")), World().plan
+    findings = list(check_coverage(coverage, policy, plan, is_pull_request=True))
     assert [f"{one.level}: {finding_message(one)}" for one in findings] == found
-    pushed = map(finding_message, check_coverage(coverage, policy, is_pull_request=False))
+    found_on_push = check_coverage(coverage, policy, plan, is_pull_request=False)
+    pushed = map(finding_message, found_on_push)
     assert [*pushed] == [text.partition(": ")[2] for text in found if "of the diff" not in text]
+
+
+def test_minimum_is_for_the_suites_of_the_base() -> None:
+    """A plan of other suites needs none; a change cannot say so."""
+    policy, plan = Policy(coverage_minima=(90, None), coverage_suites=("x",)), World().plan
+    assert not list(check_coverage(None, policy, plan, is_pull_request=True))
 
 
 class Job:
@@ -139,9 +146,10 @@ def test_coverage_of_a_job_that_failed_is_no_number(job: Job) -> None:
     (job.folder / "ciguard.toml").write_text("[coverage]\nformat = 'lcov'\nminimum = 0\n")
     text = job.judge("report", "--coverage", "nowhere.json", expect=13)
     assert "INCOMPLETE: coverage incomplete: no result of its job" in text
-    assert "coverage incomplete: not given" in job.judge("guard")
+    assert "coverage incomplete: not given" in job.judge("guard", expect=13)
     (job.folder / "c.json").write_text("{}")
-    assert job.judge("guard", "--coverage", "c.json", expect=3) == ""
+    text = job.judge("guard", "--coverage", "c.json", expect=13)
+    assert "INCOMPLETE: coverage incomplete: no coverage: format: Field required" in text
 
 
 def test_many_files_are_cut(job: Job) -> None:

@@ -58,7 +58,7 @@ class PolicyCheckout:
     def commit(self, files: dict[str, str | None]) -> str:
         for name, text in files.items():
             path = self.work / name
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
             if text is not None:
                 path.write_text(text)

@@ -108,6 +108,7 @@ OTHER_SHAPE = '"coverageThreshold": {"global": {"lines": 90, "%s": %s}}'
         (["pytest '--cov-fail-under=80'", "pylint --fail-under=9"], {}, "ci.yml:7"),
         (["pytest --cov", "coverage report --include=a --fail-under=9"], {}, "ci.yml:9"),
         (["pytest --cov", "diff-cover coverage.xml --fail-under=9"], {}, "ci.yml:9"),
+        (["pytest --cov --cov-fail-under=${{ env.MIN }}"], {}, "ci.yml:7"),
         *(
             (["npm run cov"], {"package.json": PACKAGE % (OTHER_SHAPE % other)}, "package.json:3")
             for other in (("branches", "90"), ("statements", "80"), ("statements", "-9"))
@@ -178,6 +179,7 @@ def test_gate_moves_in_the_same_change(
     answer = call(repository, "--into", CI, "--yes")
     moved = "now in [coverage]: minimum = 100, of all shards and combinations of the suite test"
     is_lcov = files is THRESHOLD
+    moved += "; other jobs that report coverage lose it, too"
     moved += "; reporters must include lcov\n" if is_lcov else "; a shard reports a part\n"
     assert f"- {place}: the coverage gate is {moved}" in answer.stderr
     assert "needs: [ciguard, test, ciguard-coverage]" in (repository / CI).read_text("utf-8")
@@ -191,7 +193,7 @@ def test_gate_moves_in_the_same_change(
 
 
 def test_coverage_that_is_configured_stays(repository: Path, call: Init) -> None:
-    config = f'{ACTIONS}[suite.test]\n[coverage]\nformat = "lcov"\n'
+    config = f'{ACTIONS}[suite.test]\n[coverage]\nformat = "lcov"\nminimum = 9\n'
     (repository / "ciguard.toml").write_text(config, "utf-8")
     (repository / "cov").write_text("coverage report --fail-under=9\n", "utf-8")
     write(repository, workflow(["pytest", "./cov"]).encode())
@@ -199,6 +201,11 @@ def test_coverage_that_is_configured_stays(repository: Path, call: Init) -> None
     answer = call(repository, "--into", CI, "--yes", expect=3)
     assert "cov: has changes that are not committed" in answer.stderr
     commit(repository)
+    (repository / "ciguard.toml").write_text(config.replace("9", "8"), "utf-8")
+    assert "set minimum = 9 in [coverage]" in call(repository, "--into", CI, expect=3).stderr
+    (repository / "ciguard.toml").write_text(config, "utf-8")
     answer = call(repository, "--into", CI, "--yes")
-    assert "- cov:2: the coverage gate is gone; set in [coverage]: minimum = 9," in answer.stderr
+    assert (
+        "- cov:2: the coverage gate is gone, as that in [coverage]: minimum = 9," in answer.stderr
+    )
     assert (repository / "ciguard.toml").read_text("utf-8") == config
