@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ciguard.errors import InputError
 
 MAX_BYTES: Final = 1 << 24  # 100,000 files take 10 MB
+WITH_BRANCHES: Final = "line and branch"
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
@@ -25,12 +26,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The content of `coverage.json`. Incomplete coverage has no number.
+    """The content of `coverage.json`. Incomplete coverage has no total, or none of the diff.
 
     Attributes:
-        unit: "line" or "statement".
+        unit: "line", "statement", or `WITH_BRANCHES`; files and diff count lines in each case.
         incomplete: what is missing or damaged, for people; `missing`: shards without a part.
-        not_collected: shards that collect none on purpose.
+        not_collected: suites and variants that collect none on purpose.
         files: covered and all, by path in the repository.
         diff: of the lines that the pull request adds or changes; None if they are not known.
         uncovered: of these lines, by path.

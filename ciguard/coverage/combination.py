@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.codec.coverage_file import Coverage, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.coverage.formats import Block
+    from ciguard.coverage.formats import Block, Part
 
 
-def _share(covered: int, total: int, format_: str = "") -> Share:
-    """Return a share; Go rounds its percentage to a tenth, other tools cut it to a hundredth."""
+def share_of(covered: int, total: int, format_: str = "") -> Share:
+    """Return a share. Go rounds its percentage to a tenth, other tools cut it to a hundredth."""
     if format_ == "go":
         return Share(covered, total, float(f"{100 * covered / (total or 1):.1f}"))
     return Share(covered, total, covered * 10_000 // total / 100 if total else None)
+
+
+class Place(NamedTuple):
+    """The place in which parts were written.
+
+    Attributes:
+        folder: working folder of their suite, in the repository.
+        roots: beginning of the paths of files, without a slash, and its folder in the repository:
+            the path of the checkout in the job, and "."; or Go's modules, longest names first.
+        is_named: paths begin with the name of a module, as in Go.
+    """
+
+    folder: str
+    roots: tuple[tuple[str, str], ...]
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,56 +46,103 @@ class Files:
 
     is_file: Callable[[str], bool]
     blocks: dict[str, dict[Block, bool]] = field(default_factory=dict)
-    paths: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def add(self, folder: str, path: str, block: Block, covered: bool) -> None:
-        """Add a block of a file whose path is absolute, of a Go package, or below a folder."""
-        key = (folder, path)
-        name = self.paths.get(key) or self.paths.setdefault(key, self._repository_path(*key))
-        blocks = self.blocks.setdefault(name, {})
-        blocks[block] = covered or blocks.get(block, False)
+    def add(self, place: Place, part: Part) -> None:
+        """Add the blocks of all parts of a place.
 
-    def _repository_path(self, folder: str, path: str) -> str:
-        """Return the longest end of a path that is a file of the checkout; without one, all."""
-        whole = posixpath.normpath(posixpath.join(folder, path[:4096].replace("\\", "/")))
-        names = [name for name in whole.split("/") if name not in ("", ".", "..")]
-        ends = ["/".join(names[begin:]) for begin in range(len(names))]
-        found = (posixpath.normpath(f"{base}/{end}") for end in ends for base in (folder, "."))
-        return next(filter(self.is_file, found), ends[0] if ends else path)
+        Raises:
+            ValueError: several of a file's paths are files of the repository.
+        """
+        part = {tuple(map(_with_slashes, paths)): blocks for paths, blocks in part.items()}
+        place = self._with_root(place, [path for paths in part for path in paths])
+        for paths, blocks in part.items():
+            names = list(dict.fromkeys(self._repository_path(place, path) for path in paths))
+            existing = list(filter(self.is_file, names))
+            if len(existing) > 1:
+                raise ValueError(f"{paths[0]!r:.80} may be {' or '.join(existing):.300}")
+            merged = self.blocks.setdefault((existing or names)[0], {})
+            for block, covered in blocks.items():
+                merged[block] = covered or merged.get(block, False)
+
+    def _with_root(self, place: Place, paths: Sequence[str]) -> Place:
+        """Return the place; if no path fits it, with the root that most files would have.
+
+        A tool in a container has another root. A bare name proves none: it may be any file's.
+        """
+        absolute = [path for path in paths if _is_absolute(path)]
+        if place.is_named or any(_inner(path, *root) for path in absolute for root in place.roots):
+            return place
+        roots = Counter[tuple[str, str]]()
+        for path in absolute:
+            roots.update(islice(self._likely_roots(place, path), 1))
+        return place._replace(roots=(roots.most_common(1)[0][0],)) if roots else place
+
+    def _likely_roots(self, place: Place, path: str) -> Iterator[tuple[str, str]]:
+        """Yield the roots with which a path is that of a file, the shortest first."""
+        for at in [match.start() for match in re.finditer("(?!^)/", path)][:-1]:
+            for base in (place.folder, "."):
+                if self.is_file(_normal(f"{base}{path[at:]}")):
+                    yield path[:at], base
+
+    def _repository_path(self, place: Place, path: str) -> str:
+        inner = next(filter(None, (_inner(path, *root) for root in place.roots)), "")
+        if inner or place.is_named or _is_absolute(path):
+            return _normal(inner or path)
+        below = _normal(posixpath.join(place.folder, path))
+        return next(filter(self.is_file, (below, _normal(path))), below)
 
     def measure(
-        self,
-        coverage: Coverage,
-        total: Share | None,
-        diff: Mapping[str, tuple[bytes, bytes]] | None,
+        self, coverage: Coverage, total: Share | None, diff: Mapping[str, Sequence[int]] | None
     ) -> Coverage:
         """Return the coverage with its numbers, that of the diff included.
 
         Args:
             total: that of the tool; None: the sum of the files.
-            diff: by path of a measured file, its content before and after; None if not known.
+            diff: by path of a measured file, its added and changed lines; None if not known.
         """
         counts = {
             path: (sum(key[2] for key in blocks if blocks[key]), sum(key[2] for key in blocks))
             for path, blocks in sorted(self.blocks.items())
         }
         covered, every = (sum(count[at] for count in counts.values()) for at in (0, 1))
-        total = total or _share(covered, every, coverage.format)
+        total = total or share_of(covered, every, coverage.format)
         lines = dict[tuple[str, int], bool]()
-        for path, (before, after) in sorted((diff or {}).items()):
-            changed = changed_lines(before, after)
+        for path, changed in sorted((diff or {}).items()):
             for (begin, end, *_), is_covered in sorted(self.blocks[path].items()):
                 for line in changed[bisect_left(changed, begin) : bisect_right(changed, end)]:
                     lines[path, line] = is_covered or lines.get((path, line), False)
         uncovered: dict[str, list[int]] = {}
         for path, line in (key for key, is_covered in lines.items() if not is_covered):
             uncovered.setdefault(path, []).append(line)
-        share = _share(sum(lines.values()), len(lines)) if diff is not None else None
+        share = share_of(sum(lines.values()), len(lines)) if diff is not None else None
         return replace(coverage, total=total, files=counts, diff=share, uncovered=uncovered)
 
+    def find_unmapped(self, paths: Iterable[str]) -> str:
+        """Return "X may be Y" of a measured file that may be one of these by its last two names."""
+        ends = {f"/{'/'.join(path.split('/')[-2:])}": path for path in paths}
+        for name in self.blocks if ends else ():
+            path = ends.get(f"/{'/'.join(name.split('/')[-2:])}")
+            if path is not None and not self.is_file(name):
+                return f"{name!r:.200} may be {path!r:.200}"
+        return ""
 
-def changed_lines(before: bytes, after: bytes) -> list[int]:
-    """Return the numbers of lines that the second content adds or changes, from 1."""
-    matcher = SequenceMatcher(None, before.split(b"\n"), after.split(b"\n"))
-    blocks = (code[3:] for code in matcher.get_opcodes() if code[0] != "equal")
-    return [line + 1 for begin, end in blocks for line in range(begin, end)]
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or path[1:2] == ":"
+
+
+def _with_slashes(path: str) -> str:
+    path = path[:4096].replace("\\", "/").removeprefix("file://")
+    return path[:1].upper() + path[1:] if path[1:2] == ":" else path
+
+
+def _inner(path: str, prefix: str, base: str) -> str:
+    """Return the path in the repository of a file below a root; "" for another one."""
+    prefix = f"{_with_slashes(prefix)}/"
+    return f"{base}/{path[len(prefix) :]}" if prefix != "/" and path.startswith(prefix) else ""
+
+
+def _normal(path: str) -> str:
+    """Return a path below the repository's root, whatever it begins with."""
+    names = posixpath.normpath(path).split("/")
+    return "/".join(name for name in names if name not in ("", ".", "..")) or path

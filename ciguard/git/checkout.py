@@ -172,6 +172,23 @@ class Checkout:
             changed.append(ChangedFile(names[0], old_blob, blob, names[1]))
         return changed
 
+    def added_lines(self, file: ChangedFile) -> list[int]:
+        """Return the numbers of the lines that a change adds or changes, from 1, in order.
+
+        Raises:
+            RemoteError: the checkout lacks a version of the file.
+        """
+        if not file.old_blob:
+            return list(range(1, len(self.blobs([file.blob])[file.blob].splitlines()) + 1))
+        options = ("-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff", "--no-textconv")
+        text = self._checked_output("diff", *options, file.old_blob, file.blob)
+        hunks = re.findall(rb"(?m)^@@ -\S+ \+(\d+)(?:,(\d+))? @@", text)
+        return [
+            line
+            for begin, count in hunks
+            for line in range(int(begin), int(begin) + int(count or 1))
+        ]
+
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Return contents by id; none for "".
 

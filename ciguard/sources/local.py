@@ -12,12 +12,11 @@ import stat
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.codec import coverage_file
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import OWN_FILE, read_records, result_file_location
 from ciguard.codec.results import result_patterns
@@ -27,6 +26,7 @@ from ciguard.logs.process_logs import ProcessLogs, is_process_log
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.codec.coverage_file import Coverage
     from ciguard.model import Plan, Record
 
 # Limits of one folder: records come from untrusted machines.
@@ -158,11 +158,19 @@ def read_plan(path: Path | str) -> Plan:
     return plan_codec.decode(read(file), str(file))
 
 
-def read_coverage(path: Path) -> coverage_file.Coverage:
-    """Read `coverage.json`; without this file, the job that combines the coverage failed."""
+def read_coverage(path: Path) -> Coverage:
+    """Read `coverage.json`, which is of a job that may run foreign code.
+
+    A missing or damaged file is incomplete coverage: the rest of the run is judged all the same.
+    """
+    from ciguard.codec import coverage_file  # noqa: PLC0415 - pydantic is only then loaded
+
     if not path.exists():
         return coverage_file.NO_COVERAGE
-    return coverage_file.decode(read(path), str(path))
+    try:
+        return coverage_file.decode(read(path), str(path))
+    except InputError as error:
+        return replace(coverage_file.NO_COVERAGE, incomplete=(error.what,))
 
 
 def _plan_file(path: Path) -> Path:

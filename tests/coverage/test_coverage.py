@@ -18,10 +18,13 @@ from frameworks.loop import GO, GO_CACHE, NODE_MODULES, Loop, needs_node
 from guard.fixtures import World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 from pydantic import TypeAdapter
+from run.frameworks.test_registry import batch
 
 from ciguard.codec import plan_file
 from ciguard.codec.coverage_file import Coverage
-from ciguard.model import CoverageFiles, EndLine, EventLine
+from ciguard.model import CoverageFiles, EndLine, EventLine, Suite
+from ciguard.run.result_collector import ResultCollector
+from ciguard.run.resume import PriorLegs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).parents[2] / "docs/reference/schemas/coverage.schema.json"
 PROJECTS = Path(__file__).parent / "projects"
-CWDS = {"go": "go/svc", "lcov": "jest"}
+CWDS = {"go": "go/svc", "lcov": "jest", "cobertura of Jest": "jest"}
 LETTERS = "abcdefgh"  # one test file each; the tests of g and h call what that of b calls
 
 
@@ -57,8 +60,10 @@ def run_python(folder: Path, letters: str, part: Path) -> None:
 def whole_python(folder: Path, part: Path) -> Whole:
     coverage(folder, "json", "-q", f"--data-file={part}", "-o", "whole.json", "--fail-under=0")
     totals = json.loads((folder / "whole.json").read_text())["totals"]
-    assert totals["covered_branches"], "the percentage counts branches"
-    return totals["covered_lines"], totals["num_statements"], round(totals["percent_covered"], 2)
+    covered, branches = totals["covered_lines"], totals["covered_branches"]
+    assert branches, "the percentage counts them"
+    total = totals["num_statements"] + totals["num_branches"]
+    return covered + branches, total, round(totals["percent_covered"], 2)
 
 
 def run_cobertura(folder: Path, letters: str, part: Path) -> None:
@@ -72,12 +77,17 @@ def whole_cobertura(_: Path, part: Path) -> Whole:
     return covered, total, covered * 10_000 // total / 100
 
 
-def run_jest(folder: Path, letters: str, part: Path) -> None:
-    reporters = [f"--coverageReporters={name}" for name in ("lcovonly", "json-summary")]
+def run_jest(folder: Path, letters: str, part: Path, file: str = "lcov.info") -> None:
+    formats = ("lcovonly", "cobertura", "json-summary")
+    reporters = [f"--coverageReporters={name}" for name in formats]
     names = [f"{x}.test.js" for x in letters]
     jest = NODE_MODULES / "jest/bin/jest.js"
     call(folder / "jest", "node", jest, "-i", "--coverage", *reporters, *names)
-    (folder / "jest/coverage/lcov.info").rename(part)
+    (folder / "jest/coverage" / file).rename(part)
+
+
+def run_jest_xml(folder: Path, letters: str, part: Path) -> None:
+    run_jest(folder, letters, part, "cobertura-coverage.xml")
 
 
 def whole_jest(folder: Path, _: Path) -> Whole:
@@ -111,12 +121,13 @@ TOOLS: dict[str, tuple[Callable[[Path, str, Path], None], Callable[[Path, Path],
     "coverage.py": (run_python, whole_python),
     "cobertura": (run_cobertura, whole_cobertura),
     "lcov": (run_jest, whole_jest),
+    "cobertura of Jest": (run_jest_xml, whole_jest),
     "go": (run_go, whole_go),
 }
 
 
 def needs_tool(format_: str) -> None:
-    if format_ == "lcov":
+    if "lcov" in format_ or "Jest" in format_:
         needs_node("jest")
     if format_ == "go" and not (GO / "go").is_file():
         pytest.skip("needs Go: make tools")
@@ -138,6 +149,7 @@ def world(format_: str, parts: Mapping[str, bytes], cwd: str = ".") -> World:
     suites = {"": replace(plan.suites[""], cwd=cwd, coverage=files), "other": plan.suites[""]}
     run = World(plan_file.decode(plan_file.encode(replace(plan, suites=suites)), "plan.json"))
     for shard, part in parts.items():
+        run.legs[shard].header = replace(run.legs[shard].header, root=ROOT)
         run.extra |= {f"{run.legs[shard].folder}/{PART}": part} if part else {}
         event = EventLine("coverage", 1.0, 1, detail="part", reason="collected")
         run.legs[shard].own.insert(0, event)
@@ -170,18 +182,19 @@ def test_total_of_shards_is_that_of_the_whole_run(
         for number in range(count):
             collect(tmp_path, LETTERS[number::count], tmp_path / "part")
             parts[f"{number + 1:02}"] = (tmp_path / "part").read_bytes()
-        run = world(format_, parts, CWDS.get(format_, "."))
+        run = world(format_.partition(" ")[0], parts, CWDS.get(format_, "."))
         answers.append(combine(ciguard, run, tmp_path))
         shutil.rmtree(tmp_path / "run")
     covered, total, percent = whole(tmp_path, tmp_path / "part")
     text, content = answers[0]
     assert tuple(content["total"].values()) == (covered, total, percent)
     assert text.startswith(f"coverage {percent:g} % of {total} ")
+    assert ("branches" in text) == (format_ == "coverage.py")
     assert answers == answers[:1] * 3
     assert all((tmp_path / name).is_file() for name in content["files"])
 
 
-NONE = "none collected in shard"
+NONE = "none collected in"
 DA = "SF:{}\nDA:{},{}\nend_of_record\n"
 
 
@@ -229,8 +242,8 @@ def test_suite_without_coverage_is_stated(ciguard: Ciguard, tmp_path: Path) -> N
     event = EventLine("coverage", 1.0, 1, detail="part", reason="collected")
     run.legs["01"].own.insert(0, event)
     text, content = combine(ciguard, run, tmp_path)
-    said = f"coverage 100 % of 1 line, {NONE} 02\n"
-    assert (text, content["not_collected"]) == (said, ["02"])
+    said = f"coverage 100 % of 1 line, {NONE} other\n"
+    assert (text, content["not_collected"]) == (said, ["other"])
 
 
 SUITES = {
@@ -281,16 +294,16 @@ with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
         if how == "dies": os._exit(9)
         result = {"type": "result", "unit": unit, "outcome": "passed", "wall_s": 0}
         print(json.dumps(result), file=record, flush=True)
-if how != "silent":
+if how not in ("silent", "idle"):
     with open("lcov.info", "w") as file:
         lines = "".join(f"DA:{n},{int(str(n) == how)}\\n" for n in range(1, 4))
         print(f"SF:a.js\\n{lines}end_of_record", file=file)
 """
 PROCESSES = [
-    (("1", "2"), "coverage 66.66 % of 3 lines\n"),
+    (("1", "2"), f"coverage 66.66 % of 3 lines, {NONE} y\n"),
     (("1", "dies"), "coverage incomplete: shard 01 (process 2 left no new coverage/lcov.info or"),
     (("silent",), "coverage incomplete: shard 01 (process 1 left no new coverage/lcov.info or"),
-    (("1", "silent"), "coverage 33.33 % of 3 lines\n"),  # the second variant collects none
+    (("1", "idle"), f"coverage 33.33 % of 3 lines, {NONE} x vidle, y\n"),
 ]
 
 
@@ -305,7 +318,7 @@ def test_process_that_replaces_the_file_loses_nothing(
         f"command = ['{sys.executable}', 'program.py']\n"
     )
     suite = (
-        "[coverage]\nformat = 'lcov'\nsuites = ['x']\n"
+        "[coverage]\nformat = 'lcov'\nsuites = ['x']\nwithout = ['*idle']\n"
         f"[suite.x]\n{own}{variants}[suite.y]\n{own}env = {{HOW = 'silent'}}\n"
     )
     loop = Loop(tmp_path, shards=("01",))
@@ -349,6 +362,7 @@ DAMAGED = [
     ("go", "x:1.1,2.2 1 1\n", "its first line names no mode"),
     ("go", "mode: set\nx:1.1,2.2 1", "line b'x:1.1,2.2 1'"),
     ("cobertura", XML.format("a", LINE.format(1, "x")), "malformed XML"),
+    ("cobertura", "<testsuite/>", "XML with the root <testsuite>, which is not this format's"),
     ("cobertura", XML.format("a", LINE.format(1, 1))[:-9], "unclosed token"),
     ("cobertura", "<!DOCTYPE c [<!ENTITY a 'b'>]><coverage/>", "an entity is declared"),
     ("opencover", COVERLET.replace("uid='4'", "uid='5'"), "malformed XML: '4'"),
@@ -374,23 +388,40 @@ def test_name_of_a_part_is_no_workflow_command(ciguard: Ciguard, tmp_path: Path)
     assert text.count("\n") == 1
 
 
-def test_coverage_py_that_fails_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_coverage_py_that_fails_gives_no_number(ciguard: Ciguard, tmp_path: Path) -> None:
     run = world("coverage.py", {"01": b"SQLite format 3\0 and no more"})
     plan, records = run.write(tmp_path)
     words = ("coverage", "--plan", plan, "--records", records)
-    done = ciguard(*words, cwd=tmp_path, expect=3)
-    assert "ciguard coverage: " not in done.stdout
-    assert PART in done.stderr
-    assert "fix: install the project's coverage.py" in done.stderr
+    printed = ciguard(*words, cwd=tmp_path).stdout
+    assert printed.startswith("coverage incomplete: coverage.exceptions.DataError: ")
+    assert "file is not a database" in printed
 
 
+@pytest.mark.parametrize("folder", ["/", "../..", "a\0", "\ud800"])
+def test_folder_in_a_record_is_one_of_the_repository(
+    ciguard: Ciguard, tmp_path: Path, folder: str
+) -> None:
+    run = world("lcov", {"01": DA.format("a.js", 1, 1).encode()})
+    run.legs["01"].header = replace(run.legs["01"].header, folder=folder)
+    text = combine(ciguard, run, tmp_path)[0]
+    assert text == f"coverage incomplete: shard 01 ({folder!r} is no folder of the repository)\n"
+
+
+ROOT = "/home/runner/work/r/r"
 PLACES = [
-    ("lcov", DA, "/home/runner/work/r/r/svc/src/a.js", "svc/src/a.js"),
+    ("lcov", DA, f"{ROOT}/svc/src/a.js", "svc/src/a.js"),
     ("lcov", DA, "src/a.js", "svc/src/a.js"),
     ("lcov", DA, "..\\lib\\b.js", "lib/b.js"),
     ("lcov", DA, "../../../../etc/passwd", "etc/passwd"),
     ("lcov", DA, "/gone/c.js", "gone/c.js"),
+    ("lcov", DA, "dist/c.js", "svc/dist/c.js"),  # not c.js
+    ("lcov", DA, "/app/c.js", "app/c.js"),  # of another root: a bare name may be any file's
+    ("lcov", DA, f"{ROOT}/c.js", "c.js"),
+    ("lcov", DA, "D:\\w\\lib\\b.js", "lib/b.js"),
     ("go", "mode: set\n{}:{}.1,1.9 1 {}\n", "example.com/m/src/a.js", "svc/src/a.js"),
+    ("go", "mode: set\n{}:{}.1,1.9 1 {}\n", "example.com/m/deep/a.js", "x/a.js"),  # nested
+    ("go", "mode: set\n{}:{}.1,1.9 1 {}\n", "other.com/m/a.js", "other.com/m/a.js"),
+    ("lcov", DA, "file://d:\\r\\r\\src\\a.js", "src/a.js"),
     ("cobertura", XML.replace("{}</class>", LINE + "</class>"), "src/a.js", "svc/src/a.js"),
 ]
 
@@ -400,10 +431,103 @@ def test_paths_are_those_of_the_repository(
     ciguard: Ciguard, tmp_path: Path, place: tuple[str, str, str, str]
 ) -> None:
     format_, part, path, expected = place
-    write(tmp_path, {"svc/src/a.js": "", "lib/b.js": "", "src/a.js": ""})
+    names = ("svc/src/a.js", "lib/b.js", "src/a.js", "c.js")
+    modules = {"svc/go.mod": "module example.com/m\n", "x/go.mod": "module example.com/m/deep\n"}
+    write(tmp_path, {**dict.fromkeys(names, ""), **modules})
     run = world(format_, {"01": part.format(path, 1, 1).encode()}, "svc")
+    if "d:" in path:
+        run.legs["01"].header = replace(run.legs["01"].header, root="D:/r/r")
     _, content = combine(ciguard, run, tmp_path)
     assert content["files"] == {expected: [1, 1]}
+
+
+def test_files_of_another_root_have_one(ciguard: Ciguard, tmp_path: Path) -> None:
+    """Of a tool in a container; the other files are those of a dependency."""
+    write(tmp_path, dict.fromkeys(("src/a.js", "src/b.js", "c.js"), ""))
+    paths = ["/app/src/a.js", "/app/src/b.js", "/app/c.js", "/home/u/dep/src/a.js"]
+    parts = {f"{n:02}": DA.format(path, 1, 1).encode() for n, path in enumerate(paths)}
+    content = combine(ciguard, world("lcov", parts), tmp_path)[1]
+    assert [*content["files"]] == ["c.js", "home/u/dep/src/a.js", "src/a.js", "src/b.js"]
+    part = DA.format(f"{ROOT}/src/a.js", 1, 1) + DA.format(paths[3], 1, 1)
+    shutil.rmtree(tmp_path / "run")
+    content = combine(ciguard, world("lcov", {"01": part.encode()}), tmp_path)[1]
+    assert [*content["files"]] == ["home/u/dep/src/a.js", "src/a.js"]
+
+
+def test_one_of_the_sources_has_the_file(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, {"a/m.py": "", "b/n.py": "", "b/m.py": ""})
+    sources = "".join(f"<source>{ROOT}/{folder}</source>" for folder in "ab")
+    text = f"<coverage><sources>{sources}</sources><class filename='{{}}'>{LINE}</class></coverage>"
+    run = world("cobertura", {"01": text.format("n.py", 1, 1).encode()})
+    assert combine(ciguard, run, tmp_path)[1]["files"] == {"b/n.py": [1, 1]}
+    shutil.rmtree(tmp_path / "run")
+    run = world("cobertura", {"01": text.format("m.py", 1, 1).encode()})
+    assert "may be a/m.py or b/m.py" in combine(ciguard, run, tmp_path)[0]
+
+
+def test_each_suite_has_its_configuration(ciguard: Ciguard, tmp_path: Path) -> None:
+    """Without `source`, and with files of the same name."""
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    args = ["--cov", "--cov-config=ci/cov.cfg", "--cov-report="]
+    loop, config, expected = Loop(tmp_path), "[coverage]\nformat = 'coverage.py'\n", {}
+    for folder, skipped in (("a", "2"), ("b", "3")):
+        own = f"[run]\nrelative_files = true\n[report]\nexclude_also = return {skipped}\n"
+        code = "def f(x):\n    if x:\n        return 2\n    return 3\n"
+        test = f"import m\ndef test_m():\n    m.f('{folder}' == 'a')\n"
+        write(tmp_path / folder, {"ci/cov.cfg": own, "m.py": code, "test_m.py": test})
+        call(tmp_path / folder, *words, *args, "--cov-report=json:whole.json")
+        files = json.loads((tmp_path / folder / "whole.json").read_text())["files"]
+        for name, file in files.items():
+            totals = file["summary"]
+            expected[f"{folder}/{name}"] = [totals["covered_lines"], totals["num_statements"]]
+        suite = f"framework = 'pytest'\ncwd = '{folder}'\ncommand = {words}\nargs = {args}\n"
+        config += f"[suite.{folder}]\n{suite}"
+    loop.configure(config)
+    assert loop.run()["verdict"] == "passed", loop.printed
+    text, content = combine_shards(ciguard, loop)
+    assert content["files"] == expected, text
+    assert len(expected) == 4
+
+
+def test_configurations_that_measure_the_same_files_are_united(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    """However a suite names its own: lines and branches of a file count once."""
+    config = "[run]\nbranch = true\nomit = test_*\n[report]\nexclude_also = never\n"
+    code = "def f(x):\n    if x == 1:\n        return 2\n    if x == 2:\n        x = 9  # never\n"
+    write(tmp_path, {"own.cfg": config, ".coveragerc": config, "m.py": f"{code}    return 3\n"})
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--cov=."]
+    named = ["--cov-config=own.cfg", "PYTEST_ADDOPTS = '--cov-config=own.cfg'", ""]
+    named += ["COVERAGE_RCFILE = 'own.cfg'"]
+    loop, configuration = Loop(tmp_path), "[coverage]\nformat = 'coverage.py'\n"
+    for number, name in enumerate(named):
+        write(tmp_path, {f"test_{number}.py": f"import m\ndef test_m():\n    m.f({number})\n"})
+        args, env = ([name], "") if name.startswith("-") else ([], name)
+        configuration += f"[suite.{'abcd'[number]}]\nframework = 'pytest'\ncommand = {words}\n"
+        configuration += f"args = ['test_{number}.py']\n[suite.{'abcd'[number]}.variant.v]\n"
+        configuration += f"args = {args}\nenv = {{ {env} }}\n"
+    call(tmp_path, *words, named[0], "--cov-report=json:whole.json")
+    totals = json.loads((tmp_path / "whole.json").read_text())["totals"]
+    loop.configure(configuration)
+    assert loop.run()["verdict"] == "passed", loop.printed
+    text, content = combine_shards(ciguard, loop)
+    covered = totals["covered_lines"] + totals["covered_branches"]
+    total = totals["num_statements"] + totals["num_branches"]
+    assert tuple(content["total"].values())[:2] == (covered, total), text
+    assert "branches" in text
+
+
+def test_variant_that_measures_nothing_left_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--cov=."]
+    write(tmp_path, {"test_m.py": "def test_m():\n    pass\n"})
+    loop = Loop(tmp_path, shards=("01",))
+    variants = "[suite.''.variant.with]\n[suite.''.variant.without]\nargs = ['--no-cov']\n"
+    loop.configure(f"[coverage]\nformat = 'coverage.py'\n[suite.'']\ncommand = {words}\n{variants}")
+    assert loop.run()["verdict"] == "passed", loop.printed
+    text, _ = combine_shards(ciguard, loop)
+    assert (
+        text == "coverage incomplete: shard 01 (process 2 left no new .coverage or .coverage.*)\n"
+    )
 
 
 def test_opencover_is_united(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -418,24 +542,58 @@ def test_lines_of_the_pull_request(ciguard: Ciguard, tmp_path: Path) -> None:
     before = "".join(f"{number}\n" for number in range(1, 10))
     # A line of content that looks like one of the diff.
     after = before.replace("3\n", "++ b/c.js\n").replace("8\n", "") + "10\n11"
-    base = {"a.js": before, "é ü.js": "1\n", 'q".js': "1\n", "c.js": "1\n"}
+    often = "}\n" * 300
+    base = {"a.js": before, "é ü.js": "1\n", 'q".js': "1\n", "c.js": "1\n", "often.js": often}
     change: dict[str, str | None] = {
         "a.js": after,
         "é ü.js": "1\n2\n",
         'q".js': "2\n",
         "n.js": "1\n",
+        "often.js": f"x\n{often}",
     }
     job = PolicyCheckout(tmp_path).propose(base, change, 1)
     reports = [("a.js", 3, 0), ("a.js", 4, 0), ("a.js", 9, 1), ("a.js", 10, 0), ("é ü.js", 2, 1)]
-    reports += [("c.js", 1, 0), ("n.js", 1, 0)]
+    reports += [("c.js", 1, 0), ("n.js", 1, 0), ("often.js", 1, 1), ("often.js", 9, 1)]
     parts = {"01": "".join(DA.format(*item) for item in reports), "02": DA.format("a.js", 10, 2)}
     run = world("lcov", {shard: text.encode() for shard, text in parts.items()})
     environ = job.environ()
     environ.pop("PATH")
     text, content = combine(ciguard, run, job.folder, **environ)
-    assert text == "coverage 42.85 % of 7 lines, diff 60 % of 5 lines\n"
-    assert content["diff"] == {"covered": 3, "total": 5, "percent": 60.0}
+    assert text == "coverage 55.55 % of 9 lines, diff 66.66 % of 6 lines\n"
+    assert content["diff"] == {"covered": 4, "total": 6, "percent": 66.66}
     assert content["uncovered"] == {"a.js": [3], "n.js": [1]}
+
+
+def test_diff_of_names_that_are_elsewhere_is_incomplete(ciguard: Ciguard, tmp_path: Path) -> None:
+    """As of an installed package: they may be those of the change."""
+    change: dict[str, str | None] = {"src/p/a.py": "1\n2\n", "docs/b.py": "1\n"}
+    job = PolicyCheckout(tmp_path).propose({"src/p/a.py": "1\n"}, change, 1)
+    environ = job.environ()
+    environ.pop("PATH")
+    run = world("lcov", {"01": DA.format("/x/site-packages/p/a.py", 1, 1).encode()})
+    content = combine(ciguard, run, job.folder, **environ)[1]
+    assert (content["total"]["percent"], content["diff"]) == (100, None)
+    assert content["incomplete"] == ["'x/site-packages/p/a.py' may be 'src/p/a.py'"]
+    shutil.rmtree(job.folder / "run")
+    run = world("lcov", {"01": DA.format("/x/site-packages/p/c.py", 1, 1).encode()})
+    assert combine(ciguard, run, job.folder, **environ)[1]["diff"]["total"] == 0
+
+
+def test_file_of_another_suite_is_none_of_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = CoverageFiles("lcov", ("lcov.info",))
+    suites = {name: Suite("jest", ("jest",), coverage=files) for name in "ab"}
+    collector, found = ResultCollector(suites, str(tmp_path / "record"), PriorLegs()), []
+    for process, (suite, text) in enumerate((("a", "1"), ("b", "22"), ("a", "")), 1):
+        collector.snapshot(suite)
+        if text:
+            (tmp_path / "lcov.info").write_text(text)
+        files_of = replace(batch(), suite=suite, process=process)
+        events, _ = collector.collect_after(files_of, (), 1.0, runs_first=True)
+        found += [event.reason for event in events]
+    assert found == ["collected", "collected", "none"]
 
 
 def test_schema_is_documented(golden: Golden) -> None:

@@ -1,3 +1,4 @@
-exports.f = () => {
+function f() {
   return 1;
-};
+}
+exports.f = f;

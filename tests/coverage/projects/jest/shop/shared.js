@@ -1,4 +1,4 @@
-exports.f = (x) => {
+function f(x) {
   if (x === "a") {
     return 1;
   }
@@ -24,4 +24,5 @@ exports.f = (x) => {
     return 1;
   }
   return 2;
-};
+}
+exports.f = f;
