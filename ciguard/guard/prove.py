@@ -7,12 +7,13 @@ can detect its own absence. Failures that the quarantine or the base excuses do 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.quarantine import Entry, entry_of
+from ciguard.document import first_line
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import NeededJob, RunFacts, check_jobs, check_needs, select_of_run
@@ -32,7 +33,6 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.limits import check_limits
-from ciguard.guard.repeats import check_repeats, find_repeats
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
 from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
@@ -44,8 +44,9 @@ from ciguard.model.moved_units import (
     find_moved_units,
     with_moved_units,
 )
-from ciguard.model.probes import ended_in_try
+from ciguard.model.probes import Repeats, ended_in_try, repeats_of
 from ciguard.render.notes import Note
+from ciguard.text import MAX_NAMED, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
     from ciguard.guard.record_selection import Selection
     from ciguard.model.attempts import Status, UnitResult
-    from ciguard.model.probes import Repeats
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value each for all units with this reason: lost shards may have 100,000 units.
@@ -110,7 +110,7 @@ def prove(
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
     causes = group_failures(failures)
-    repeats = find_repeats(plan, legs, final) if policy.new_tests != "off" else {}
+    repeats = _find_repeats(plan, legs, final) if policy.new_tests != "off" else {}
     findings = [
         *extra_findings,
         *selection.findings,
@@ -129,7 +129,7 @@ def prove(
         *check_executed(final, planned, policy),
         *cached_results(legs, facts.legs, policy),
         *check_limits(final, policy.limits),
-        *check_repeats(repeats, policy),
+        *_check_repeats(repeats, policy),
     ]
     if needs is not None:
         findings.extend(_needs_findings(needs, legs, excusals, findings, platform))
@@ -509,3 +509,52 @@ def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
             groups[unit.shard, unit.reason.kind, f"{unit.reason.facts}"].append(unit)
     for (shard, kind, _), units in sorted(groups.items()):
         yield Finding(kind, shard, tuple(unit.key for unit in units), units[0].reason.facts)
+
+
+def _find_repeats(
+    plan: Plan, legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]
+) -> Mapping[UnitKey, Repeats]:
+    """Return the repeats of each test that was to be repeated, of the leg that gave its result.
+
+    They change no result. A fork controls its records: only planned units that passed count.
+    Without a line on its repeats, it is one that passed. A retry counts as a repeat.
+    """
+    changes = {
+        unit.key: unit.change for shard in plan.shards for unit in shard.units if unit.change
+    }
+    repeats: dict[UnitKey, Repeats] = {}
+    for leg in legs if plan.drill is None else ():
+        found = repeats_of(leg.record) if leg.record is not None else {}
+        for key in (changes.keys() | found.keys()) & leg.planned & leg.units.keys():
+            result = leg.units[key]
+            passed = any(one.outcome == "passed" for one in result.cases)
+            if result is final[key] and result.status == "good" and (key in found or passed):
+                change = "changed" if changes.get(key) == "changed" else "new"
+                retried = _retries(result) if passed else Repeats("")
+                repeats[key] = replace(found.get(key, retried), change=change)
+    return dict(sorted(repeats.items(), key=lambda item: (-item[1].failed, item[0])))
+
+
+def _retries(result: UnitResult) -> Repeats:
+    """Return the tries of a unit that passed in a retry, if it did not run out of memory before."""
+    failed = max(result.count_failed_attempts().values(), default=0)
+    message = result.failures[0].message if failed else None
+    return Repeats("", int(failed > 0), failed, message or "")
+
+
+def _check_repeats(repeats: Mapping[UnitKey, Repeats], policy: Policy) -> Iterator[Finding]:
+    """Find the tests that failed in a repeat: the worst are named, the others counted."""
+
+    def level(keys: Sequence[UnitKey]) -> Level:
+        is_excused = all(entry_of(policy.quarantine, key) for key in keys)
+        return "failed" if policy.new_tests == "enforce" and not is_excused else "warning"
+
+    failed = [key for key, found in repeats.items() if found.failed]
+    failed.sort(key=lambda key: bool(repeats[key].dependence))
+    for key in failed[:MAX_NAMED]:
+        found = replace(repeats[key], message=first_line(repeats[key].message))
+        facts = {**asdict(found), "test": unit_name(key), "count": found.passed + found.failed}
+        kind = f"new_test_fails_{found.dependence}" if found.dependence else "flaky_new_test"
+        yield Finding(kind, facts=facts, stated_level=level([key]))
+    if rest := failed[MAX_NAMED:]:
+        yield Finding("more_flaky_new_tests", facts={"count": len(rest)}, stated_level=level(rest))
