@@ -153,7 +153,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.matrix_command": (*SHARED, "audit", "workflow"),
     "audit.repository_reader": (*(*SHARED, "audit", "console", "github"), "sources.inputs"),
     "report": (*SHARED, "github", "render", "guard", "compare"),
-    "report.base_runs": (*SHARED, "compare", "github", "history", "report", "sources"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import click
 from pydantic import SecretStr
 
 from ciguard import console
+from ciguard.codec.results.result_patterns import newest_attempts, pattern
+from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
+from ciguard.compare.baseline_selection import EVENTS
 from ciguard.compare.confirmation import read_confirmation
 from ciguard.compare.json import json_text
 from ciguard.config.file import process_log_reader
@@ -17,6 +23,7 @@ from ciguard.errors import CiguardError, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.github.repository_ref import token_of
+from ciguard.github.run_client import runs_of_base
 from ciguard.guard.annotations_and_outputs import outputs_without_verdict
 from ciguard.guard.evaluation import (
     evaluation_options,
@@ -25,26 +32,30 @@ from ciguard.guard.evaluation import (
     write_annotations_and_outputs,
 )
 from ciguard.guard.policy import context_of
+from ciguard.history.ingest import RunMetadata, history_of
+from ciguard.history.merge import merge
+from ciguard.history.stores import LoadedHistory
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
-from ciguard.report.base_runs import read_base_runs
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.report.publish import Channels, publish_in_job
 from ciguard.report.view import Report
 from ciguard.sources import local
+from ciguard.sources.artifacts import RunArtifacts
 from ciguard.sources.inputs import listed_tests, open_inputs
 from ciguard.sources.previous_run import INTERRUPTED, artifact_name, encode_values
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
     from ciguard.guard.evaluation import PastRuns, RunOptions
-    from ciguard.history.stores import LoadedHistory
+    from ciguard.history.file import History
     from ciguard.report.judging import GitHubOpener
 
+MAX_BASE_RUNS: Final = 5
 SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
 
 
@@ -173,7 +184,63 @@ def _base_runs(invocation: Invocation, options: RunOptions) -> Callable[[], Load
     if run is None or open_github is None or options.plan or not (options.run and options.results):
         return None
     listed = listed_tests(invocation, options.tests)
-    return lambda: read_base_runs(run, open_github, options, listed)
+    return lambda: _read_base_runs(run, open_github, options, listed)
+
+
+def _read_base_runs(
+    run: ActionsRun, open_github: GitHubOpener, options: RunOptions, listed: Collection[str] | None
+) -> LoadedHistory:
+    """Return a history of the newest complete runs of the base before a run.
+
+    A run costs three calls of GitHub's API, and one for each artifact that may have results.
+
+    Args:
+        listed: names of the judged run's tests; None: as in the result files.
+    """
+    location = f"runs of {run.base_branch}"
+    try:
+        with open_github() as github:
+            histories = tuple(islice(_histories(github, run, options, listed), MAX_BASE_RUNS))
+    except CiguardError as error:
+        why = "; ".join(filter(None, (error.what, error.fix)))
+        return LoadedHistory(None, location, f"the {location} cannot be read: {why}")
+    if not histories:
+        problem = f"no complete run of {run.base_branch} has results"
+        return LoadedHistory(None, location, problem, is_new=True)
+    return LoadedHistory(reduce(merge, histories), location, is_new=True)
+
+
+def _histories(
+    github: GitHub, run: ActionsRun, options: RunOptions, listed: Collection[str] | None
+) -> Iterator[History]:
+    """Yield the histories of single runs, the newest first."""
+    patterns = [pattern(text) for text in options.results]
+    in_several: frozenset[str] = frozenset()
+    base, workflow = run.base_branch or "", run.subject_workflow
+    for past in runs_of_base(github, run.repository, base, EVENTS, run=run, workflow=workflow):
+        artifacts = RunArtifacts(github, run.repository, past.id)
+        try:
+            inputs = artifacts.result_files(patterns)
+        except InputError:
+            return  # expired, and so are those of older runs
+        # A history of result files does not distinguish the attempts of a job.
+        files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
+        plan, records = read_unplanned(files, listed, in_several)
+        is_complete = bool(records) and not inputs.problems
+        if not is_complete or options.expected not in (None, len(plan.shards)):
+            continue
+        in_several |= units_with_variants(
+            result.key for record in records for result in record.results
+        )
+        facts = RunMetadata(
+            run_id=past.id,
+            run_attempt=past.run_attempt,
+            sha=past.head_sha or None,
+            branch=past.head_branch,
+            event=past.event,
+            at=past.created_at,
+        )
+        yield history_of(records, facts, plan)
 
 
 def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHubOpener | None:
