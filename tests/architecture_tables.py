@@ -148,9 +148,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "export": (*SHARED, "guard"),
     "coverage": (*SHARED, "guard.wording", "plan.collection.SECRETS"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
-    # Composes: the plan of a matrix as it is.
-    "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
-    "audit.matrix_command": (*SHARED, "audit", "workflow"),
+    # Composes: audits a matrix, and plans it as it is.
+    "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.repository_reader": (*(*SHARED, "audit", "console", "github"), "sources.inputs"),
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),

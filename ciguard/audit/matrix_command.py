@@ -5,19 +5,39 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.filters.expression import TestSet
-from ciguard.audit.findings import audit
+from ciguard.audit.filters.base import LANGUAGES, Evaluator
+from ciguard.audit.filters.expression import TestSet, positions_in
+from ciguard.audit.findings import ORPHANS, Audit, MissingReason, audit
 from ciguard.audit.next_step import NextStep, after_workflows
 from ciguard.audit.rules.base import WorkflowFile
-from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
+from ciguard.audit.shard_filters import (
+    PLACEHOLDER,
+    HandMatrix,
+    ShardFilter,
+    read_json,
+    read_workflow,
+)
 from ciguard.audit.view import as_json, document, headline
+from ciguard.codec import inventory_file
 from ciguard.codec.tool_listings import read_tests
+from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
 from ciguard.errors import ExitCode, InputError
-from ciguard.history.stores import load, open_store
+from ciguard.history.query import BaseQuery, medians, newest_values
+from ciguard.history.stores import LoadedHistory, load, open_store
+from ciguard.model import Exclusion, Orphan, UnitKey
+from ciguard.model.jobs import whole_minutes
+from ciguard.model.shard_names import safe_keys, safe_name
+from ciguard.plan.fixed_shards import FixedAssignment, FixedJob, plan_fixed
+from ciguard.plan.history_inputs import read_past
+from ciguard.plan.inventory import inventory
+from ciguard.plan.planner import Provenance
+from ciguard.plan.problem import PlanOptions
+from ciguard.plan.time_limits import TimeLimits
 from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.text import count_of
@@ -25,11 +45,19 @@ from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit
+    from ciguard.codec.inventory_file import InventoryUnit
+    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
+    from ciguard.history.file import History
+    from ciguard.plan.planner import PlanResult
 
+DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
+DEPTH: Final = 5  # newest values of a case, of which the median counts
+_FIX: Final = (
+    "list the tests as JSON with their files and categories or markers, or give the shards as JSON"
+)
 _TARGET: Final = re.compile(r"(.+\.ya?ml):([\w-]+)")  # workflow and job
 
 
@@ -55,22 +83,17 @@ def audit_matrix(
     tests = TestSet(read_tests(local.read(path), listing, invocation.folder.resolve().as_posix()))
     loaded, walls_s = None, tuple[float | None, ...]()
     if history is not None:
-        from ciguard.audit.matrix_plan import durations_s  # noqa: PLC0415
-
         stored = load(open_store(history, invocation.folder, invocation.environ))
         if not stored.exists:
             fix = "add runs: ciguard history add"
             raise InputError("there is no history", where=history, fix=fix)
         loaded = stored.history
-        walls_s = durations_s(loaded, [unit.unit for unit in tests.units])
+        walls_s = _durations_s(loaded, [unit.unit for unit in tests.units])
         timed = sum(wall_s is not None for wall_s in walls_s)
         console.err(f"history: has the time of {timed:,} of {count_of(len(walls_s), 'test')}")
     result = audit(shards, Evaluator(tests, shards.language), walls_s)
     if output is not None:
-        # Imported here, numpy takes as long as an audit.
-        from ciguard.audit.matrix_plan import plan_matrix  # noqa: PLC0415
-
-        plan = plan_matrix(invocation.config(), result, shards, (matrix, listing), loaded)
+        plan = _plan_matrix(invocation.config(), result, shards, (matrix, listing), loaded)
         local.write(output if output == "-" else invocation.folder / output, plan.content)
         count = count_of(len(plan.plan.shards), "shard")
         console.err(f"plan {plan.plan.id}: {count}, written to {output}")
@@ -108,3 +131,131 @@ def _matrix(
     file = WorkflowFile(path, text, load_yaml(text, path))
     address = address_and_set_up(invocation.folder, invocation.environ)
     return shards, after_workflows([file], *address, str(shards.job))
+
+
+def _plan_matrix(
+    config: Config,
+    audit: Audit,
+    matrix: HandMatrix,
+    files: tuple[str, str],
+    history: History | None,
+) -> PlanResult:
+    """Plan the tests of an audit: each is assigned, excluded or an orphan.
+
+    A test is assigned to the shards that select it; `guard` checks results by this plan. A test in
+    no shard is excluded by a rule for all shards, or is an orphan.
+
+    Args:
+        files: of the matrix and of the tests, for errors.
+        history: past runs with times; None for none.
+
+    Raises:
+        InputError: the tests of a shard are not known, or a suite is not configured.
+    """
+    tool = next(name for name, language in LANGUAGES.items() if language is matrix.language)
+    config = with_tool(config, audit.tests.units, tool)
+    suites = suites_of(config)
+    units = inventory_file.resolve_suites(audit.tests.units, suites, files[1])
+    runners = [shard.runner for shard in matrix.shards]
+    pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
+    _reject_unknown(audit, files[0])
+    assignment = _assign(audit, units, pool_of)
+    common = matrix.common_text.removeprefix(f"({PLACEHOLDER})&")
+    rules: dict[MissingReason, str] = {
+        "outside_projects": "outside of the projects",
+        "common_filter": f"filter of all shards: {common}",
+    }
+    minutes = max(job.timeout_minutes for job in assignment.jobs.values())
+    options = PlanOptions(
+        limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
+    )
+    listed = replace(
+        inventory(assignment.units, exclude={}, ordered=True),
+        excluded=tuple(
+            Exclusion(unit.unit, rule, unit.suite, unit.variant)
+            for reason, rule in rules.items()
+            for unit in _by_key(units, audit.missing[reason])
+        ),
+        orphans=tuple(
+            Orphan(unit.unit, reason, unit.suite, unit.variant)
+            for reason in ORPHANS
+            for unit in _by_key(units, audit.missing[reason])
+        ),
+    )
+    basis = read_past(
+        listed, LoadedHistory(history), BaseQuery(), suites=suites, pools=pools, timeouts={}
+    )
+    origin = Provenance(history=basis.history_json, notes=basis.notes)
+    return plan_fixed(basis.inputs, assignment, options, origin)
+
+
+def _assign(
+    audit: Audit, units: Sequence[InventoryUnit], pool_of: Mapping[str, str]
+) -> FixedAssignment:
+    """Assign the tests of an audit, in its order, to the shards that select them.
+
+    Args:
+        pool_of: pool by runner; "" for an unknown runner.
+    """
+    keys = _keys([shard.shard for shard in audit.shards])
+    shards: dict[UnitKey, list[str]] = defaultdict(list)
+    for shard in audit.shards:
+        for position in positions_in(shard.selected.sure):
+            shards[units[position].key].append(keys[shard.shard.name])
+    return FixedAssignment(
+        tuple(unit for unit in units if unit.key in shards),
+        {key: tuple(names) for key, names in shards.items()},
+        jobs={keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in audit.shards},
+    )
+
+
+def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
+    """Return the key of each shard by its name.
+
+    The key is made of the artifact's name, which is also the folder of the results, unless two
+    shards would have the same key; then it is made of the shard's name.
+    """
+    keys = {shard.name: safe_name(shard.artifact) for shard in shards}
+    if all(keys.values()) and len({key.lower() for key in keys.values()}) == len(keys):
+        return keys
+    return safe_keys(keys)
+
+
+def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
+    return sorted(
+        (units[position] for position in positions_in(members)), key=lambda unit: unit.key
+    )
+
+
+def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
+    minutes = DEFAULT_MINUTES if shard.timeout_s is None else whole_minutes(shard.timeout_s)
+    return FixedJob(shard.name, pool_of[shard.runner], minutes)
+
+
+def _reject_unknown(audit: Audit, where: str) -> None:
+    """Raise InputError for the first shard whose tests are not known."""
+    unknown = [shard for shard in audit.shards if shard.selected.sure != shard.selected.possible]
+    if unknown:
+        first = unknown[0]
+        line = f":{first.shard.line}" if first.shard.line is not None else ""
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        what = f"no plan: it is not known which tests shard {first.shard.name!r:.120}{more} selects"
+        raise InputError(what, where=f"{where}{line}", fix=first.shard.unknown or _FIX)
+
+
+def _durations_s(history: History, names: Sequence[str]) -> tuple[float | None, ...]:
+    """Return the wall time of each test, seconds; None if the history has no time.
+
+    The time of a test is the sum of its cases; of several suites or variants, the longest time
+    counts. O(values).
+    """
+    values = history.values
+    table = newest_values(values.wall_s, values.key, len(history.keys), DEPTH)
+    sums: dict[tuple[str, str, str], float] = defaultdict(float)
+    for key, median in zip(history.keys, medians(table).tolist(), strict=True):
+        if median == median:  # noqa: PLR0124  # NaN: never measured
+            sums[key.unit_key] += median
+    longest: dict[str, float] = {}
+    for (_, _, unit), wall_s in sums.items():
+        longest[unit] = max(wall_s, longest.get(unit, 0.0))
+    return tuple(longest.get(name) for name in names)
