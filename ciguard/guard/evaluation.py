@@ -16,7 +16,6 @@ from ciguard.codec.results.result_patterns import HELP
 from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
-from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import (
     NeededJob,
     RunFacts,
@@ -25,7 +24,12 @@ from ciguard.guard.github_facts import (
     query_jobs,
     select_of_run,
 )
-from ciguard.guard.inventory_checks import check_unplanned
+from ciguard.guard.inventory_checks import (
+    case_loss_findings,
+    check_unplanned,
+    find_case_losses,
+    units_with_cases,
+)
 from ciguard.guard.limits import check_coverage
 from ciguard.guard.policy import (
     Questions,

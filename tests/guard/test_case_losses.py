@@ -17,7 +17,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.codec.results.attach import attach_result_files, read_cases
 from ciguard.codec.results.base import FILE
 from ciguard.codec.unpack_limits import UnpackBudget
-from ciguard.guard.case_losses import (
+from ciguard.guard.inventory_checks import (
     CaseLoss,
     case_loss_findings,
     find_case_losses,
