@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
+from itertools import groupby
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -15,7 +18,7 @@ from ciguard import console
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results.formats import result_members
 from ciguard.codec.results.planned_shards import records_from_files
-from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
+from ciguard.codec.results.result_patterns import ResultFile, newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
+    from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.logs.process_logs import ProcessLogs
@@ -66,6 +70,10 @@ RESULTS_HELP: Final = (
     "Result files (JUnit, TRX, JSON, ...), such as 'artifacts/{shard}/**/*.trx'; of a plan, a "
     "shard without a file is lost. Repeatable."
 )
+# For a plan without a history.
+BASE_RESULTS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
+MAX_FILE_BYTES: Final = 1 << 26  # unpacked
+MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and the plan waits for them
 
 _HISTORY: Final = click.option(
     "--history",
@@ -242,11 +250,9 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
 
 def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
     """Copy the times in the result files of a base run; each artifact becomes a run."""
-    from ciguard.sources.base_results import read_base_results  # noqa: PLC0415  # httpx
-
     try:
         with explaining_client(run.api_url, token) as github:
-            source, artifacts = read_base_results(github, run)
+            source, artifacts = _read_base_results(github, run)
         histories = [
             history_of(records, RunMetadata(number, event="pull_request"))
             for number, records in enumerate(artifacts, 1)
@@ -257,6 +263,36 @@ def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
     timings = reduce(merge, histories)
     stores.write_copy(folder, source, history_codec.encode(timings))
     console.out(f"{source}: times of {count_of(len(timings.keys), 'test')} copied")
+
+
+def _read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, list[tuple[Record, ...]]]:
+    """Return where the results are from, and the records of each artifact, in order.
+
+    A run costs three calls of GitHub's API, and one for each artifact that may have results.
+
+    Raises:
+        InputError: no run has results that can be read.
+        GitHubError: GitHub did not list the runs or their artifacts.
+    """
+    # Imported here: httpx serves this command alone.
+    from ciguard.github.run_client import runs_of_base  # noqa: PLC0415
+    from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415
+
+    for past in runs_of_base(github, run.repository, run.base_branch or "", ("push",), run=run):
+        artifacts = RunArtifacts(
+            *(github, run.repository, past.id),
+            max_archive_bytes=MAX_BYTES,
+            max_file_bytes=MAX_FILE_BYTES,
+        )
+        with suppress(InputError):  # expired
+            files = newest_attempts(artifacts.result_files(BASE_RESULTS).results)
+            # A history of result files does not distinguish the attempts of a job.
+            single = [replace(file, attempt=None) for file in files]
+            by_artifact = groupby(single, attrgetter("shard"))
+            read = [records for _, own in by_artifact if (records := read_unplanned(own)[1])]
+            if any(record.results for records in read for record in records):  # else damaged
+                return f"result files of run {past.id} of {run.base_branch}", read
+    raise InputError(f"no result files in the artifacts of the last runs of {run.base_branch}")
 
 
 @command.command(short_help="Add the runs of files to a branch.")
