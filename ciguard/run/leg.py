@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
+import subprocess
 import tempfile
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import CiguardError, InputError, UsageError
-from ciguard.model import EndLine, EventLine, LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.model import (
+    EndLine,
+    EventLine,
+    LegPolicy,
+    PlannedUnit,
+    Prediction,
+    Runner,
+    Shard,
+    ShardLine,
+    Suite,
+)
+from ciguard.model.jobs import is_github_actions
 from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
@@ -25,7 +39,6 @@ from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
-from ciguard.run.record_header import conditions_of, describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
 from ciguard.run.resume import (
@@ -46,11 +59,15 @@ from ciguard.run.selection import (
 from ciguard.run.supervisor import LegSpec, Supervisor
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, Runner, ShardLine
+    from ciguard.model import Plan
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
+GIT_S = 5.0  # git takes 5 ms; a broken disk must not delay the tests
+PROBE_ROUNDS = 3  # the fastest round counts: the others were disturbed
+PROBE_BYTES = 1 << 19
+MAX_CONDITION = 1000  # characters; a variable may have 128 KiB, and a line of a record 1 MiB
 SERIAL = EventLine("serial", 0.0, detail="one test at a time: several do not fit into the memory")
 
 
@@ -187,7 +204,7 @@ def run_shard(
     shard = replace(whole_shard, blocks=())
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
-    runner = describe_runner(platform, guardrail, shard.pool)
+    runner = _describe_runner(platform, guardrail, shard.pool)
     head = _shard_line(plan, shard, environ, runner, script=script)
     check_commit(plan, head)
     # Without history the plan assumes equal times, which predict nothing.
@@ -249,17 +266,141 @@ def _shard_line(
     plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner, *, script: str
 ) -> ShardLine:
     folders = {suite.cwd for suite in plan.suites.values() if suite.coverage}
-    return header(
-        environ,
-        plan_id=plan.id,
-        shard=shard.key,
+    line = ShardLine(
+        plan.id,
+        shard.key,
         folder=min(folders) if len(folders) == 1 else None,
         root=os.getcwd().replace("\\", "/") if folders else None,
         shards=len(plan.shards),
         runner=runner,
-        script=script,
+        script=script or None,
         conditions=conditions_of(plan.policy.conditions, {**environ, **plan.pools[shard.pool].env}),
     )
+    return with_run(line, environ)
+
+
+def _integer(text: str | None) -> int | None:
+    """Parse a number; None if it is absent or no number."""
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def workflow_file(reference: str) -> str | None:
+    """Return `tests.yml` from `o/r/.github/workflows/tests.yml@refs/heads/main`."""
+    return reference.partition("@")[0].rpartition("/")[2] or None
+
+
+def read_event(path: str | None) -> Mapping[str, Any]:
+    """Read the payload of the event that started the workflow; empty if it cannot be read."""
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            event = json.load(stream)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def head_sha_of(event: Mapping[str, Any]) -> str | None:
+    """Return the head SHA of a pull request; None for another kind of event."""
+    pull_request = event.get("pull_request")
+    head = pull_request.get("head") if isinstance(pull_request, dict) else None
+    sha = head.get("sha") if isinstance(head, dict) else None
+    return sha if isinstance(sha, str) else None
+
+
+def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
+    """Parse id and parents from `git cat-file --batch`; (None, ()) for no commit."""
+    head, _, body = answer.partition(b"\n")
+    words = head.split()
+    if len(words) != 3 or words[1] != b"commit":  # noqa: PLR2004  # id, type, size
+        return None, ()
+    fields = body.partition(b"\n\n")[0].splitlines()
+    parents = [line[7:].decode("ascii") for line in fields if line.startswith(b"parent ")]
+    return words[0].decode("ascii"), tuple(parents)
+
+
+def checked_out() -> tuple[str | None, tuple[str, ...]]:
+    """Return the commit in the current folder and its parents.
+
+    They are read from the stored object: in a shallow clone, as of `actions/checkout`, git's
+    `HEAD^@` finds no parents.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "cat-file", "--batch"],
+            input=b"HEAD\n",
+            capture_output=True,
+            check=False,
+            timeout=GIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ()
+    return parse_commit(done.stdout)
+
+
+def _branch(ref_type: str | None, name: str | None) -> str | None:
+    """Return the branch; for a tag its whole ref, so that it never equals a base branch."""
+    return f"refs/tags/{name}" if ref_type == "tag" and name else name
+
+
+def conditions_of(names: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return those of the named variables that are set; a long value is cut."""
+    return {name: environ[name][:MAX_CONDITION] for name in names if name in environ}
+
+
+def with_run(line: ShardLine, environ: Mapping[str, str]) -> ShardLine:
+    """Return a shard line with its start, and in GitHub Actions with its run and commit.
+
+    Source: docs.github.com, "Variables reference"; the event file is the webhook's payload.
+    """
+    line = replace(line, started_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    if not is_github_actions(environ):
+        return line
+    get_variable = environ.get
+    tested, parents = checked_out()
+    sha = get_variable("GITHUB_SHA")
+    event = read_event(get_variable("GITHUB_EVENT_PATH"))
+    return replace(
+        line,
+        repository=get_variable("GITHUB_REPOSITORY"),
+        workflow=workflow_file(get_variable("GITHUB_WORKFLOW_REF", ""))
+        or get_variable("GITHUB_WORKFLOW"),
+        run_id=_integer(get_variable("GITHUB_RUN_ID")),
+        run_attempt=_integer(get_variable("GITHUB_RUN_ATTEMPT")),
+        # GitHub gives a job its id only; the workflow passes the displayed name.
+        job=get_variable("CIGUARD_JOB") or get_variable("GITHUB_JOB"),
+        event=get_variable("GITHUB_EVENT_NAME"),
+        branch=get_variable("GITHUB_HEAD_REF")
+        or _branch(get_variable("GITHUB_REF_TYPE"), get_variable("GITHUB_REF_NAME")),
+        head_sha=head_sha_of(event) or sha,
+        tested_sha=tested or sha,
+        tested_parents=parents,
+    )
+
+
+def _describe_runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
+    """Return the machine that the leg runs on."""
+    return Runner(pool, platform.cpus(), guardrail.memory_bytes(), _cpu_benchmark_s())
+
+
+def _cpu_benchmark_s() -> float | None:
+    """Measure the time of a fixed piece of CPU work, < 0.1 s in all: it compares runners.
+
+    The work is compression of fixed bytes: C code that hardly differs between Python versions.
+    None if Python was built without zlib.
+    """
+    try:
+        import zlib  # noqa: PLC0415  # optional in a build of Python
+    except ImportError:
+        return None
+    content = bytes((index * index >> 5) & 0xFF for index in range(4096)) * (PROBE_BYTES >> 12)
+    best_s = float("inf")
+    for _ in range(PROBE_ROUNDS):
+        start_s = time.perf_counter()
+        zlib.compress(content, 6)
+        best_s = min(best_s, time.perf_counter() - start_s)
+    return round(best_s, 6)
 
 
 def _select_units(
@@ -359,7 +500,7 @@ def run_command(
     folder = new_folder(record)
     unit = PlannedUnit(" ".join(map(shlex.quote, command)), has_history=False)
     guardrail = CURRENT.headroom(None)
-    head = header(environ, plan_id="", shard="", runner=describe_runner(CURRENT, guardrail))
+    head = with_run(ShardLine(runner=_describe_runner(CURRENT, guardrail)), environ)
     with _private_folder() as private:
         job = LegSpec(
             header=head,

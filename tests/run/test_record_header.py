@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.model import Runner, ShardLine
-from ciguard.run.record_header import (
+from ciguard.run.leg import (
     conditions_of,
     head_sha_of,
-    header,
     parse_commit,
     read_event,
+    with_run,
     workflow_file,
 )
 
@@ -44,7 +44,7 @@ GITHUB = {
 
 
 def line(environ: dict[str, str]) -> ShardLine:
-    found = header(environ, plan_id="9f2c", shard="03", runner=Runner())
+    found = with_run(ShardLine("9f2c", "03", runner=Runner()), environ)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found.started_at or "")
     return replace(found, started_at=None)
 
@@ -114,8 +114,7 @@ def test_merge_parents_are_read_in_a_shallow_clone(nowhere: Path) -> None:
     git(full, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     git(nowhere, "clone", "-q", "--depth", "1", full.as_uri(), "shallow")
     program = (
-        "from ciguard.run.record_header import checked_out;"
-        "import json; print(json.dumps(checked_out()))"
+        "from ciguard.run.leg import checked_out;import json; print(json.dumps(checked_out()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=shallow, check=True, capture_output=True
