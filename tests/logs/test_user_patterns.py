@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.config.file import find_mistakes, user_patterns
 from ciguard.logs.pattern import literal_triggers
-from ciguard.logs.user_patterns import find_mistakes, user_patterns
 
 
 @pytest.mark.parametrize(
