@@ -146,78 +146,61 @@ def test_pull_request_is_judged_by_the_base_policy(
     )
 
 
-def test_added_exclusion_is_a_policy_change(policy_checkout: PolicyCheckout) -> None:
-    base = {"ciguard.toml": '[suite.unit]\nexclude = ["slow*"]\n'}
-    job = policy_checkout.propose(
-        base, {"ciguard.toml": '[suite.unit]\nexclude = ["slow*", "b*"]\n'}
-    )
-    found = job.applied()
-    assert policy_notes(found) == ("this pull request changes suite.unit.exclude",)
-
-
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('args = ["-k", "fast"]', "args"),
-        ('env = { PYTEST_ADDOPTS = "--co" }', "env"),
-        ('command = ["true"]', "command"),
-        ('list = ["cat", "units"]', "list"),
-        ('cwd = "elsewhere"', "cwd"),
-        ('framework = "command"', "framework"),
-        ('variant.new.args = ["-x"]', "variant"),
-    ],
-)
-def test_changed_suite_command_is_a_policy_change(
-    policy_checkout: PolicyCheckout, text: str, key: str
-) -> None:
-    base = {"ciguard.toml": "[suite.unit]\ntimeout = 60\n"}
-    own = f"[suite.unit]\ntimeout = 90\n{text}\n"
-    found = policy_checkout.propose(base, {"ciguard.toml": own}).applied()
-    assert policy_notes(found) == (f"this pull request changes suite.unit.{key}",)
-
-
 def test_unchanged_policy_has_no_note(policy_checkout: PolicyCheckout) -> None:
     base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
     found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
     assert (found.max_drop, policy_notes(found)) == (0.5, ())
 
 
-def test_share_of_executed_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    base = {"ciguard.toml": '[guard]\nmin_executed = "95%"\n'}
-    own: dict[str, str | None] = {"ciguard.toml": "[guard]\nmin_executed = 0.1\n"}
-    found = policy_checkout.propose(base, own).applied()
-    assert found.min_executed == 0.95
-    assert policy_notes(found) == ("this pull request changes guard.min_executed",)
-
-
-def test_minima_of_the_coverage_are_those_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    minimum = "[coverage]\nformat = 'go'\nminimum = 85\n"
-    base = {"ciguard.toml": f"{minimum}diff_minimum = 90\n"}
-    own: dict[str, str | None] = {"ciguard.toml": minimum}
-    found = policy_checkout.propose(base, own).applied()
-    assert found.coverage_minima == (85, 90)
-    assert policy_notes(found) == ("this pull request changes coverage.diff_minimum",)
-
-
-def test_policy_of_new_tests_is_that_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    base = {"ciguard.toml": '[new_tests]\npolicy = "enforce"\n'}
-    found = policy_checkout.propose(base, {"ciguard.toml": "[new_tests]\nat_most = 1\n"}).applied()
-    assert found.new_tests == "enforce"
-    changed = "this pull request changes new_tests.policy, new_tests.at_most"
-    assert policy_notes(found) == (changed,)
-
-
 LIMITS = '[[suite.unit.limits]]\nunits = "*"\nmemory = "{}"\ntime = "5s"\n'
+MINIMUM = "[coverage]\nformat = 'go'\nminimum = 85\n"
+OF_SUITES = (
+    *('args = ["-k", "fast"]', 'env = { PYTEST_ADDOPTS = "--co" }', 'command = ["true"]'),
+    *('list = ["cat", "units"]', 'cwd = "elsewhere"', 'framework = "command"'),
+    'variant.new.args = ["-x"]',
+)
 
 
-@pytest.mark.parametrize("proposed", [LIMITS.format("9GiB"), "[suite.renamed]\n"])
-def test_limits_of_tests_are_those_of_the_base(
-    policy_checkout: PolicyCheckout, proposed: str
+@pytest.mark.parametrize(
+    ("base", "own", "facts", "changed"),
+    [
+        *(
+            (
+                "[suite.unit]\ntimeout = 60\n",
+                f"[suite.unit]\ntimeout = 90\n{text}\n",
+                {},
+                f"suite.unit.{text.replace('.', ' ').split()[0]}",
+            )
+            for text in OF_SUITES
+        ),
+        ('suite.unit.exclude = ["slow*"]', 'suite.unit.exclude = ["b*"]', {}, "suite.unit.exclude"),
+        (
+            *('guard.min_executed = "95%"', "guard.min_executed = 0.1"),
+            *({"min_executed": 0.95}, "guard.min_executed"),
+        ),
+        (
+            *(f"{MINIMUM}diff_minimum = 90\n", MINIMUM),
+            *({"coverage_minima": (85, 90)}, "coverage.diff_minimum"),
+        ),
+        (
+            *('new_tests.policy = "enforce"', "new_tests.at_most = 1"),
+            *({"new_tests": "enforce"}, "new_tests.policy, new_tests.at_most"),
+        ),
+        *(
+            (
+                *(LIMITS.format("1GiB"), own),
+                *({"limits": {"unit": (Limit("*", 1 << 30, 5.0),)}}, "suite.unit.limits"),
+            )
+            for own in (LIMITS.format("9GiB"), "[suite.renamed]\n")
+        ),
+    ],
+)
+def test_policy_is_that_of_the_base_and_a_change_is_noted(
+    policy_checkout: PolicyCheckout, base: str, own: str, facts: dict[str, Any], changed: str
 ) -> None:
-    own: dict[str, str | None] = {"ciguard.toml": proposed}
-    found = policy_checkout.propose({"ciguard.toml": LIMITS.format("1GiB")}, own).applied()
-    assert found.limits == {"unit": (Limit("*", 1 << 30, 5.0),)}
-    assert policy_notes(found) == ("this pull request changes suite.unit.limits",)
+    found = policy_checkout.propose({"ciguard.toml": base}, {"ciguard.toml": own}).applied()
+    assert {name: getattr(found, name) for name in facts} == facts
+    assert policy_notes(found) == (f"this pull request changes {changed}",)
 
 
 def policy_notes(found: Policy) -> tuple[str, ...]:
