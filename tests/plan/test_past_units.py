@@ -192,21 +192,6 @@ def test_axis_that_was_a_shard_by_hand_is_taken(ciguard: Ciguard, tmp_path: Path
     assert len(plan(ciguard, tmp_path, *limited)["shards"]) == 3, "the number was requested"
 
 
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (MATRIX, "no axis 'group' to take"),
-        ("group: [1, 2]\ninclude: [{group: 1, slow: true}]\n", "include names 'group'"),
-    ],
-)
-def test_axis_that_cannot_be_taken_is_refused(
-    ciguard: Ciguard, tmp_path: Path, matrix: str, message: str
-) -> None:
-    write(tmp_path, matrix)
-    named = ("plan", "--matrix", "matrix.yml", "--take", "group", "--collect", "history")
-    assert message in ciguard(*named, cwd=tmp_path, expect=3).stderr
-
-
 def test_excluded_tests_of_the_past_are_not_planned(ciguard: Ciguard, tmp_path: Path) -> None:
     write(tmp_path, 'python: ["3.12"]', '[suite.""]\nexclude = ["*::two"]\ntimeout = "90s"\n')
     add_run(ciguard, tmp_path, 1, "3.12", one=4.0, two=4.0)
@@ -216,24 +201,26 @@ def test_excluded_tests_of_the_past_are_not_planned(ciguard: Ciguard, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("matrix", "words", "code", "message"),
     [
-        (("--shards", "65"), "260 shards, and GitHub runs at most 256 jobs"),
-        (("--inventory", "matrix.yml"), "leave --inventory out"),
+        (MATRIX, ("--take", "group"), 3, "no axis 'group' to take"),
+        (
+            *("group: [1, 2]\ninclude: [{group: 1, slow: true}]\n", ("--take", "group")),
+            *(3, "include names 'group'"),
+        ),
+        (MATRIX, ("--shards", "65"), 2, "260 shards, and GitHub runs at most 256 jobs"),
+        (MATRIX, ("--inventory", "matrix.yml"), 2, "leave --inventory out"),
+        (None, (), 2, "pass --matrix"),
     ],
 )
-def test_what_needs_a_listing_is_refused(
-    ciguard: Ciguard, tmp_path: Path, words: tuple[str, ...], message: str
-) -> None:
-    write(tmp_path)
-    named = ("plan", "--matrix", "matrix.yml", "--collect", "history", *words)
-    assert message in ciguard(*named, cwd=tmp_path, expect=2).stderr
-
-
-def test_a_plan_for_no_matrix_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
-    write(tmp_path)
-    done = ciguard("plan", "--collect", "history", cwd=tmp_path, expect=2)
-    assert "pass --matrix" in done.stderr
+def test_what_cannot_be_planned_is_refused(
+    *, ciguard: Ciguard, tmp_path: Path, matrix: str | None, words: tuple[str, ...],
+    code: int, message: str,
+) -> None:  # fmt: skip
+    write(tmp_path, matrix or MATRIX)
+    named = ("--matrix", "matrix.yml") if matrix else ()
+    done = ciguard("plan", *named, "--collect", "history", *words, cwd=tmp_path, expect=code)
+    assert message in done.stderr
 
 
 def test_suite_without_a_command_that_lists_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
