@@ -94,25 +94,25 @@ def test_plan_of_the_base_is_read_where_it_is_a_file_of_the_repository(
     assert ("lacks" in answer.stdout) == known
 
 
-def test_large_plan_of_the_base_is_read(tmp_path: Path, ciguard: Ciguard) -> None:
-    before = make_plan({"01": tuple(f"many.t::{number:06}" for number in range(12_000))})
-    content = plan_file.encode(before).decode()
-    assert len(content) > 1 << 20
-    checkout = PolicyCheckout(tmp_path).propose(
-        {"plan.json": content}, {"plan.json": plan_file.encode(make_plan()).decode()}
-    )
-    words = ("guard", "--plan", "plan.json", "--records", "no-records")
-    (checkout.folder / "no-records").mkdir()
-    answer = ciguard(*words, cwd=checkout.folder, expect=13, **checkout.environ())
-    assert "8 tests planned, 12,000 on the base" in " ".join(answer.stdout.split())
-    assert "policy of the base" not in answer.stdout
+LARGE = plan_file.encode(make_plan({"01": tuple(f"many.t::{n:06}" for n in range(12_000))}))
 
 
-def test_damaged_plan_of_the_base_leaves_its_policy(tmp_path: Path, ciguard: Ciguard) -> None:
+@pytest.mark.parametrize(
+    ("before", "what"),
+    [
+        (LARGE.decode(), "8 tests planned, 12,000 on the base"),
+        ("{", "the plan of the base could not be read"),
+    ],
+    ids=["large", "damaged"],
+)
+def test_plan_of_the_base_leaves_its_policy(
+    tmp_path: Path, ciguard: Ciguard, before: str, what: str
+) -> None:
+    assert len(LARGE) > 1 << 20
     now = plan_file.encode(make_plan()).decode()
-    checkout = PolicyCheckout(tmp_path).propose({"plan.json": "{"}, {"plan.json": now})
+    checkout = PolicyCheckout(tmp_path).propose({"plan.json": before}, {"plan.json": now})
     words = ("guard", "--plan", "plan.json", "--records", "no-records")
     (checkout.folder / "no-records").mkdir()
     answer = ciguard(*words, cwd=checkout.folder, expect=13, **checkout.environ())
-    assert "the plan of the base could not be read" in " ".join(answer.stdout.split())
+    assert what in " ".join(answer.stdout.split())
     assert "policy of the base" not in answer.stdout

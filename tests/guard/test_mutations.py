@@ -85,16 +85,13 @@ def test_damaged_flaky_run_passes_only_if_every_unit_has_a_result(run_with_flaky
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_twenty_thousand_mutations_of_a_passed_run(green: Run) -> None:
-    seen = hunt(green, range(1_000_000, 1_020_000))
-    assert seen.total() == 20_000
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_ten_thousand_mutations_of_a_flaky_run(run_with_flaky_unit: Run) -> None:
-    seen = hunt(run_with_flaky_unit, range(2_000_000, 2_010_000))
-    assert seen.total() == 10_000
+@pytest.mark.parametrize(
+    ("run", "seeds"),
+    [("green", range(10**6, 1_020_000)), ("run_with_flaky_unit", range(2 * 10**6, 2_010_000))],
+    ids=["passed", "flaky"],
+)
+def test_thousands_of_mutations(run: str, seeds: range, request: pytest.FixtureRequest) -> None:
+    hunt(request.getfixturevalue(run), seeds)
 
 
 @settings(max_examples=25, deadline=None)
