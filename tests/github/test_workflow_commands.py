@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -43,23 +44,23 @@ def test_outputs_are_in_order() -> None:
     assert list(read_outputs(written).items()) == [("b", "1"), ("a", "2\n3")]
 
 
-def test_error_annotation_without_properties() -> None:
-    assert annotation("error", "no records") == "::error::no records"
-
-
-def test_error_annotation_with_file_line_and_title() -> None:
-    assert annotation(
-        "error", "3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x"
-    ) == ("::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there")
-
-
-def test_warning_annotation_with_only_a_title() -> None:
-    assert annotation("warning", "slow", title="ciguard") == "::warning title=ciguard::slow"
-
-
-def test_invisible_characters_are_escaped() -> None:
-    spelled = annotation("error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066")
-    assert spelled == ("::error file=a\\x07.py,title=t\\u2066::no \\x1b[31m%0Anext \\u202e")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (annotation("error", "no records"), "::error::no records"),
+        (annotation("warning", "slow", title="ciguard"), "::warning title=ciguard::slow"),
+        (
+            annotation("error", "3 % off:\r\nsee", file="a,b:c.py", line=4, title="50%: x"),
+            "::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee",
+        ),
+        (
+            annotation("error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066"),
+            "::error file=a\\x07.py,title=t\\u2066::no \\x1b[31m%0Anext \\u202e",
+        ),
+    ],
+)
+def test_annotation(text: str, expected: str) -> None:
+    assert text == expected
 
 
 @given(st.text(), st.text(), st.text())

@@ -90,14 +90,27 @@ def test_only_the_last_values_count() -> None:
     assert found.peak_delta_bytes[0] == 5.0
 
 
-def test_memory_is_the_largest_recent_peak() -> None:
-    found = of(past((0, 1.0, 5.0, False), (0, 1.0, 7.0, False), (0, 1.0, 6.0, False)))
-    assert found.peak_delta_bytes[0] == 7.0
+INVALID = (NAN, float("inf"), -float("inf"), -1.0)
 
 
-def test_a_lower_bound_raises_an_estimate() -> None:
-    found = of(past((0, 10.0, NAN, False), (0, 600.0, NAN, True)))
-    assert found.wall_s[0] == 600.0
+@pytest.mark.parametrize(
+    ("rows", "wall_s", "peak_bytes"),
+    [
+        ([(1.0, 5.0, False), (1.0, 7.0, False), (1.0, 6.0, False)], 1.0, 7.0),
+        ([(10.0, NAN, False), (600.0, NAN, True)], 600.0, NAN),
+        # A cut run made its slowest tests look free: the one mistake that feeds itself.
+        ([(10.0, 100.0, False), (0.1, 1.0, True)], 10.0, 100.0),
+        # A later completion disproves a lower bound.
+        ([(10.0, NAN, False), (600.0, NAN, True), (10.0, NAN, False)], 10.0, NAN),
+        *(([(2.0, NAN, False), (bad, bad, False), (bad, bad, True)], 2.0, NAN) for bad in INVALID),
+    ],
+)
+def test_estimate_of_one_unit(
+    rows: list[tuple[float, float, bool]], wall_s: float, peak_bytes: float
+) -> None:
+    found = of(past(*((0, *row) for row in rows)))
+    assert found.wall_s[0] == wall_s
+    assert found.peak_delta_bytes[0] == pytest.approx(peak_bytes, rel=0, nan_ok=True)
     assert found.has_history[0]
 
 
@@ -111,18 +124,6 @@ def test_raised_estimate_has_the_raise_as_uncertainty(
     """Of a unit stopped at its limit nobody knows how long it takes."""
     found = of(past(*((0, wall_s, NAN, False) for wall_s in clean), (0, least_s, NAN, True)))
     assert np.sqrt(found.variance_s2[0]) == pytest.approx(spread_s, rel=0.01)
-
-
-def test_a_lower_bound_never_lowers_an_estimate() -> None:
-    """A cut run made its slowest tests look free: the one mistake that feeds itself."""
-    found = of(past((0, 10.0, 100.0, False), (0, 0.1, 1.0, True)))
-    assert found.wall_s[0] == 10.0
-    assert found.peak_delta_bytes[0] == 100.0
-
-
-def test_a_later_completion_disproves_a_lower_bound() -> None:
-    found = of(past((0, 10.0, NAN, False), (0, 600.0, NAN, True), (0, 10.0, NAN, False)))
-    assert found.wall_s[0] == 10.0
 
 
 def test_never_completed_unit_takes_at_least_the_sibling_mean() -> None:
@@ -162,13 +163,6 @@ def test_new_unit_has_a_minimum_time() -> None:
     found = of(past((0, 0.0, NAN, False)), 2)
     assert found.wall_s.tolist() == [0.0, MIN_S]
     assert MIN_S == 0.001
-
-
-@pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf"), -1.0])
-def test_invalid_duration_counts_as_not_measured(bad: float) -> None:
-    found = of(past((0, 2.0, NAN, False), (0, bad, bad, False), (0, bad, bad, True)))
-    assert found.wall_s[0] == 2.0
-    assert np.isnan(found.peak_delta_bytes[0])
 
 
 def test_unit_measured_once_takes_the_relative_spread_of_others() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Suite
 
+GIB = 1024 * MIB
 SUITES = {"": suite(3.0, 100 * MIB)}
 
 
@@ -41,38 +42,28 @@ def unit(name: str, wall_s: float, peak: int | None = None, retained: int = 0) -
     return PlannedUnit(name, "", "", wall_s, size, retained * MIB)
 
 
-def test_one_process_takes_its_setup_plus_its_units() -> None:
-    wall_s = simulate(shard(unit("a", 1.0, 50), unit("b", 2.0, 70)))
-    assert wall_s == 6.0
+LEAKING = [unit(name, 1.0, 300, 300) for name in "abcd"]
+
+
+@pytest.mark.parametrize(
+    ("units", "how", "wall_s"),
+    [
+        ([unit("a", 1.0, 50), unit("b", 2.0, 70)], {}, 6.0),
+        ([unit("a", 4.0, 50), unit("b", 4.0, 70)], {"processes": 2}, 7.0),
+        # Four units that keep 300 MiB each do not fit one process of a 1 GiB budget.
+        (LEAKING, {"budget_bytes": GIB}, 2 * 3.0 + 4.0),
+        ([unit("a", 5.0, 700), unit("b", 5.0, 700)], {"processes": 2, "budget_bytes": GIB}, 16.0),
+        ([unit("a", 1e6)], {}, 1e6 + 3.0),  # it does not stop at the deadline
+    ],
+)
+def test_predicted_time(units: list[PlannedUnit], how: dict[str, int], wall_s: float) -> None:
+    assert simulate(shard(*units, **how)) == wall_s
 
 
 def test_every_process_has_setup_and_teardown() -> None:
     suites = {"": replace(suite(3.0, 100 * MIB), teardown_s=0.5)}
-    units = [unit(name, 1.0, 300, 300) for name in "abcd"]
-    wall_s = simulate(shard(*units, budget_bytes=1024 * MIB), suites)
+    wall_s = simulate(shard(*LEAKING, budget_bytes=GIB), suites)
     assert wall_s == 2 * 3.5 + 4.0
-
-
-def test_two_processes_split_the_time() -> None:
-    wall_s = simulate(shard(unit("a", 4.0, 50), unit("b", 4.0, 70), processes=2))
-    assert wall_s == 7.0
-
-
-def test_a_leak_costs_a_second_process() -> None:
-    """Four units that keep 300 MiB each do not fit one process of a 1 GiB budget."""
-    units = [unit(name, 1.0, 300, 300) for name in "abcd"]
-    wall_s = simulate(shard(*units, budget_bytes=1024 * MIB))
-    assert wall_s == 2 * 3.0 + 4.0
-
-
-def test_units_that_exceed_the_budget_together_run_in_sequence() -> None:
-    units = [unit("a", 5.0, 700), unit("b", 5.0, 700)]
-    wall_s = simulate(shard(*units, processes=2, budget_bytes=1024 * MIB))
-    assert wall_s == 16.0
-
-
-def test_a_prediction_does_not_stop_at_the_deadline() -> None:
-    assert simulate(shard(unit("a", 1e6))) == 1e6 + 3.0
 
 
 WALLS_S = {f"tests/test_{file}.py::t{number}": 2.0 for file in "ab" for number in range(100)}

@@ -188,6 +188,7 @@ def test_hostile_artifacts_do_not_hide_others(server: FakeGitHub, github: GitHub
         (Fault(path="zip/1", status=404, text="<Error/>"), {}, "answered 404: Not Found"),
         (Fault(path="zip/1", status=410, text="<Error/>"), {}, "it has expired"),
         (Fault(path="zip/1", status=403, text="<Error/>", times=9), {}, "answered 403: Forbidden"),
+        (Fault(path="/1/zip", status=204), {}, "expected a redirection to the storage"),
         (None, {"digest": f"sha256:{0:064}"}, "its digest is another"),
     ],
 )
@@ -219,13 +220,6 @@ def test_download_refused_with_403_is_not_repeated_for_all(
     assert (len(found.problems), found.records) == (30, ())
     assert all("answered 403" in one for one in found.problems)
     assert len(server.request_log()) <= 5  # the list, and those that were on their way
-
-
-def test_missing_redirect_is_a_problem(server: FakeGitHub, github: GitHub) -> None:
-    add_artifact(server, name_of("01"), record("01"))
-    server.faults.append(Fault(path="/zip", status=204))
-    (problem,) = read(github).problems
-    assert "expected a redirection to the storage" in problem
 
 
 def test_failed_artifact_list_is_an_error(server: FakeGitHub, github: GitHub) -> None:
