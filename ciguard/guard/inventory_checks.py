@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding, Level, Policy
 from ciguard.model import Plan, UnitKey, count_units
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from ciguard.model import Record
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
-
-# A unit with such an outcome is a failure already, and has no cases.
-_WITHOUT_CASES: Final = ("errored", "died")
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
@@ -339,7 +336,8 @@ def find_case_losses(
         for result in record.results:
             if (key := result.unit_key) in base:
                 ran[key].add(result.key.case)
-                if result.outcome in _WITHOUT_CASES or (is_cut and key not in closed):
+                # A unit that errored or died is a failure already, and has no cases.
+                if result.outcome in ("errored", "died") or (is_cut and key not in closed):
                     explained.add(key)
     return tuple(
         CaseLoss(
