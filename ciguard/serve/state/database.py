@@ -134,7 +134,7 @@ def open_database(url: str) -> Database:
         with database.write() as connection:
             if database.is_shared:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
-            _migrate(connection)
+            migrate(connection)
     except BaseException:
         database.close()
         raise
@@ -209,7 +209,8 @@ def _on_sqlite_begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
 
 
-def _migrate(connection: Connection) -> None:
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Bring the tables to a revision; raise InputError if a newer ciguard wrote them."""
     current = _revision(connection)
     if current == REVISION:
         return
@@ -226,7 +227,7 @@ def _migrate(connection: Connection) -> None:
         what = f"its tables have the version {current}, which this ciguard does not know"
         fix = "run the ciguard that wrote it, or a newer one"
         raise InputError(what, where="--database", fix=fix)
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,11 +14,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ciguard.errors import InputError, RemoteError, UsageError
-from ciguard.serve.state.database import REVISION, Database, now_ms, open_database
-from ciguard.serve.state.schema import METADATA, PLANNED_RUNS, lane
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from ciguard.serve.state import migrations
+from ciguard.serve.state.database import REVISION, Database, migrate, now_ms, open_database
+from ciguard.serve.state.schema import METADATA, lane
 
 
 def test_migrations_make_the_tables_that_the_program_uses(database: Database) -> None:
@@ -28,22 +26,47 @@ def test_migrations_make_the_tables_that_the_program_uses(database: Database) ->
         assert context.get_current_revision() == REVISION
 
 
-def test_tables_of_an_earlier_version_are_brought_up_to_date(
-    database_url: str, database: Database
+REVISIONS = sorted(
+    path.name[:4] for path in Path(migrations.__file__).parent.glob("versions/[0-9]*.py")
+)
+VALUES: dict[type, object] = {bool: True, int: 1, float: 1.5, str: "text", object: {"1": 2}}
+
+
+def fill_tables(connection: sa.Connection) -> dict[str, dict[str, object]]:
+    """One row of equal values in each table, so that rows refer to one another."""
+    tables = sa.MetaData()
+    tables.reflect(connection)
+    tables.remove(tables.tables["alembic_version"])
+    rows = {
+        table.name: {column.name: VALUES[column.type.python_type] for column in table.columns}
+        for table in tables.sorted_tables
+    }
+    for table in tables.sorted_tables:
+        connection.execute(table.insert().values(rows[table.name]))
+    return rows
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_tables_of_each_earlier_version_are_brought_up_to_date(
+    database_url: str, revision: str
 ) -> None:
-    with database.write() as connection:
-        connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
-        for name in ("claim_block", "claim_leg", "claim_plan"):
-            METADATA.tables[name].drop(connection)
-        PLANNED_RUNS.drop(connection)
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    driver_url = database_url.replace("postgresql:", "postgresql+psycopg:")
+    old = Database(sa.create_engine(driver_url))
+    with old.write() as connection:
+        migrate(connection, revision)
+        rows = fill_tables(connection)
+    old.close()
     again = open_database(database_url)
     with again.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, METADATA) == []
         assert context.get_current_revision() == REVISION
-        assert connection.execute(sa.select(lane.c.key)).scalars().all() == ["a"]
+        for name, row in rows.items():
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            found = connection.execute(sa.select(*(table.c[column] for column in row))).mappings()
+            assert [dict(one) for one in found] == [row]
     again.close()
+    assert len(rows) >= len(REVISIONS)
 
 
 def test_a_second_start_changes_nothing(database_url: str, database: Database) -> None:

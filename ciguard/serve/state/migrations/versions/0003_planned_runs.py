@@ -1,13 +1,11 @@
 """The index over runs that ciguard planned."""
 
-from alembic import op
-
-from ciguard.serve.state.schema import PLANNED_RUNS
+from ciguard.serve.state.migrations import execute_sql
 
 revision = "0003"
 down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Create the index in databases whose tables are older."""
-    PLANNED_RUNS.create(op.get_bind(), checkfirst=True)
+    """Create the index, which databases made by some versions before this revision have already."""
+    execute_sql(__file__)
