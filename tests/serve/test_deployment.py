@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,18 @@ from ciguard.serve.settings import Role, Settings, read_settings
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy"
 SECRETS = {"CIGUARD_WEBHOOK_SECRET": "s", "CIGUARD_APP_ID": "1", "CIGUARD_APP_KEY": "-----BEGIN K"}
+
+
+def test_each_import_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["serve"]]
+    names = {re.split(r"[\[>]", one)[0] for one in declared}
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / "ciguard/serve").rglob("*.py"))
+    imported = re.findall(r"^ *(?:from|import) (\w+)", text, re.MULTILINE)
+    known = metadata.packages_distributions()
+    others = set(imported) & known.keys() - sys.stdlib_module_names - {"ciguard"}
+    assert {"jwt", "cryptography", "httpx", "sqlalchemy"} <= others
+    assert {top for top in others if not names & {one.lower() for one in known[top]}} == set()
 
 
 def options_of(words: list[str]) -> dict[str, str]:
