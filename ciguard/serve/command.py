@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -45,21 +46,32 @@ OPEN_PAGES: Final = (
     "ciguard serve: no sign-in is configured: each user of this machine sees the pages of private"
     " repositories; so does each user of a proxy on it, unless it passes on Host or X-Forwarded-For"
 )
-_DATABASE: Final = click.option(
+
+
+class _Option(click.Option):
+    """Option that can be a variable too: CIGUARD_SERVE_TRUST_PROXY for `--trust-proxy`."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.envvar = f"CIGUARD_SERVE_{self.opts[0].strip('-').replace('-', '_').upper()}"
+
+
+_option: Final = partial(click.option, cls=_Option)
+_DATABASE: Final = _option(
     "--database",
     metavar="URL",
     default=DEFAULT_DATABASE,
     show_default=True,
     help="SQLite or PostgreSQL, as sqlite:///FILE or postgresql://USER@HOST/NAME.",
 )
-_RESULTS: Final = click.option(
+_RESULTS: Final = _option(
     "--results",
     metavar="URL",
     default=DEFAULT_RESULTS,
     show_default=True,
     help="Folder of results and artifacts, or s3://BUCKET/PREFIX.",
 )
-_CACHE: Final = click.option(
+_CACHE: Final = _option(
     "--cache",
     metavar="DIR",
     default=DEFAULT_CACHE,
@@ -75,37 +87,37 @@ _REPO: Final = click.option(
 @_DATABASE
 @_RESULTS
 @_CACHE
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
-@click.option(
+@_option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@_option("--port", default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
+@_option(
     "--url",
     "public_url",
     metavar="URL",
     default="",
     help="Address by which browsers and jobs reach the service.",
 )
-@click.option(
+@_option(
     "--repo",
     "repositories",
     metavar="OWNER/NAME",
     multiple=True,
     help="Repository that CIGUARD_TOKEN is for; repeatable. A GitHub App knows its own.",
 )
-@click.option(
+@_option(
     "--role",
     type=click.Choice([choice.value for choice in Role]),
     default=Role.ALL.value,
     show_default=True,
     help="Answer requests (web), judge runs (worker), or both.",
 )
-@click.option(
+@_option(
     "--trust-proxy-header",
     "proxy_header",
     metavar="NAME",
     default="",
     help="Header in which a proxy says who is signed in, such as X-Forwarded-User.",
 )
-@click.option(
+@_option(
     "--trust-proxy",
     "proxies",
     metavar="ADDRESS",
@@ -113,7 +125,7 @@ _REPO: Final = click.option(
     default=LOOPBACK,
     help="Address or network of that proxy; repeatable (default: loopback).",
 )
-@click.option(
+@_option(
     "--metrics-from",
     metavar="ADDRESS",
     multiple=True,
@@ -129,6 +141,7 @@ def command(
 
     Secrets come from the environment: CIGUARD_WEBHOOK_SECRET; CIGUARD_APP_ID and CIGUARD_APP_KEY of
     a GitHub App, or CIGUARD_TOKEN; CIGUARD_OAUTH_ID and CIGUARD_OAUTH_SECRET for signing in.
+    Each option can be set there, too: CIGUARD_SERVE_TRUST_PROXY="10.0.0.1 ::1" for --trust-proxy.
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK

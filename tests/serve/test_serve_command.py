@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import click
 import httpx
 import pytest
 from conftest import clean_environment
@@ -33,7 +34,7 @@ from serve.fake_runs import (
 from ciguard.cli import VERBS
 from ciguard.errors import UsageError
 from ciguard.history.file import decode
-from ciguard.serve.command import LineFormatter
+from ciguard.serve.command import LineFormatter, command
 from ciguard.serve.web_process import listen
 
 if TYPE_CHECKING:
@@ -272,3 +273,15 @@ def test_an_address_in_use_is_refused() -> None:
         with pytest.raises(UsageError, match="in use") as refused:
             listen("127.0.0.1", port)
     assert refused.value.where == f"--host 127.0.0.1 --port {port}"
+
+
+def test_each_option_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"port": "9", "role": "web"}
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    for one in options:
+        variable = "CIGUARD_SERVE_" + one.opts[0][2:].replace("-", "_").upper()
+        monkeypatch.setenv(variable, texts.get(str(one.name), "a b"))
+    given = command.make_context("serve", ["--host", "::1"]).params
+    expected = {"port": 9, "role": "web", "host": "::1"}
+    for one in options:
+        assert given[one.name] == (("a", "b") if one.multiple else expected.get(one.name, "a b"))
