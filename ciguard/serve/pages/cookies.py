@@ -26,6 +26,7 @@ SESSION: Final = "ciguard-session"  # the secret of a session
 GITHUB: Final = "ciguard-github"  # the token of the person for GitHub, sealed
 SIGN_IN: Final = "ciguard-sign-in"  # the state of a sign-in, sealed
 FORMS: Final = "ciguard-forms"  # the secret that binds forms of viewers without a session
+SALT_BYTES: Final = 16
 _HOST: Final = "__Host-"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -100,9 +101,14 @@ def _fernet(secret: SecretStr) -> Fernet:
     return Fernet(base64.urlsafe_b64encode(key))
 
 
-def form_token(bound_to: str) -> str:
-    """Return the token of the forms of our pages, derived from a secret of the browser."""
-    return hmac.digest(bound_to.encode(), b"ciguard: form", "sha256").hex()
+def form_token(bound_to: str, salt: str = "") -> str:
+    """Return a token of the forms of our pages, derived from a secret of the browser.
+
+    Each page has another salt: from the lengths of compressed pages one could guess a text that all
+    of them have (the attack BREACH).
+    """
+    salt = salt or secrets.token_hex(SALT_BYTES)
+    return salt + hmac.digest(bound_to.encode(), f"ciguard: form {salt}".encode(), "sha256").hex()
 
 
 def is_own_form(request: Request, token: str, bound_to: str) -> bool:
@@ -111,4 +117,5 @@ def is_own_form(request: Request, token: str, bound_to: str) -> bool:
         return False
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False
-    return bool(bound_to) and hmac.compare_digest(token.encode(), form_token(bound_to).encode())
+    expected = form_token(bound_to, token[: 2 * SALT_BYTES])
+    return bool(bound_to) and hmac.compare_digest(token.encode(), expected.encode())

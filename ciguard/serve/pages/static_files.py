@@ -6,10 +6,8 @@ file from another server.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import mimetypes
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -28,24 +26,17 @@ PREFIX: Final = "/-/static/"  # no owner's name begins with a hyphen
 CACHE: Final = "public, max-age=31536000, immutable"
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
-    content: bytes
-    compressed: bytes
-    media_type: str
-
-
 @lru_cache(maxsize=1)
-def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
-    """Return addresses by file name, and files by the last part of their address."""
+def static_files() -> tuple[Mapping[str, str], Mapping[str, tuple[bytes, str]]]:
+    """Return addresses by file name; contents and media types by the last part of an address."""
     addresses: dict[str, str] = {}
-    files: dict[str, StaticFile] = {}
+    files: dict[str, tuple[bytes, str]] = {}
     folder = template_folder() / "serve" / "static"
     for path in sorted(folder.iterdir(), key=lambda file: file.name):
         content = path.read_bytes()
         name = f"{hashlib.sha256(content).hexdigest()[:16]}-{path.name}"
         media_type = mimetypes.types_map.get(f".{path.name.rpartition('.')[2]}", "text/plain")
-        files[name] = StaticFile(content, gzip.compress(content, mtime=0), media_type)
+        files[name] = (content, media_type)
         addresses[path.name] = PREFIX + name
     return addresses, files
 
@@ -59,12 +50,7 @@ async def serve_static(request: Request) -> Response:
     file = static_files()[1].get(request.path_params["name"])
     if file is None:
         return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")
-    headers = {"Cache-Control": CACHE, "Vary": "Accept-Encoding"}
-    is_compressed = "gzip" in request.headers.get("accept-encoding", "")
-    if is_compressed:
-        headers["Content-Encoding"] = "gzip"
-    content = file.compressed if is_compressed else file.content
-    return Response(content, headers=headers, media_type=file.media_type)
+    return Response(file[0], headers={"Cache-Control": CACHE}, media_type=file[1])
 
 
 ROUTES: Final = (Route(PREFIX + "{name}", serve_static),)

@@ -47,7 +47,8 @@ def test_private_repository_exists_only_for_those_who_may_see_it(filled: Site, r
 
 
 def without_names(response: Response) -> str:
-    return re.sub("octo-org(/|%2F)(vault|unknown)", "", response.text)
+    text = re.sub("octo-org(/|%2F)(vault|unknown)", "", response.text)
+    return re.sub(r'name="token" value="\w+"', "", text)  # another on each page
 
 
 @pytest.mark.parametrize("role", EVERYBODY)

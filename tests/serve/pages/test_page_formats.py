@@ -115,6 +115,18 @@ def test_static_file_is_cached_by_its_hash(local: AsgiClient) -> None:
     assert local.get(address.replace("/-/static/", "/-/static/0")).status_code == 404
 
 
+def test_pages_are_compressed_and_their_form_tokens_differ(local: AsgiClient) -> None:
+    first, second = local.get("/work"), local.get("/work")
+    assert first.headers["content-encoding"] == "gzip"
+    assert first.headers["vary"] == "Cookie, HX-Target, Accept-Encoding"
+    assert int(first.headers["content-length"]) < len(first.content) / 2
+    tokens = [set(re.findall(r'name="token" value="(\w+)"', page.text)) for page in (first, second)]
+    assert tokens[0]
+    assert not tokens[0] & tokens[1]
+    plain = local.get("/work", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+
+
 def test_repository_without_runs_names_the_next_step(local: AsgiClient) -> None:
     text = local.get("/octo-org/empty").text
     assert "ciguard init" in text

@@ -108,7 +108,7 @@ def test_script_that_sorts_gets_the_results_alone(local: AsgiClient) -> None:
     assert page.text[results] in part.text
     assert "Shards" in page.text
     assert "Shards" not in part.text
-    assert part.headers["vary"] == page.headers["vary"] == "Cookie, HX-Target"
+    assert part.headers["vary"] == page.headers["vary"] == "Cookie, HX-Target, Accept-Encoding"
     assert local.get(f"{INCOMPLETE}.json", headers=asks).json()["legs"]
 
 
