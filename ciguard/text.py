@@ -99,9 +99,8 @@ def spell_out(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+    # Not the codec `unicode_escape`, whose import needs a file: the log has to go on without one.
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def distinct_lines(texts: Sequence[str], width: int) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import time
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 
@@ -19,9 +19,13 @@ START_S = 20.0
 
 
 @contextlib.contextmanager
-def serving(app: ASGIApp, *, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
-    """The address of an application while the block runs."""
-    config = uvicorn.Config(app, port=0, log_config=None, lifespan=lifespan, proxy_headers=False)
+def serving(
+    app: ASGIApp, *, lifespan: Literal["on", "off"] = "off", **options: Any
+) -> Iterator[str]:
+    """The address of an application while the block runs; the options are uvicorn's."""
+    config = uvicorn.Config(
+        app, port=0, log_config=None, lifespan=lifespan, proxy_headers=False, **options
+    )
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)
     thread.start()

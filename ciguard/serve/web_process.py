@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from ciguard.errors import UsageError
 from ciguard.serve.application import build_application
+from ciguard.serve.connections import TimedProtocol, connection_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +56,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve_web(service: Service, read_model: ReadModel, listening: socket.socket) -> None:
     """Answer requests until SIGTERM or SIGINT, and complete current requests."""
+    connections = connection_limit()
     config = uvicorn.Config(
         build_application(service, read_model),
+        http=partial(TimedProtocol, {}),  # type: ignore[arg-type]  # called as a class
+        limit_concurrency=connections,
+        # asyncio accepts so many connections at once, and only then closes others for them.
+        backlog=connections // 4,
         log_config=None,
         access_log=False,
         proxy_headers=False,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ciguard.serve.connections import MAX_CONNECTIONS
 from ciguard.serve.settings import Role, Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     program, verb, *words = command.split()
     assert (Path(program).name, verb) == ("ciguard", "serve")
     assert set(options_of(words)) == {"--url", "--cache"}
+    assert f"\nLimitNOFILE={2 * MAX_CONNECTIONS}\n" in content
     unit = tmp_path / "ciguard-serve.service"
     unit.write_text(content.replace(program, sys.executable), "utf-8")
     done = subprocess.run(

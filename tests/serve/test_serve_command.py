@@ -77,8 +77,9 @@ def wait_until(is_so: Callable[[], Any], what: str) -> None:
 
 @contextlib.contextmanager
 def served(
-    folder: Path, environ: dict[str, str], *words: str
+    folder: Path, environ: dict[str, str], *words: str, **options: Any
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The process and its address; the options are those of `Popen`."""
     log = folder / "log.txt"
     with log.open("wb") as stream:
         process = subprocess.Popen(
@@ -86,6 +87,7 @@ def served(
             cwd=folder,
             env=clean_environment(**environ),
             stderr=stream,
+            **options,
         )
     try:
         wait_until(lambda: process.poll() is not None or "listening" in log.read_text(), "start")
