@@ -44,6 +44,7 @@ class BatchWriter(Generic[Item]):
         self._queue: queue.Queue[Sequence[tuple[Item, Future[None]]] | None]
         self._queue = queue.Queue(MAX_QUEUED)
         self._is_stopping = threading.Event()
+        self.write_began_s = math.inf  # monotonic, of the current write; infinite between writes
         self._thread = threading.Thread(target=self._run, name="batch-writer", daemon=True)
         self._thread.start()
 
@@ -82,7 +83,9 @@ class BatchWriter(Generic[Item]):
                     break
                 entries = self._queue.get()
             is_last = entries is None
+            self.write_began_s = began_s
             self._write_batch(batch)
+            self.write_began_s = math.inf
 
     def _write_batch(self, batch: Sequence[tuple[Item, Future[None]]]) -> None:
         if not batch:

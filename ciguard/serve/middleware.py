@@ -10,11 +10,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from ciguard.errors import RemoteError
 from ciguard.serve.api.problem_details import problem
+from ciguard.serve.pages.page_formats import error_page
+from ciguard.serve.request_threads import Late
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,6 +104,7 @@ class ErrorResponses:
             # Without the query, which may hold a secret of the sign-in.
             LOG.warning("%s %s: %s", scope["method"], scope["path"], error)
             text = "the service cannot do this now; try again later"
+            text = error.what if isinstance(error, Late) else text
             headers = {"Retry-After": str(RETRY_AFTER_S)}
             response = _response(scope, HTTPStatus.SERVICE_UNAVAILABLE, text, headers)
         except Exception:
@@ -118,6 +121,10 @@ def _response(
 ) -> Response:
     if scope["path"].startswith(API):
         return problem(status, text, headers)
+    if "text/html" in Headers(scope=scope).get("accept", ""):
+        response = error_page(Request(scope), status, text)
+        response.headers.update(headers or {})
+        return response
     return PlainTextResponse(f"{text}\n", status, headers)
 
 

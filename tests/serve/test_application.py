@@ -34,7 +34,7 @@ def database_url(tmp_path: Path) -> str:
 
 
 def test_health(client: httpx.Client) -> None:
-    for path, text in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
+    for path, text in (("/healthz", "ok\n"), ("/readyz", "database: ready\nresults: ready\n")):
         answer = client.get(path)
         assert (answer.status_code, answer.text) == (200, text)
         assert answer.headers["content-security-policy"].startswith("default-src 'none'")
@@ -45,7 +45,8 @@ def test_health(client: httpx.Client) -> None:
 def test_tables_of_another_version_are_not_ready(service: Service, client: httpx.Client) -> None:
     with service.database.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    assert client.get("/readyz").status_code == 503
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.text) == (503, "database: away\nresults: ready\n")
     assert client.get("/healthz").status_code == 200
 
 

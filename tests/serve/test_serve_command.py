@@ -118,7 +118,8 @@ def test_webhooks_become_a_comment_and_a_history(
     upload(server, World().ran_as(6), 6, event="push", head_branch="main")
     upload(server, failing_world(), 7, **of_pull_request())
     with served(tmp_path, environ) as (_, address):
-        assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
+        ready = f"{address}/readyz"
+        wait_until(lambda: httpx.get(ready, trust_env=False).status_code == 200, "not ready")
         assert post(address, 6, head_sha=HEAD).status_code == 202
         history = f"{address}/api/v1/repos/{REPOSITORY}/history"
         wait_until(lambda: httpx.get(history, trust_env=False).status_code == 200, "no history")

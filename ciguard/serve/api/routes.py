@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import logging
 import re
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.json_schema import models_json_schema
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ciguard import __version__
-from ciguard.errors import RemoteError
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
 from ciguard.serve.api.access import caller_repository
@@ -32,6 +31,7 @@ from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, iss
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
 from ciguard.serve.object_cache import DamagedObject, read_checked
+from ciguard.serve.request_threads import answer_in
 from ciguard.serve.state import histories, repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
@@ -79,13 +79,14 @@ def routes(service: Service) -> tuple[Route, ...]:
     jobs = JobTokens(issuer_of(settings.server_url), audience)
     document = openapi_document(settings.public_url, __version__)
 
-    def history(request: Request) -> Response:
+    async def history(request: Request) -> Response:
         def load(row: HistoryRow) -> bytes:
             return read_checked(service.objects, row.object, row.sha256, "history")
 
-        return stored_response(request, service, jobs, histories.current, load)
+        values = (request, service, jobs, histories.current, load)
+        return await answer_in(request, "objects", stored_response, *values)
 
-    def explanation(request: Request) -> Response:
+    async def explanation(request: Request) -> Response:
         def find(connection: Connection, repository_id: int) -> RunRow | None:
             texts = [request.path_params[name] for name in ("run_id", "run_attempt")]
             if not all(map(NUMBER.fullmatch, texts)):
@@ -99,7 +100,8 @@ def routes(service: Service) -> tuple[Route, ...]:
             explained = answer.explanation if answer is not None else None
             return json.dumps(explained).encode() if explained is not None else None
 
-        return stored_response(request, service, jobs, find, load, media_type="application/json")
+        respond = partial(stored_response, media_type="application/json")
+        return await answer_in(request, "objects", respond, request, service, jobs, find, load)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
@@ -107,7 +109,8 @@ def routes(service: Service) -> tuple[Route, ...]:
     def run_endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             body = await request.body()
-            return await run_in_threadpool(answer, handler, request, body, service.database, jobs)
+            values = (handler, request, body, service.database, jobs)
+            return await answer_in(request, "claims", answer, *values)
 
         return endpoint
 
@@ -153,7 +156,3 @@ def stored_response(
     except (DamagedObject, KeysUnavailable) as error:
         LOG.warning("%s: %s", request.url.path, error)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)
-    except RemoteError as error:
-        LOG.warning("%s: %s", request.url.path, error)
-        detail = "the database or the store of objects cannot be reached"
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)

@@ -1,13 +1,7 @@
-"""The address of each page, its two formats, and the threads that answer pages.
-
-A page that a viewer may not see does not exist for them. History, health checks and webhooks have
-other threads, and do not wait for pages.
-"""
+"""The address of each page, its two formats, and the threads that answer it."""
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -16,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.routing import Route
 
-from ciguard.errors import RemoteError, UsageError
+from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.page_formats import View, error_page, render_page
 from ciguard.serve.pages.repository_page import repositories_page, repository_page
@@ -26,6 +20,7 @@ from ciguard.serve.pages.unit_page import unit_page
 from ciguard.serve.pages.viewers import find_viewer
 from ciguard.serve.pages.visit import Format, PageNotFound, Visit, make_visit
 from ciguard.serve.pages.work_page import try_again, work_page
+from ciguard.serve.request_threads import answer_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -35,35 +30,6 @@ if TYPE_CHECKING:
 
     Build = Callable[[Visit], View]
     Respond = Callable[[Visit], Response]
-
-THREADS: Final = 8
-MAX_PENDING: Final = 64  # 50 pages with a hundred thousand results are answered in a second
-
-
-class PageThreads:
-    """The threads that answer the pages of one application."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, "page")
-        self._pending = 0
-
-    async def answer(
-        self, respond: Callable[..., Response], request: Request, *values: object
-    ) -> Response:
-        """Call `respond` in a thread.
-
-        Raises:
-            RemoteError: MAX_PENDING pages are pending.
-        """
-        if self._pending >= MAX_PENDING:
-            raise RemoteError(f"more than {MAX_PENDING} pages are asked for at once")
-        self._pending += 1
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, respond, request, *values)
-        finally:
-            self._pending -= 1
-
 
 WORK: Final = "/work"
 REPOSITORY: Final = "/{owner}/{name}"
@@ -78,6 +44,7 @@ PAGES: Final[Mapping[str, Build]] = {
     f"{RUN}/comparison": comparison_page,
     REPOSITORY: repository_page,
 }
+OF_DATABASE: Final = (repositories_page, work_page, repository_page)  # the others need results
 # The longer path comes first, because names of repositories may have dots.
 SUFFIXES: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 
@@ -114,12 +81,14 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
     def answer(visit: Visit) -> Response:
         return render_page(visit, build(visit))
 
-    return partial(_in_thread, form=form, action=answer)
+    threads = "pages" if build in OF_DATABASE else "result pages"
+    return partial(_in_thread, form=form, action=answer, threads=threads)
 
 
-async def _in_thread(request: Request, form: Format, action: Respond) -> Response:
-    threads: PageThreads = request.app.state.page_threads
-    return await threads.answer(respond, request, form, action)
+async def _in_thread(
+    request: Request, form: Format, action: Respond, threads: str = "pages"
+) -> Response:
+    return await answer_in(request, threads, respond, request, form, action)
 
 
 async def try_again_endpoint(request: Request) -> Response:

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -21,6 +20,7 @@ from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.viewers import find_viewer, visible_repositories
 from ciguard.serve.pages.visit import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path
+from ciguard.serve.request_threads import answer_in
 from ciguard.serve.state import sessions
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _unseal_start(request: Request, secret: SecretStr) -> dict[str, Any] | None:
 async def sign_out(request: Request) -> Response:
     """End the session: delete its cookies and its row."""
     form = await read_form(request)
-    return await run_in_threadpool(_sign_out, request, form)
+    return await answer_in(request, "pages", _sign_out, request, form)
 
 
 async def read_form(request: Request) -> dict[str, str]:

@@ -39,7 +39,7 @@ LOG: Final = logging.getLogger(__name__)
 VISIBLE_S: Final = 300.0  # validity of GitHub's answer about a person
 RETRY_S: Final = 30.0  # after which GitHub is asked again, if it did not answer
 # If GitHub does not answer, a request waits 20 s; the other half of the threads of pages
-# (`page_routes.THREADS`) answers other requests.
+# (`request_threads.THREADS`) answers other requests.
 TURNS: Final = 4
 TURN_S: Final = 2.0  # GitHub answers in less, so that several pages of one person all get a turn
 _TURNS: Final = threading.Semaphore(TURNS)

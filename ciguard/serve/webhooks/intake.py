@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import hmac
 import re
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from starlette.routing import Route
 
 from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook
+from ciguard.serve.request_threads import DEADLINE_S
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.webhooks.effects import HANDLED, Received, has_subject
 
@@ -75,6 +77,8 @@ async def receive(request: Request) -> PlainTextResponse:
 
 
 async def _store(writer: BatchWriter[Received], received: Received) -> None:
+    if time.monotonic() - writer.write_began_s > DEADLINE_S:
+        raise RemoteError("an earlier write takes too long", where="database")
     future = asyncio.wrap_future(writer.submit(received)[0])
     try:
         await asyncio.wait_for(future, ANSWER_S)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience_with_github(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seconds are enough for GitHub, and not for a machine that runs all tests at once."""
     monkeypatch.setattr(oidc, "FETCH_S", 30.0)
 

@@ -22,9 +22,9 @@ from serve.pages.filled import VAULT
 
 from ciguard.serve.application import build_application
 from ciguard.serve.pages import viewers
-from ciguard.serve.pages.page_routes import THREADS
 from ciguard.serve.pages.viewers import RETRY_S, TURNS, VISIBLE_S
 from ciguard.serve.pages.visit import own_path
+from ciguard.serve.request_threads import THREADS
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
