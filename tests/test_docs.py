@@ -233,7 +233,7 @@ def test_command_line_page_matches_the_help(
         *(f"| [`ciguard {verb}`](#ciguard-{verb}) | {text} |" for verb, text in cli.VERBS.items()),
     ]
     history = ("add", "pull", "push", "show")
-    serve = ("backfill", "check", "prune", "token")
+    serve = ("backfill", "check", "prune", "retry", "token")
     for words in (
         *((verb,) for verb in cli.VERBS),
         *(("history", name) for name in history),

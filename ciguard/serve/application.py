@@ -22,6 +22,7 @@ from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages import page_routes
 from ciguard.serve.request_threads import THREADS, RequestThreads, answer_in
+from ciguard.serve.state import pauses, repositories
 from ciguard.serve.state.database import has_current_tables
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.effects import apply_deliveries
@@ -50,8 +51,8 @@ async def readyz(request: Request) -> PlainTextResponse:
     status, text = HTTPStatus.OK, ""
     for name, ask in PROBES.items():
         try:
-            await answer_in(request, name, ask, request.app.state.service)
-            text += f"{name}: ready\n"
+            note = await answer_in(request, name, ask, request.app.state.service)
+            text += f"{name}: ready\n{note}"
         except RemoteError as error:
             LOG.warning("%s: %s", name, error)
             text += f"{name}: away\n"
@@ -60,15 +61,18 @@ async def readyz(request: Request) -> PlainTextResponse:
     return PlainTextResponse(text, status)
 
 
-def _ask_database(service: Service) -> None:
+def _ask_database(service: Service) -> str:
     with service.database.read() as connection:
         if not has_current_tables(connection):
             raise RemoteError("the tables have another version")
+        paused = pauses.current(connection, repositories.ARE_ACTIVE)
+    return "GitHub refuses requests for some repositories: see /work\n" if paused else ""
 
 
-def _ask_results(service: Service) -> None:
+def _ask_results(service: Service) -> str:
     with contextlib.suppress(NoSuchObject):
         service.objects.read("probes/none")
+    return ""
 
 
 PROBES: Final = {"database": _ask_database, "results": _ask_results}

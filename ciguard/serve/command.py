@@ -30,7 +30,7 @@ from ciguard.serve.results.retention import prune as prune_results
 from ciguard.serve.results.retention import prune_answers
 from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, Settings, read_settings
-from ciguard.serve.state import repositories, tokens
+from ciguard.serve.state import repositories, tokens, work_list
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import Database, open_database, read_clock_ms, sqlite_file
 from ciguard.text import count_of, one_line
@@ -323,6 +323,16 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
             prune_results(opened, compactor, before_ms)
         prune_answers(opened, objects, before_ms)
     console.out(f"results of runs older than {count_of(days, 'day')} deleted")
+    return ExitCode.OK
+
+
+@command.command(short_help="Try again all runs that were given up.")
+@_DATABASE
+def retry(*, database: str) -> int:
+    """Put all runs that were given up back on the work list, and end the pauses of GitHub."""
+    with _existing_database(database) as opened, opened.write() as connection:
+        retried = work_list.retry_all(connection, repositories.ARE_ACTIVE)
+    console.out(f"{count_of(retried, 'run')} put back on the work list")
     return ExitCode.OK
 
 

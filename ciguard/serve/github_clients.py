@@ -1,7 +1,6 @@
 """Clients of GitHub for the service: as an App's installation, or with one token for all.
 
-A rate limit is that of one installation: requests of this installation wait, those of others do
-not. Source: docs.github.com, "About authentication with a GitHub App": a signed JWT of at most ten
+Source: docs.github.com, "About authentication with a GitHub App": a signed JWT of at most ten
 minutes gets the token of an installation, which is valid for an hour.
 """
 
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -19,11 +17,12 @@ import jwt
 from gidgethub.apps import get_jwt
 from pydantic import AwareDatetime, SecretStr
 
-from ciguard.errors import UsageError
+from ciguard.errors import CiguardError, UsageError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account, GitHubJson, Repository
 from ciguard.github.retry import RetryPolicy
+from ciguard.serve.state.pauses import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,6 +139,19 @@ class App:
             raise UsageError(what, where="CIGUARD_APP_KEY", fix=fix) from error
 
 
+def refusal_of(error: CiguardError) -> Refusal | None:
+    """Return GitHub's refusal of credentials, permissions or rate; None for another error."""
+    if not isinstance(error, GitHubError):
+        return None
+    if error.wait_s is not None:
+        return Refusal(error.what, error.wait_s)
+    problem, is_of_app = f"{error.what}; {error.fix}", " /app/" in error.where
+    if error.status == HTTPStatus.UNAUTHORIZED or (is_of_app and not error.is_transient):
+        return Refusal(problem)
+    is_forbidden = error.status == HTTPStatus.FORBIDDEN
+    return Refusal(problem, is_of_repository=True) if is_forbidden else None
+
+
 class GitHubClients:
     """Opens clients; threads may share it, and each opens its own clients.
 
@@ -155,12 +167,9 @@ class GitHubClients:
         settings: Settings,
         *,
         retry_policy: RetryPolicy = RETRY_POLICY,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
         self._token = settings.token
         self._connect = partial(GitHub, settings.api_url, retry_policy=retry_policy)
-        self._limited_until_s: dict[int | None, float] = {}
         credentials = settings.app
         self.app = App(credentials.id, credentials.secret, self._connect) if credentials else None
 
@@ -172,32 +181,15 @@ class GitHubClients:
         """
         return self.app.account() if self.app else None
 
-    @contextlib.contextmanager
-    def client(self, installation_id: int | None) -> Iterator[GitHub]:
+    def client(self, installation_id: int | None) -> contextlib.AbstractContextManager[GitHub]:
         """Open a client for the repositories of an installation, for one thread.
 
         Args:
             installation_id: None with a token, which is for all repositories.
 
         Raises:
-            GitHubError: GitHub refused or did not answer, also within the block. During `wait_s` of
-                a rate limit, no request of this installation is sent.
+            GitHubError: GitHub refused or did not answer, also within the block.
         """
-        wait_s = self._limited_until_s.get(installation_id, 0.0) - self._clock()
-        if wait_s > 0:
-            what = f"GitHub asks to wait for another {wait_s:.0f} s"
-            where = f"installation {installation_id}" if installation_id else "CIGUARD_TOKEN"
-            status = HTTPStatus.TOO_MANY_REQUESTS
-            raise GitHubError(what, where=where, status=status, wait_s=wait_s)
-        try:
-            with self._open(installation_id) as github:
-                yield github
-        except GitHubError as error:
-            if error.wait_s is not None:
-                self._limited_until_s[installation_id] = self._clock() + error.wait_s
-            raise
-
-    def _open(self, installation_id: int | None) -> contextlib.AbstractContextManager[GitHub]:
         if self.app is not None and installation_id is not None:
             return self.app.client(installation_id)
         if self._token is None:

@@ -18,7 +18,7 @@ from ciguard import __version__
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
 from ciguard.serve.request_threads import answer_in
-from ciguard.serve.state import schema, work_list
+from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.database import after_ms
 from ciguard.serve.state.run_key import is_same_run
 from ciguard.serve.state.run_rows import VERDICTS
@@ -86,6 +86,11 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
     yield Metric("ciguard_work_rows", text, _by("state", rows))
     text = "For how long the first run attempt that is due has waited."
     yield Metric("ciguard_work_oldest_due_seconds", text, (({}, backlog.oldest_s),))
+    paused = sum(
+        pause.repositories for pause in pauses.current(connection, repositories.ARE_ACTIVE)
+    )
+    text = "Repositories whose requests GitHub refuses; their run attempts wait."
+    yield Metric("ciguard_paused_repositories", text, (({}, paused),))
 
 
 def _recent_verdicts(connection: Connection) -> Metric:

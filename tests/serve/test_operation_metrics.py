@@ -15,7 +15,8 @@ from serve.state.test_run_rows import RUN
 
 from ciguard import __version__
 from ciguard.serve.application import build_application
-from ciguard.serve.state import repositories, run_rows, work_list
+from ciguard.serve.state import pauses, repositories, run_rows, work_list
+from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ SAMPLE: Final = re.compile(r'([a-z_]+(?:\{[a-z]+="[^"\\\n]*"\})?) (\S+)')
 def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Client) -> None:
     with service.database.write() as connection:
         row = Repository(SHOP.id, SHOP.full_name, SHOP.private, "main")
-        repositories.upsert(connection, [row])
+        repositories.upsert(connection, [row, replace(row, id=2)])
+        repositories.set_reconciled(connection, SHOP.id)
+        pauses.start(connection, 2, Refusal("answered 403", is_of_repository=True))
     first, second = workflow_run(SHOP, 7), workflow_run(SHOP, 8)
     for delivery in (first, second):
         client.post(PATH, content=delivery.body, headers=delivery.headers())
@@ -50,8 +53,11 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         f'ciguard_build_info{{version="{__version__}"}}': 1,
         'ciguard_work_rows{state="waiting"}': 1,
         'ciguard_recent_verdicts{verdict="failed"}': 1,
+        "ciguard_paused_repositories": 1,
     }
     assert "shop" not in answer.text
+    ready = client.get("/readyz")
+    assert (ready.status_code, ready.text.count("\n"), "shop" in ready.text) == (200, 2, False)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,8 @@ def test_webhooks_become_a_comment_and_a_history(
     assert "compared with [run 6]" in comment["body"]
     checked = ciguard("serve", "check", cwd=tmp_path)
     assert "16 results, 0 damaged" in checked.stdout
+    retried = ciguard("serve", "retry", cwd=tmp_path)
+    assert retried.stdout == "0 runs put back on the work list\n"
     made = ciguard("serve", "token", "--repo", REPOSITORY, cwd=tmp_path)
     assert made.stdout.startswith("cgs_")
 
@@ -244,7 +246,9 @@ def test_other_commands_import_nothing_of_the_service() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("words", [("check",), ("prune",), ("token", "--repo", REPOSITORY)])
+@pytest.mark.parametrize(
+    "words", [("check",), ("prune",), ("retry",), ("token", "--repo", REPOSITORY)]
+)
 def test_folder_of_no_service_is_refused(
     tmp_path: Path, ciguard: Ciguard, words: tuple[str, ...]
 ) -> None:

@@ -1,4 +1,4 @@
-"""`/work`: the run attempts that were given up, and those that wait for a verdict."""
+"""`/work`: what GitHub refuses, the run attempts that were given up, and those that wait."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from starlette.responses import RedirectResponse, Response
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.visit import PageNotFound, Visit
-from ciguard.serve.state import repositories, schema, work_list
+from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 from ciguard.serve.state.work_list import WorkRow, WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ciguard.serve.state.pauses import Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class WorkPage:
     TEMPLATE: ClassVar[str] = "work"
 
     limit: int
+    paused: tuple[Pause, ...]
     dead: tuple[WorkRow, ...]
     unfinished: tuple[WorkRow, ...]
 
@@ -41,13 +44,14 @@ def work_page(visit: Visit) -> WorkPage:
         raise PageNotFound
     with visit.service.database.read() as connection:
         ids = sa.select(schema.repository.c.id).where(visit.viewer.are_visible)
+        paused = pauses.current(connection, visit.viewer.are_visible)
         dead = work_list.dead_letters(connection, ids)
         unfinished = work_list.unfinished(connection, ids)
-    return WorkPage(work_list.LIMIT, dead, unfinished)
+    return WorkPage(work_list.LIMIT, paused, dead, unfinished)
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
-    """Put a run attempt that was given up back on the work list.
+    """Put a run attempt that was given up back on the work list, or all, and end their pauses.
 
     Raises:
         PageNotFound: the viewer has not signed in, or may not see the repository.
@@ -56,6 +60,10 @@ def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
         raise PageNotFound
     if not cookies.is_own_form(visit.request, form.get("token", ""), visit.viewer.bound_to):
         return error_page(visit.request, HTTPStatus.FORBIDDEN, viewer=visit.viewer)
+    if "all" in form:
+        with visit.service.database.write() as connection:
+            work_list.retry_all(connection, visit.viewer.are_visible)
+        return RedirectResponse("/work", HTTPStatus.SEE_OTHER)
     numbers = [form.get(name, "") for name in RUN_COLUMNS]
     if not all(text.isascii() and text.isdecimal() and len(text) < 16 for text in numbers):  # noqa: PLR2004
         raise PageNotFound

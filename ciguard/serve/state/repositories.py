@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -29,6 +29,9 @@ class RepositoryState(StrEnum):
 
     ACTIVE = "active"
     REMOVED = "removed"
+
+
+ARE_ACTIVE: Final = _REPOSITORY.state == RepositoryState.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,10 @@ def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bo
         sees_all: the viewer sees all private repositories.
         visible: numbers of the private repositories that the viewer sees.
     """
-    is_active = _REPOSITORY.state == RepositoryState.ACTIVE
     if sees_all:
-        return is_active
+        return ARE_ACTIVE
     may_see = sa.or_(_REPOSITORY.is_private.is_(False), _REPOSITORY.id.in_(visible))
-    return sa.and_(is_active, may_see)
+    return sa.and_(ARE_ACTIVE, may_see)
 
 
 def search(
@@ -170,7 +172,7 @@ def removed(connection: Connection, days: float = 0.0) -> tuple[Repository, ...]
 def delete_rows(connection: Connection, repository_id: int) -> None:
     """Delete the rows of other tables that belong to a removed repository."""
     for table in (
-        *(schema.token, schema.claim_plan, schema.artifact),
+        *(schema.pause, schema.token, schema.claim_plan, schema.artifact),
         *(schema.work, schema.run_suite, schema.run),
     ):
         connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
@@ -211,7 +213,7 @@ def _removal() -> sa.Update:
 
 
 def _active() -> sa.Select[Any]:
-    return sa.select(schema.repository).where(_REPOSITORY.state == RepositoryState.ACTIVE)
+    return sa.select(schema.repository).where(ARE_ACTIVE)
 
 
 def _repository(row: Row[Any]) -> Repository:

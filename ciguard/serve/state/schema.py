@@ -118,7 +118,7 @@ work: Final = Table(
     *_run_key(),
     Column("lane", StoredText(512), nullable=False),
     Column("state", StoredText(16), nullable=False),
-    Column("source", StoredText(16), nullable=False),  # webhook, reconcile, backfill, repair
+    Column("source", StoredText(16), nullable=False),  # `work_list.Source`
     Column("tries", Integer, nullable=False),
     Column("due_at_ms", BigInteger, nullable=False),
     Column("added_at_ms", BigInteger, nullable=False),
@@ -127,6 +127,16 @@ work: Final = Table(
     PrimaryKeyConstraint(*RUN_COLUMNS),
     Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
     Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
+)
+
+# The repositories that GitHub refuses: their work waits until `until_ms`.
+pause: Final = Table(
+    "pause",
+    METADATA,
+    Column("repository_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("problem", StoredText(4000), nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
 )
 
 # A lease is a row: a condition over rows of `work` would admit two workers at once.

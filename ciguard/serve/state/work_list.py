@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import lanes, schema
+from ciguard.serve.state import lanes, pauses, schema
 from ciguard.serve.state.database import after_ms, engine_insert, is_older, now_ms
 from ciguard.serve.state.run_key import (
     RUN_COLUMNS,
     RunKey,
     RunNumbers,
     is_run,
-    key_columns,
     take_key,
 )
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
 
 
-Source = Literal["webhook", "reconcile", "backfill", "repair"]
+Source = Literal["webhook", "reconcile", "backfill"]
 Ids = Collection[int] | sa.Select[tuple[int]]
 LIMIT: Final = 200  # rows shown on a page
 # After the first death of its worker, a row is tried again at once; later it waits. A worker judges
@@ -137,7 +136,8 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
         lease_s: another worker may take the row after this time, unless the lease is renewed.
     """
     is_prompt = _WORK.tries <= PROMPT_TRIES
-    for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, sa.true())):
+    is_asked = _WORK.repository_id.not_in(pauses.paused_repositories())
+    for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, is_asked)):
         while (row := _next(connection, state, condition)) is not None:
             # If the lease is refused, another transaction leased the lane first and has ended: the
             # next query sees its lease and skips the lane.
@@ -231,31 +231,8 @@ def retry_delay_s(tries: int, jitter: float) -> float | None:
 
 
 def postpone(connection: Connection, work: Work, wait_s: float, problem: str = "") -> bool:
-    """Make the row wait without counting this try: for a rate limit, or a worker that stops."""
+    """Make the row wait without counting this try: for a pause, or a worker that stops."""
     return _settle(connection, work, tries=work.tries - 1, **_waiting(wait_s, problem))
-
-
-def postpone_installation(connection: Connection, repository_id: int, wait_s: float) -> None:
-    """Make all waiting rows wait that share the rate limit of this repository.
-
-    GitHub counts by installation of the App; without an App, all repositories share one token.
-    """
-    repository = schema.repository.c
-    installation = sa.select(repository.installation_id).where(repository.id == repository_id)
-    same = repository.installation_id.is_not_distinct_from(installation.scalar_subquery())
-    key = key_columns(schema.work)
-    # A locked row is being taken by a worker, which meets the limit itself.
-    rows = (
-        sa.select(*key)
-        .where(
-            _WORK.state == WorkState.WAITING,
-            _WORK.due_at_ms < after_ms(wait_s),
-            _WORK.repository_id.in_(sa.select(repository.id).where(same)),
-        )
-        .with_for_update(skip_locked=True)
-    )
-    values = {"due_at_ms": after_ms(wait_s)}
-    connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 
 def retry(
@@ -265,8 +242,23 @@ def retry(
 ) -> bool:
     """Make a row in one of these states wait again, without tries; False where none is."""
     is_selected = _WORK.state.in_(states)
-    values = {"tries": 0, "finished_at_ms": None, **_waiting(0, "")}
-    return connection.execute(_update(key).where(is_selected).values(values)).rowcount == 1
+    return connection.execute(_update(key).where(is_selected).values(_anew())).rowcount == 1
+
+
+def retry_all(connection: Connection, repositories: sa.ColumnElement[bool]) -> int:
+    """End the pauses of repositories, and `retry` their rows that were given up; count the rows.
+
+    Args:
+        repositories: condition of the rows of repositories.
+    """
+    ids = sa.select(schema.repository.c.id).where(repositories)
+    pauses.end(connection, ids)
+    is_dead = sa.and_(_WORK.state == WorkState.DEAD, _WORK.repository_id.in_(ids))
+    return connection.execute(sa.update(schema.work).where(is_dead).values(_anew())).rowcount
+
+
+def _anew() -> dict[str, Any]:
+    return {"tries": 0, "finished_at_ms": None, **_waiting(0, "")}
 
 
 def _work(row: Row[Any], worker: str) -> Work:

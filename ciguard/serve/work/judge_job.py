@@ -37,7 +37,7 @@ from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import run_row, suite_rows
-from ciguard.serve.work.worker import NotDue, RateLimited
+from ciguard.serve.work.worker import NotDue
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ class JudgeJob:
         """Judge a run and store its results; do nothing if the run or repository is deleted.
 
         Raises:
-            RateLimited: GitHub asks to wait.
             NotDue: GitHub has not completed the run.
             CiguardError: a step failed; another try may succeed.
         """
@@ -81,16 +80,10 @@ class JudgeJob:
             repository = repositories.get(connection, key.repository_id)
         if repository is None:
             return
-        try:
-            with service.github.client(repository.installation_id) as github:
-                finished = _finished(github, repository, key, work.tries)
-                if finished is not None:
-                    _Judging(self, github, repository, work, finished, still_holds).run()
-        except GitHubError as error:
-            if error.wait_s is None:
-                raise
-            what = error.what
-            raise RateLimited(what, wait_s=error.wait_s, where=error.where) from error
+        with service.github.client(repository.installation_id) as github:
+            finished = _finished(github, repository, key, work.tries)
+            if finished is not None:
+                _Judging(self, github, repository, work, finished, still_holds).run()
 
 
 def _finished(

@@ -20,7 +20,8 @@ from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
-from ciguard.serve.state import deliveries, lanes, repositories, work_list
+from ciguard.serve.github_clients import refusal_of
+from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.work.run_attempts import all_attempts
@@ -135,7 +136,11 @@ def _add_of_installation(
             added += add_missing_runs(service, repository)
         except GitHubError as error:
             LOG.warning("runs of %s: %s", repository.full_name, error)
-            if error.is_lasting:
+            refusal = refusal_of(error)
+            if refusal is not None:
+                with service.database.write() as connection:
+                    pauses.start(connection, repository.id, refusal)
+            if error.is_lasting and not (refusal and refusal.is_of_repository):
                 break
         if is_over():
             break
@@ -177,6 +182,7 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
     with service.database.write() as connection:
         added = work_list.add(connection, entries)
         repositories.set_reconciled(connection, repository.id)
+        pauses.end(connection, [repository.id])
     return added
 
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from ciguard.errors import CiguardError, RemoteError
-from ciguard.serve.state import lanes, work_list
+from ciguard.serve.github_clients import refusal_of
+from ciguard.serve.state import lanes, pauses, work_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,17 +103,13 @@ class NotDue(RemoteError):
         self.wait_s = wait_s
 
 
-class RateLimited(NotDue):
-    """GitHub asks to wait; the other rows of the installation wait too."""
-
-
 class Worker:
     """Processes one row at a time; call `run` in a separate thread, `stop` from others.
 
     Args:
         job: does the work of a row, which may be done before, in whole or in part. The job calls
             its second argument before each step with visible effects, and returns if it is False.
-            An exception is a failed try, except NotDue.
+            An exception is a failed try, except NotDue and what pauses the repository.
         poll_s: seconds between queries for rows, if there was none.
         lease_s: seconds for which a row stays with this worker after a kill of the process.
     """
@@ -199,21 +196,29 @@ class Worker:
             self._job(work, lease.still_holds)
         except NotDue as error:
             _LOG.warning("%s: waits %.0f s: %s", work.key, error.wait_s, error)
-            return partial(_postpone, error=error)
+            return partial(work_list.postpone, wait_s=error.wait_s, problem=str(error))
         except CiguardError as error:
             _LOG.warning("%s: try %d failed: %s", work.key, work.tries, error)
-            return partial(work_list.fail, problem=str(error))
+            return partial(_fail, error=error)
         except Exception as error:  # noqa: BLE001 - a bug that one run meets stops no other
             _LOG.exception("%s: try %d failed", work.key, work.tries)
             # Without its text: pages show the problem, and the text is not meant for them.
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
         # A job whose lease was lost may have returned early.
-        return _GIVE_BACK if lease.is_lost else work_list.finish
+        return _GIVE_BACK if lease.is_lost else _finish
 
 
-def _postpone(connection: Connection, work: Work, error: NotDue) -> bool:
-    is_ours = work_list.postpone(connection, work, error.wait_s, str(error))
-    if isinstance(error, RateLimited):
-        work_list.postpone_installation(connection, work.key.repository_id, error.wait_s)
+def _finish(connection: Connection, work: Work) -> bool:
+    is_ours = work_list.finish(connection, work)
+    pauses.end(connection, [work.key.repository_id])
+    return is_ours
+
+
+def _fail(connection: Connection, work: Work, error: CiguardError) -> bool:
+    refusal = refusal_of(error)
+    if refusal is None:
+        return work_list.fail(connection, work, str(error))
+    is_ours = work_list.postpone(connection, work, 0, str(error))
+    pauses.start(connection, work.key.repository_id, refusal)
     return is_ours

@@ -14,7 +14,8 @@ from stored_results import Results, row
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import repositories, run_rows, schema, work_list
+from ciguard.serve.state import pauses, repositories, run_rows, schema, work_list
+from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey, is_run
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
     from ciguard.serve.state.run_rows import RunVerdict
 
+REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)
 SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="main")
 VAULT: Final = Repository(12, "octo-org/vault", is_private=True, default_branch="trunk")
 EMPTY: Final = Repository(13, "octo-org/empty", is_private=False)
@@ -175,6 +177,7 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
                 cells = make_suites(run, number)
                 run_rows.record_run(connection, replace(run, cells=cells))
                 results.append(RunResults(run.key, run.started_at_ms, tuple(make_rows(number))))
+        pauses.start(connection, VAULT.id, REFUSAL)
         for repository, lane in ((SHOP, "a"), (VAULT, "b")):
             dead, waiting = RunKey(repository.id, 19_600_000_000, 1), RunKey(repository.id, 7, 2)
             entries = [NewWork(dead, lane, "webhook"), NewWork(waiting, lane * 2, "reconcile")]

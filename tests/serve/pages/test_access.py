@@ -76,6 +76,7 @@ def test_work_list_is_for_those_who_are_known(filled: Site, role: str) -> None:
     if is_known:
         page = client.get("/work.json").json()
         assert len(page["dead"]) == len(page["unfinished"]) == (2 if role in INSIDERS else 1)
+        assert len(page["paused"]) == (1 if role in INSIDERS else 0)
 
 
 def test_there_are_roles_of_both_kinds() -> None:

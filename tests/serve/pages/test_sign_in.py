@@ -17,15 +17,15 @@ from fakegithub.server import serving
 from fakegithub.sign_in import FakeSignIn
 from fakegithub.state import Fault
 from serve.pages.asgi_client import AsgiClient
-from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth, with_proxy
-from serve.pages.filled import VAULT
+from serve.pages.conftest import EVERYBODY, INSIDERS, OAUTH, PEER, client_of, with_oauth, with_proxy
+from serve.pages.filled import REFUSAL, VAULT
 
 from ciguard.serve.application import build_application
 from ciguard.serve.pages import viewers
 from ciguard.serve.pages.viewers import RETRY_S, TURNS, VISIBLE_S
 from ciguard.serve.pages.visit import own_path
 from ciguard.serve.request_threads import THREADS
-from ciguard.serve.state import schema
+from ciguard.serve.state import pauses, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,3 +277,24 @@ def test_dead_work_is_tried_again(filled: Site) -> None:
     with filled.service.database.write() as connection:
         assert connection.execute(state).scalar_one() == "done"  # its verdict stays
         connection.execute(sa.update(schema.work).where(row).values(state="dead"))
+
+
+def test_all_is_tried_again_that_one_may_see(filled: Site) -> None:
+    client, outsider = (client_of(filled, EVERYBODY[role]) for role in ("local", "outsider"))
+
+    def post(by: AsgiClient, **values: str) -> int:
+        token = form_token(by.get("/work").text)
+        return by.post("/work", {"token": token, "all": "1", **values}).status_code
+
+    def left() -> list[int]:
+        page = client.get("/work.json").json()
+        return [len(page[name]) for name in ("paused", "dead", "unfinished")]
+
+    assert left() == [1, 2, 2]
+    assert post(outsider, token="x") == 403
+    assert [post(outsider), *left()] == [303, 1, 1, 3]
+    assert [post(client), *left()] == [303, 0, 0, 4]
+    with filled.service.database.write() as connection:
+        given_up = schema.work.c.run_id > 7
+        connection.execute(sa.update(schema.work).where(given_up).values(state="dead"))
+        pauses.start(connection, VAULT.id, REFUSAL)

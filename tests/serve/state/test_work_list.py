@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import lanes, repositories, schema, work_list
-from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state import lanes, schema, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, PROMPT_TRIES, NewWork, Work
 
@@ -128,24 +127,6 @@ def test_a_rate_limit_is_no_try(connection: Connection) -> None:
     assert taken(connection) is None
     wait(connection, 11)
     assert take(connection).tries == 1
-
-
-def test_a_rate_limit_is_its_installations(connection: Connection) -> None:
-    installations = {1: 7, 2: 7, 3: 8, 4: None, 5: None}
-    repositories.upsert(
-        connection,
-        [
-            Repository(number, f"o/{number}", is_private=False, installation_id=installation)
-            for number, installation in installations.items()
-        ],
-    )
-    entries = [NewWork(RunKey(number, number, 1), f"{number}", "webhook") for number in range(1, 6)]
-    work_list.add(connection, entries)
-    work_list.postpone_installation(connection, 1, 60)
-    assert [taken(connection, f"{n}") for n in range(4)] == [3, 4, 5, None]
-    wait(connection, 61)
-    work_list.postpone_installation(connection, 5, 60)
-    assert [taken(connection, f"{n}") for n in range(6)] == [3, 4, 5, 1, 2, None]
 
 
 def test_the_row_of_a_dead_worker_is_taken_first(connection: Connection) -> None:

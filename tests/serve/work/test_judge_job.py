@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +13,7 @@ from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from loopback import serving
+from run.leg_runner import until
 from serve.fake_runs import (
     BASE,
     BY_SERVICE,
@@ -23,7 +23,7 @@ from serve.fake_runs import (
     of_pull_request,
     upload,
 )
-from serve.work.judging import judge, judge_job, judge_while, server, service, stored_verdict
+from serve.work.judging import TOKEN, judge, judge_job, judge_while, server, service, stored_verdict
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
@@ -35,7 +35,15 @@ from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.state import raw_artifacts, repositories, run_rows, tokens, work_list
+from ciguard.serve.state import (
+    pauses,
+    raw_artifacts,
+    repositories,
+    run_rows,
+    schema,
+    tokens,
+    work_list,
+)
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
@@ -43,6 +51,7 @@ from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Ciguard
@@ -346,6 +355,23 @@ def test_other_workflow_is_none_of_ours(
     assert server.comments == {}
 
 
+def work_until(service: Service, tmp_path: Path, is_so: Callable[[], object]) -> None:
+    """Let a worker judge what waits."""
+    with judge_job(service, tmp_path) as job:
+        worker = Worker(service.database, job, poll_s=0.05)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        until(is_so, what="judged nothing", timeout_s=60)
+        assert worker.stop(30)
+        thread.join()
+
+
+def row_of(service: Service, run_id: int) -> sa.Row[Any]:
+    with service.database.read() as connection:
+        query = sa.select(schema.work).where(schema.work.c.run_id == run_id)
+        return connection.execute(query).one()
+
+
 def test_worker_judges_what_waits_and_tries_again_after_a_fault(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
@@ -353,14 +379,31 @@ def test_worker_judges_what_waits_and_tries_again_after_a_fault(
     server.faults.append(Fault("GET", "/attempts/1", status=429, headers={"retry-after": "1"}))
     with service.database.write() as connection:
         work_list.add(connection, [NewWork(RunKey(1, 7, 1), "lane", "webhook")])
-    with judge_job(service, tmp_path) as job:
-        worker = Worker(service.database, job, poll_s=0.05)
-        thread = threading.Thread(target=worker.run)
-        thread.start()
-        deadline = time.monotonic() + 60
-        while not server.comments:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert worker.stop(30)
-        thread.join()
+    work_until(service, tmp_path, lambda: server.comments)
     assert len(server.comments) == 1
+
+
+def test_refused_token_burns_no_tries_and_is_tried_again(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    login = server.tokens.pop(TOKEN)
+    with service.database.write() as connection:
+        entries = [NewWork(RunKey(1, run, 1), f"lane {run}", "webhook") for run in (7, 8, 9)]
+        work_list.add(connection, entries)
+    work_until(service, tmp_path, lambda: row_of(service, 7).problem)
+    with service.database.read() as connection:
+        (pause,) = pauses.current(connection, sa.true())
+    assert (pause.problem.partition(";")[0], pause.repository) == (
+        "answered 401: Bad credentials",
+        REPOSITORY,
+    )
+    assert [row_of(service, run).tries for run in (7, 8, 9)] == [0, 0, 0]
+    asked = len(server.request_log())
+    assert asked < 3
+    server.tokens[TOKEN] = login
+    with service.database.write() as connection:
+        connection.execute(sa.update(schema.pause).values(until_ms=0))
+    work_until(service, tmp_path, lambda: server.comments)
+    with service.database.read() as connection:
+        assert pauses.current(connection, sa.true()) == ()

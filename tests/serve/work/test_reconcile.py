@@ -23,7 +23,7 @@ from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
-from ciguard.serve.state import deliveries, lanes, repositories, schema
+from ciguard.serve.state import deliveries, lanes, pauses, repositories, schema
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
@@ -257,7 +257,7 @@ def test_rate_limit_delays_its_installation_only(
 ) -> None:
     second, third = FakeRepository(12, "octo-org/web"), FakeRepository(13, "hexa-org/web")
     fake_app.installations[101].repositories.append(second)
-    other = fake_app.install(third)
+    fake_app.install(third)
     for run, one in enumerate((shop, second, third), 1):
         world.add_run(run, one)
     limit = {"retry-after": "600", "x-ratelimit-remaining": "0"}
@@ -267,11 +267,13 @@ def test_rate_limit_delays_its_installation_only(
     assert reconcile(world.service, "one") == 1
     assert world.work() == [(13, 3, 1)]
     assert world.asked("octo-org/web") == 0
-    with pytest.raises(GitHubError, match="wait for another") as caught:
-        world.service.github.client(101).__enter__()
-    assert caught.value.wait_s == pytest.approx(600, abs=60)
-    with world.service.github.client(other.id):
-        pass
+    with world.service.database.read() as connection:
+        (pause,) = pauses.current(connection, sa.true())
+    assert (pause.repositories, pause.repository) == (2, SHOP)
+    assert pause.until_ms - pause.since_ms == 600_000
+    assert reconcile(world.service, "one") == 2  # GitHub answers again, which ends the pause
+    with world.service.database.read() as connection:
+        assert pauses.current(connection, sa.true()) == ()
 
 
 def test_installation_that_hangs_holds_no_other(

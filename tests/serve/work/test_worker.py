@@ -14,13 +14,14 @@ from run.leg_runner import until
 from serve.work.interval_worker import INTERVAL, KILLED, make_job, overlaps
 
 from ciguard.errors import InputError
+from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import WorkflowRun
-from ciguard.serve.state import repositories, schema, work_list
+from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
 from ciguard.serve.work.run_attempts import lane_of
-from ciguard.serve.work.worker import NotDue, RateLimited, Worker
+from ciguard.serve.work.worker import NotDue, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ def test_each_outcome_of_a_job_is_written(
             case 2:
                 raise InputError("no plan", where="run 2", fix="look")
             case 3:
-                raise RateLimited("wait", wait_s=60)
+                raise GitHubError("wait", status=429, wait_s=60)
             case 5:
                 raise NotDue("not completed", wait_s=60)
             case _:
@@ -116,10 +117,13 @@ def test_each_outcome_of_a_job_is_written(
         wait_until(lambda: row(database, 3).problem, "not run")
         assert states(database) == {"waiting"}  # the fourth shares the rate limit of the third
         with database.write() as connection:
-            soon = sa.update(schema.work).where(schema.work.c.run_id == 4)
-            connection.execute(soon.values(due_at_ms=0))
+            later = sa.update(schema.work).where(schema.work.c.run_id == 3)
+            connection.execute(later.values(due_at_ms=1 << 60))
+            connection.execute(sa.update(schema.pause).values(until_ms=0))
         wait_until(lambda: row(database, 4).state == "done", "ended by a bad job")
     assert [row(database, run).tries for run in (1, 2, 3, 4)] == [1, 1, 0, 1]
+    with database.read() as connection:
+        assert pauses.current(connection, sa.true()) == ()  # by the success of the fourth
     add(database, 5, 6)
     with running(Worker(database, job, poll_s=0.05)):
         wait_until(lambda: row(database, 6).state == "done", "waits for the run before it")
