@@ -24,6 +24,7 @@ from ciguard.serve.state.run_key import (
     RunKey,
     RunNumbers,
     is_run,
+    is_same_run,
     take_key,
 )
 
@@ -42,6 +43,8 @@ FIRST_DELAY_S: Final = 20.0
 FACTOR: Final = 4.0
 MAX_DELAY_S: Final = 12 * 60 * 60.0
 JITTER_RATIO: Final = 0.25  # rows that failed together in an outage are retried at different times
+# Of past runs, which fill the history: the other runs of the repository are judged after them.
+BACKFILL: Final[Source] = "backfill"
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -136,8 +139,7 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
         lease_s: another worker may take the row after this time, unless the lease is renewed.
     """
     is_prompt = _WORK.tries <= PROMPT_TRIES
-    is_asked = _WORK.repository_id.not_in(pauses.paused_repositories())
-    for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, is_asked)):
+    for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, _may_begin())):
         while (row := _next(connection, state, condition)) is not None:
             # If the lease is refused, another transaction leased the lane first and has ended: the
             # next query sees its lease and skips the lane.
@@ -148,6 +150,23 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
             connection.execute(_update(work.key).values(values))
             return work
     return None
+
+
+def _may_begin() -> sa.ColumnElement[bool]:
+    """Return the condition for rows of repositories that are not paused, and have their history."""
+    past, repository = schema.work.alias("past").c, schema.repository.c
+    is_unfinished = past.state.in_((WorkState.WAITING, WorkState.RUNNING))
+    # A past run that has failed twice holds up no other.
+    failed = past.tries - sa.case((past.state == WorkState.RUNNING, 1), else_=0)
+    unfilled = sa.select(past.repository_id).where(
+        is_unfinished, past.source == BACKFILL, failed <= PROMPT_TRIES
+    )
+    unlisted = sa.select(repository.id).where(repository.reconciled_at_ms.is_(None))
+    return sa.and_(
+        sa.or_(_WORK.source == BACKFILL, _WORK.repository_id.not_in(unfilled)),
+        _WORK.repository_id.not_in(unlisted),
+        _WORK.repository_id.not_in(pauses.paused_repositories()),
+    )
 
 
 def put_off(connection: Connection, worker: str) -> bool:
@@ -179,6 +198,8 @@ def _next(
         older.c.state == state,
         older.c.due_at_ms <= now,
         sa.tuple_(older.c.run_id, older.c.run_attempt) < sa.tuple_(_WORK.run_id, _WORK.run_attempt),
+        # Else a past run would wait for an older run that waits for all past runs.
+        sa.or_(_WORK.source != BACKFILL, older.c.source == BACKFILL),
     )
     query = (
         sa.select(schema.work)
@@ -243,6 +264,21 @@ def retry(
     """Make a row in one of these states wait again, without tries; False where none is."""
     is_selected = _WORK.state.in_(states)
     return connection.execute(_update(key).where(is_selected).values(_anew())).rowcount == 1
+
+
+def retry_uncompared(connection: Connection, key: RunKey) -> None:
+    """Have the newer runs of a repository judged again that had too little history to compare.
+
+    Only runs with stored archives: without its artifacts, a run would get a worse verdict.
+    """
+    has_archives = sa.exists().where(is_same_run(schema.artifact, schema.work))
+    is_uncompared = sa.exists().where(
+        is_same_run(schema.run, schema.work), _RUN.comparison.in_(("", "inconclusive"))
+    )
+    is_newer = sa.and_(_WORK.repository_id == key.repository_id, _WORK.run_id > key.run_id)
+    is_done = sa.and_(_WORK.state == WorkState.DONE, _WORK.source != BACKFILL)
+    update = sa.update(schema.work).where(is_newer, is_done, is_uncompared, has_archives)
+    connection.execute(update.values(_anew()))
 
 
 def retry_all(connection: Connection, repositories: sa.ColumnElement[bool]) -> int:

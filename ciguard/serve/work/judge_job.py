@@ -263,7 +263,7 @@ class _Judging:
         service = self.service
         facts = RunMetadata(branch=run.branch, event=run.event, at=self.finished.run_started_at)
         try:
-            update_history(
+            is_new = update_history(
                 service.database,
                 service.objects,
                 self.key,
@@ -274,6 +274,10 @@ class _Judging:
             )
         except InputError as error:
             self._warn(str(error))
+            return
+        if is_new and self.work.source == work_list.BACKFILL:
+            with service.database.write() as connection:
+                work_list.retry_uncompared(connection, self.key)
 
     def _publish(self, run: ActionsRun, judged: RemoteReport) -> None:
         """Publish the comment if the policy assigns it to the service."""

@@ -18,20 +18,26 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ciguard.errors import UsageError
 from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.events import BASE_EVENTS
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
+from ciguard.history.file import VALUES_PER_KEY
 from ciguard.serve.github_clients import refusal_of
 from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
-from ciguard.serve.work.run_attempts import all_attempts
+from ciguard.serve.work.run_attempts import all_attempts, latest_attempt
 from ciguard.serve.work.worker import LaneLease
+from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ciguard.github.client import GitHub
+    from ciguard.github.models import WorkflowRun
     from ciguard.serve.github_clients import App, Installation
     from ciguard.serve.service import Service
+    from ciguard.serve.state.work_list import NewWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -162,6 +168,8 @@ def _turns(service: Service, *, only_new: bool) -> Sequence[Sequence[Repository]
 def add_missing_runs(service: Service, repository: Repository) -> int:
     """Add runs that completed since the last reconciliation; return their number.
 
+    The first time, past runs of the base branch are added too, which fill the history.
+
     Raises:
         GitHubError: GitHub refused or did not answer; the next call lists the same runs.
     """
@@ -173,7 +181,9 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
     created_from = since - (DAILY_LOOK_BACK if is_first_of_day else LOOK_BACK)
     with service.github.client(repository.installation_id) as github:
         runs = completed_runs(github, repository.full_name, created_from=created_from)
-    entries = [
+        is_new = last is None and repository.default_branch
+        entries = _history_runs(github, repository) if is_new else []
+    entries += [
         entry
         for run in runs
         if run.updated_at is None or run.updated_at >= since - OVERLAP
@@ -184,6 +194,25 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
         repositories.set_reconciled(connection, repository.id)
         pauses.end(connection, [repository.id])
     return added
+
+
+def _history_runs(github: GitHub, repository: Repository) -> list[NewWork]:
+    """List the last runs of the base branch, VALUES_PER_KEY of each workflow with our artifacts."""
+    name, branch = repository.full_name, repository.default_branch
+
+    def list_past(workflow: str = "") -> list[WorkflowRun]:
+        runs = completed_runs(github, name, workflow=workflow, branch=branch, limit=100)
+        # A fork's branch may have the name of the base. A cancelled run may lack results.
+        ended = (run for run in runs if run.conclusion in {"success", "failure"})
+        return [run for run in ended if run.event in BASE_EVENTS]
+
+    newest = {run.workflow: run.id for run in reversed(list_past())}
+    return [
+        latest_attempt(repository.id, run, work_list.BACKFILL)
+        for workflow, run_id in newest.items()
+        if RunArtifacts(github, name, run_id).has_any((PLAN, RECORD))
+        for run in list_past(workflow)[:VALUES_PER_KEY]
+    ]
 
 
 def _time(ms: int) -> datetime:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.stores import load
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow
-
-HISTORY_RUNS: Final = 20  # a history keeps so many values of each test
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,9 @@ def restart_history(database: Database, objects: ObjectStore, repository_id: int
     store.restart()
     run_ids = {run.run_id for run in load(store).history.runs}
     with database.read() as connection:
-        newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=HISTORY_RUNS)
+        newest = run_rows.newest(
+            connection, repository_id, is_base_branch=True, limit=VALUES_PER_KEY
+        )
     return [run.key for run in newest if run.run_id not in run_ids]
 
 

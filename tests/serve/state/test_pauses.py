@@ -1,4 +1,4 @@
-"""Which rows wait for a paused repository, on both engines."""
+"""Which rows wait: of a paused repository, and behind the history, on both engines."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ciguard.serve.state.work_list import NewWork, Work
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.work_list import Source
 
 ALL = sa.true()
 # By number, the installation of each repository; None: of the token.
@@ -43,9 +45,10 @@ NOT_REFUSED = (
 )
 
 
-def add(connection: Connection, repository: int, *runs: int) -> None:
-    lane = f"{repository}"
-    entries = [NewWork(RunKey(repository, run, 1), lane, "webhook") for run in runs]
+def add(connection: Connection, repository: int, *runs: int, source: Source = "webhook") -> None:
+    """In a lane of each source, as base branch and pull requests are."""
+    lane = f"{repository} {source}"
+    entries = [NewWork(RunKey(repository, run, 1), lane, source) for run in runs]
     work_list.add(connection, entries)
 
 
@@ -114,3 +117,35 @@ def test_pause_lasts_longer_each_time_and_ends_with_the_first_success(
         pauses.end(connection, [number])
         paused = sum(pause.repositories for pause in pauses.current(connection, ALL))
         assert paused == left
+
+
+def test_history_comes_first_and_then_the_rest(connection: Connection) -> None:
+    add(connection, 1, 40, 50)
+    add(connection, 1, 20, 30, source="backfill")
+    connection.execute(sa.update(schema.work).values(lane="main"))  # 40 is in no other's way
+    add(connection, 2, 60)
+    order = []
+    while works := taken(connection):
+        order.append([work.key.run_id for work in works])
+        for work in works:
+            work_list.finish(connection, work)
+    assert [sorted(runs) for runs in order] == [[20, 60], [30], [40], [50]]
+
+
+def test_run_of_the_history_that_fails_twice_holds_up_no_other(connection: Connection) -> None:
+    add(connection, 1, 20, source="backfill")
+    add(connection, 1, 40)
+    for _ in range(2):
+        (work,) = taken(connection)
+        assert work.key.run_id == 20
+        work_list.fail(connection, work, "no")
+        pass_time(connection, 30)
+    assert [work.key.run_id for work in taken(connection)] == [40]
+
+
+def test_nothing_is_taken_of_a_repository_that_was_never_listed(connection: Connection) -> None:
+    repositories.upsert(connection, [Repository(6, "o/6", is_private=False)])
+    add(connection, 6, 1)
+    assert taken(connection) == []
+    repositories.set_reconciled(connection, 6)
+    assert [work.key.repository_id for work in taken(connection)] == [6]

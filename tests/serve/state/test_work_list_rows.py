@@ -27,6 +27,7 @@ def connection(database: Database) -> Iterator[Connection]:
     """One transaction: run 1 is done, run 2 dead, run 3 runs, runs 4 and 5 wait."""
     with database.write() as opened:
         repositories.upsert(opened, [Repository(1, "o/one", False), Repository(2, "o/two", False)])
+        opened.execute(sa.update(schema.repository).values(reconciled_at_ms=0))
         add(opened, RunKey(1, 1, 1), RunKey(2, 2, 1))
         for settle in (work_list.finish, kill):
             work = work_list.take(opened, "w")

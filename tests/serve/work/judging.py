@@ -61,6 +61,7 @@ def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
     with open_service(settings, {}) as service:
         with service.database.write() as connection:
             repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+            repositories.set_reconciled(connection, 1)
         yield service
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 from fakegithub.actions import TIP, add_artifact, add_job, add_run
+from fakegithub.apps import FakeRepository
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
 from loopback import serving
@@ -19,6 +20,7 @@ from serve.fake_runs import (
     BY_SERVICE,
     HEAD,
     REPOSITORY,
+    STARTED,
     failing_world,
     of_pull_request,
     upload,
@@ -48,6 +50,7 @@ from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work import judge_job as judging_module
+from ciguard.serve.work.reconcile import reconcile
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -407,3 +410,40 @@ def test_refused_token_burns_no_tries_and_is_tried_again(
     work_until(service, tmp_path, lambda: server.comments)
     with service.database.read() as connection:
         assert pauses.current(connection, sa.true()) == ()
+
+
+def test_first_start_fills_the_history_before_it_publishes(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    shop = FakeRepository(1, REPOSITORY)
+    server.repositories.append(shop)
+    for run in (4, 5, 6):
+        facts = {"event": "push", "head_branch": "main", "repository": {"id": 1}}
+        upload(server, World().ran_as(run), run, created_at=STARTED, **facts)
+    upload(server, failing_world(), 7, **of_pull_request())
+    with service.database.write() as connection:
+        connection.execute(sa.update(schema.repository).values(reconciled_at_ms=None))
+        work_list.add(connection, [NewWork(RunKey(1, 7, 1), "topic", "webhook")])
+    assert reconcile(service, "worker") == 3
+    work_until(service, tmp_path, lambda: server.comments)
+    (body,) = server.bodies()
+    assert "compared with [run 6]" in body
+    assert [each for each in server.request_log() if each.startswith("PATCH")] == []
+    history = load(ObjectHistory(service.database, service.objects, 1)).history
+    assert {run.run_id for run in history.runs} == {4, 5, 6}
+
+
+def test_run_that_was_judged_without_a_past_run_is_judged_again(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, failing_world(), 7, **of_pull_request())
+    assert judge(service, tmp_path, 7).comparison == ""
+    server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
+    add_run(server, 8, **of_pull_request(head_sha=HEAD))
+    judge(service, tmp_path, 8)
+    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
+    judge(service, tmp_path, 6, source="backfill")
+    assert [row_of(service, run).state for run in (6, 7, 8)] == ["done", "waiting", "done"]
+    work_until(service, tmp_path, lambda: row_of(service, 7).state == "done")
+    (body,) = server.bodies()
+    assert "compared with [run 6]" in body

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
-from fakegithub.actions import add_run
+from fakegithub.actions import add_artifact, add_run
 from fakegithub.apps import APP_ID, FakeRepository, add_app, private_key_pem
 from fakegithub.deliveries import WEBHOOK_SECRET
 from fakegithub.past_runs import stamp
@@ -23,7 +23,7 @@ from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
-from ciguard.serve.state import deliveries, lanes, pauses, repositories, schema
+from ciguard.serve.state import deliveries, lanes, pauses, repositories, schema, work_list
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
@@ -133,7 +133,7 @@ def test_runs_that_no_webhook_told_of_are_added(world: World, shop: FakeReposito
     assert reconcile(world.service, "one") == 4
     assert world.work() == [(11, 1, 1), (11, 1, 2), (11, 1, 3), (11, 2, 1)]
     assert reconcile(world.service, "one") == 0
-    assert world.asked() == 2
+    assert world.asked() == 2 + 1  # the first time also for the base branch
     author = world.service.github.author()
     assert author is not None
     assert author.login == "shard-judge[bot]"
@@ -149,6 +149,27 @@ def test_runs_of_before_the_service_are_left_to_backfill(
     assert [run for _, run, _ in world.work()] == [3, 4, 5]
     with pytest.raises(UsageError, match="not served"):
         backfill(world.service, "octo-org/other", 3)
+
+
+def test_first_contact_adds_the_past_of_the_base_branch(
+    world: World, shop: FakeRepository, server: FakeGitHub
+) -> None:
+    for run in range(1, 26):
+        world.add_run(run, shop, age_h=900.0 - run)
+    world.add_run(26, shop, age_h=90, conclusion="cancelled")
+    world.add_run(27, shop, age_h=90, event="pull_request")  # of a fork's main
+    world.add_run(28, shop, age_h=90, head_branch="topic")
+    world.add_run(29, shop, age_h=90, path=".github/workflows/lint.yml")
+    add_artifact(server, "ciguard-plan-p-1", b"", run=25)
+    world.add_run(30, shop, event="pull_request", head_branch="topic")
+    assert reconcile(world.service, "one") == 20 + 1
+    assert [run for _, run, _ in world.work()] == [*range(6, 26), 30]
+    with world.service.database.write() as connection:
+        taken = work_list.take(connection, "one")
+        assert work_list.take(connection, "two") is None  # 30 waits for the history
+    assert taken is not None
+    assert (taken.key.run_id, taken.source) == (6, "backfill")
+    assert reconcile(world.service, "one") == 0
 
 
 def test_run_that_took_long_or_ran_again_is_found(world: World, shop: FakeRepository) -> None:
@@ -181,7 +202,7 @@ def test_more_runs_than_a_list_of_github_holds(world: World, shop: FakeRepositor
     for run in range(1, 1_102):
         world.add_run(run, shop, age_h=5.0 - run / 1000)
     assert reconcile(world.service, "one") == 1_101
-    assert world.asked() == 10 + 2
+    assert world.asked() == 10 + 2 + 1
 
 
 def test_renamed_transferred_and_privatised_repositories(
@@ -294,9 +315,9 @@ def test_installation_that_hangs_holds_no_other(
     server.gate = hang
     assert reconcile(world.service, "one") == 1
     # It hung until the pass was over: the rest of it comes with the next one.
-    assert (world.asked(), world.asked("octo-org/web")) == (1, 0)
+    assert (world.asked(), world.asked("octo-org/web")) == (2, 0)
     reconcile(world.service, "one")
-    assert (world.asked(), world.asked("octo-org/web")) == (1, 1)
+    assert (world.asked(), world.asked("octo-org/web")) == (2, 2)
 
 
 def test_repository_that_cannot_be_listed_hinders_no_other(
@@ -339,7 +360,7 @@ def test_turns_go_to_whoever_waits_longest(
     installation.repositories.append(FakeRepository(12, "octo-org/api"))
     for _ in range(4):
         reconcile(world.service, "one")
-    assert (world.asked(SHOP), world.asked("octo-org/api")) == (2, 2)
+    assert (world.asked(SHOP), world.asked("octo-org/api")) == (2 + 1, 2 + 1)
 
 
 def test_fixed_list_of_a_token(
@@ -367,7 +388,7 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
         reconciler.reconcile_when_due()
         return world.asked() - before
 
-    assert [asked_after(wait_s) for wait_s in (0, 5, 290, 10, 5)] == [1, 0, 0, 1, 0]
+    assert [asked_after(wait_s) for wait_s in (0, 5, 290, 10, 5)] == [2, 0, 0, 1, 0]
     world.server.faults.append(Fault(path="/app/installations", times=2))
     with pytest.raises(GitHubError):
         asked_after(300)
@@ -380,8 +401,8 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
     tools = FakeRepository(12, "octo-org/tools")
     world.server.repositories.append(tools)
     installation.repositories.append(tools)
-    assert (asked_after(5), world.asked(tools.full_name)) == (0, 1)
-    assert (asked_after(290), world.asked(tools.full_name)) == (1, 2)
+    assert (asked_after(5), world.asked(tools.full_name)) == (0, 2)
+    assert (asked_after(290), world.asked(tools.full_name)) == (1, 3)
 
 
 def test_backfill_of_one_repository_removes_no_other(

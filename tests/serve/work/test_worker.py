@@ -112,6 +112,7 @@ def test_each_outcome_of_a_job_is_written(
 
     with database.write() as connection:
         repositories.upsert(connection, [Repository(1, "o/r", is_private=False)])
+        repositories.set_reconciled(connection, 1)
     add(database, 1, 2, 3, 4)
     with running(Worker(database, job, poll_s=0.05)):
         wait_until(lambda: row(database, 3).problem, "not run")
