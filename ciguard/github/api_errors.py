@@ -153,7 +153,7 @@ def _permission_advice(description: str, headers: Mapping[str, str]) -> str:
     permission = words or next(by_path, "")
     if not permission:
         return "use a token that may do this"
-    advice = f"give the job `permissions:` {permission}"
+    advice = f"give the job, or the App, `permissions:` {permission}"
     if "write" not in permission:
         return advice
     return f"{advice}; in a fork's pull request the token is read-only whatever the workflow says"

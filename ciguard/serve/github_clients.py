@@ -162,12 +162,7 @@ class GitHubClients:
         UsageError: the key of the App is malformed.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        retry_policy: RetryPolicy = RETRY_POLICY,
-    ) -> None:
+    def __init__(self, settings: Settings, *, retry_policy: RetryPolicy = RETRY_POLICY) -> None:
         self._token = settings.token
         self._connect = partial(GitHub, settings.api_url, retry_policy=retry_policy)
         credentials = settings.app

@@ -101,4 +101,4 @@ def test_plan_goes_on_without_times_of_the_base(
     server.faults.append(Fault(path="/actions/runs", status=403, times=9))
     text = fetch(ciguard, tmp_path, environ)
     assert none in text
-    assert "fix: give the job `permissions:` actions: read" in text
+    assert "fix: give the job, or the App, `permissions:` actions: read" in text

@@ -7,6 +7,7 @@ success ends the pause, and a refusal prolongs it.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -36,7 +37,8 @@ class Refusal(NamedTuple):
     is_of_repository: bool = False
 
 
-class Pause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pause:
     """A problem, the number of repositories that have it, the name of one, and its times."""
 
     problem: str
@@ -56,22 +58,18 @@ def start(connection: Connection, repository_id: int, refusal: Refusal) -> None:
         wait_s = min(LONGEST_S, max(FIRST_S, (clock_ms - since_ms) / 1000))
     is_here = _REPOSITORY.id == repository_id
     installation = sa.select(_REPOSITORY.installation_id).where(is_here).scalar_subquery()
-    is_paused = _REPOSITORY.installation_id.is_not_distinct_from(installation)
-    values = (
-        _REPOSITORY.id,
-        sa.literal(refusal.problem),
-        sa.literal(since_ms, sa.BigInteger),
-        sa.literal(clock_ms + round(wait_s * 1000), sa.BigInteger),
-    )
-    is_paused = is_here if refusal.is_of_repository else is_paused
-    paused = sa.select(*values).where(is_paused).order_by(_REPOSITORY.id)
+    is_same = _REPOSITORY.installation_id.is_not_distinct_from(installation)
+    until_ms = clock_ms + round(wait_s * 1000)
+    times = (sa.literal(time_ms, sa.BigInteger) for time_ms in (since_ms, until_ms))
+    paused = sa.select(_REPOSITORY.id, sa.literal(refusal.problem), *times)
+    paused = paused.where(is_here if refusal.is_of_repository else is_same)
+    paused = paused.order_by(_REPOSITORY.id)  # two transactions lock the rows in one order
     statement = engine_insert(connection, table).from_select(list(_PAUSE.keys()), paused)
     changed = {name: statement.excluded[name] for name in ("problem", "until_ms")}
     statement = statement.on_conflict_do_update(index_elements=[_PAUSE.repository_id], set_=changed)
     connection.execute(statement)
-    scope = "" if refusal.is_of_repository else "installation of "
-    text = "%srepository %d paused for %.0f s: %s"
-    _LOG.warning(text, scope, repository_id, wait_s, refusal.problem)
+    scope = "repository" if refusal.is_of_repository else "installation of repository"
+    _LOG.warning("%s %d: paused for %.0f s: %s", scope, repository_id, wait_s, refusal.problem)
 
 
 def end(connection: Connection, repository_ids: sa.Select[tuple[int]] | list[int]) -> None:

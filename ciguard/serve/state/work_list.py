@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
 
 
+# backfill: past runs, which fill the history. Other runs of the repository are judged after them.
 Source = Literal["webhook", "reconcile", "backfill"]
 Ids = Collection[int] | sa.Select[tuple[int]]
 LIMIT: Final = 200  # rows shown on a page
@@ -43,8 +44,6 @@ FIRST_DELAY_S: Final = 20.0
 FACTOR: Final = 4.0
 MAX_DELAY_S: Final = 12 * 60 * 60.0
 JITTER_RATIO: Final = 0.25  # rows that failed together in an outage are retried at different times
-# Of past runs, which fill the history: the other runs of the repository are judged after them.
-BACKFILL: Final[Source] = "backfill"
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -159,11 +158,11 @@ def _may_begin() -> sa.ColumnElement[bool]:
     # A past run that has failed twice holds up no other.
     failed = past.tries - sa.case((past.state == WorkState.RUNNING, 1), else_=0)
     unfilled = sa.select(past.repository_id).where(
-        is_unfinished, past.source == BACKFILL, failed <= PROMPT_TRIES
+        is_unfinished, past.source == "backfill", failed <= PROMPT_TRIES
     )
     unlisted = sa.select(repository.id).where(repository.reconciled_at_ms.is_(None))
     return sa.and_(
-        sa.or_(_WORK.source == BACKFILL, _WORK.repository_id.not_in(unfilled)),
+        sa.or_(_WORK.source == "backfill", _WORK.repository_id.not_in(unfilled)),
         _WORK.repository_id.not_in(unlisted),
         _WORK.repository_id.not_in(pauses.paused_repositories()),
     )
@@ -199,7 +198,7 @@ def _next(
         older.c.due_at_ms <= now,
         sa.tuple_(older.c.run_id, older.c.run_attempt) < sa.tuple_(_WORK.run_id, _WORK.run_attempt),
         # Else a past run would wait for an older run that waits for all past runs.
-        sa.or_(_WORK.source != BACKFILL, older.c.source == BACKFILL),
+        sa.or_(_WORK.source != "backfill", older.c.source == "backfill"),
     )
     query = (
         sa.select(schema.work)
@@ -221,13 +220,23 @@ def still_holds(connection: Connection, work: Work) -> bool:
 
 
 def finish(connection: Connection, work: Work) -> bool:
-    """Mark the row as done; return False, and change nothing, if the lease has ended."""
+    """End the pause, and mark the row as done; False, and the row as it was, without the lease."""
+    pauses.end(connection, [work.key.repository_id])
     values = {"state": WorkState.DONE, "finished_at_ms": now_ms(), "problem": ""}
     return _settle(connection, work, **values)
 
 
-def fail(connection: Connection, work: Work, problem: str) -> bool:
-    """Make the row wait for its next try, or give it up after MAX_TRIES; False as `finish`."""
+def fail(
+    connection: Connection, work: Work, problem: str, refusal: pauses.Refusal | None = None
+) -> bool:
+    """Make the row wait for its next try, or give it up after MAX_TRIES; False as `finish`.
+
+    Args:
+        refusal: pauses the repository; the try does not count.
+    """
+    if refusal is not None:
+        pauses.start(connection, work.key.repository_id, refusal)
+        return postpone(connection, work, 0, problem)
     delay_s = retry_delay_s(work.tries, random.random())
     if delay_s is None:
         values = {"state": WorkState.DEAD, "finished_at_ms": now_ms(), "problem": problem}
@@ -276,7 +285,7 @@ def retry_uncompared(connection: Connection, key: RunKey) -> None:
         is_same_run(schema.run, schema.work), _RUN.comparison.in_(("", "inconclusive"))
     )
     is_newer = sa.and_(_WORK.repository_id == key.repository_id, _WORK.run_id > key.run_id)
-    is_done = sa.and_(_WORK.state == WorkState.DONE, _WORK.source != BACKFILL)
+    is_done = sa.and_(_WORK.state == WorkState.DONE, _WORK.source != "backfill")
     update = sa.update(schema.work).where(is_newer, is_done, is_uncompared, has_archives)
     connection.execute(update.values(_anew()))
 

@@ -275,7 +275,7 @@ class _Judging:
         except InputError as error:
             self._warn(str(error))
             return
-        if is_new and self.work.source == work_list.BACKFILL:
+        if is_new and self.work.source == "backfill":
             with service.database.write() as connection:
                 work_list.retry_uncompared(connection, self.key)
 

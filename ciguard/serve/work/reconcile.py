@@ -208,7 +208,7 @@ def _history_runs(github: GitHub, repository: Repository) -> list[NewWork]:
 
     newest = {run.workflow: run.id for run in reversed(list_past())}
     return [
-        latest_attempt(repository.id, run, work_list.BACKFILL)
+        latest_attempt(repository.id, run, "backfill")
         for workflow, run_id in newest.items()
         if RunArtifacts(github, name, run_id).has_any((PLAN, RECORD))
         for run in list_past(workflow)[:VALUES_PER_KEY]

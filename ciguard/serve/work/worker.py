@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.serve.github_clients import refusal_of
-from ciguard.serve.state import lanes, pauses, work_list
+from ciguard.serve.state import lanes, work_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,26 +199,11 @@ class Worker:
             return partial(work_list.postpone, wait_s=error.wait_s, problem=str(error))
         except CiguardError as error:
             _LOG.warning("%s: try %d failed: %s", work.key, work.tries, error)
-            return partial(_fail, error=error)
+            return partial(work_list.fail, problem=str(error), refusal=refusal_of(error))
         except Exception as error:  # noqa: BLE001 - a bug that one run meets stops no other
             _LOG.exception("%s: try %d failed", work.key, work.tries)
             # Without its text: pages show the problem, and the text is not meant for them.
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
         # A job whose lease was lost may have returned early.
-        return _GIVE_BACK if lease.is_lost else _finish
-
-
-def _finish(connection: Connection, work: Work) -> bool:
-    is_ours = work_list.finish(connection, work)
-    pauses.end(connection, [work.key.repository_id])
-    return is_ours
-
-
-def _fail(connection: Connection, work: Work, error: CiguardError) -> bool:
-    refusal = refusal_of(error)
-    if refusal is None:
-        return work_list.fail(connection, work, str(error))
-    is_ours = work_list.postpone(connection, work, 0, str(error))
-    pauses.start(connection, work.key.repository_id, refusal)
-    return is_ours
+        return _GIVE_BACK if lease.is_lost else work_list.finish
