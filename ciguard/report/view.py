@@ -19,6 +19,7 @@ from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
 from ciguard.history.age import sentence
+from ciguard.model.jobs import price_usd
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, as_markdown
@@ -85,6 +86,16 @@ class ReportData:
     platform: RunFacts | None = None
     runners: tuple[RunnerUse, ...] = ()
     age: AgeOfGreen | None = None
+
+    @property
+    def price_usd(self) -> float | None:
+        """Return the price of the shards, also without a comparison; None where one is unknown."""
+        if self.comparison is not None and self.comparison.cost_after is not None:
+            return self.comparison.cost_after.price_usd
+        prices = {name: pool.usd_per_minute for name, pool in self.plan.pools.items()}
+        pools = {shard.key: shard.pool for shard in self.plan.shards}
+        legs = self.verdict.legs
+        return price_usd(((leg.wall_s,), prices.get(pools.get(leg.shard, ""))) for leg in legs)
 
     @property
     def fails_on(self) -> tuple[FailCondition, ...]:

@@ -1,6 +1,6 @@
 """The rows of a judged run for the pages: one for the run, one for each suite and variant. Pure.
 
-Prices and lower bound come from the plan; values that were not measured are None.
+The lower bound comes from the plan; values that were not measured are None.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ciguard.model.jobs import price_usd
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
 
@@ -54,7 +53,7 @@ def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report 
         makespan_s=max(walls_s, default=None),
         # Without timings, a lower bound would be one of equal estimates.
         bound_s=verdict.plan.lower_bound_s if verdict and verdict.plan.has_timings else None,
-        price_usd=_price_usd(verdict) if verdict is not None else None,
+        price_usd=contents.price_usd if contents is not None else None,
         answer="",
     )
 
@@ -103,17 +102,6 @@ def _verdict(report: Report | None) -> RunVerdict:
     if report is None:
         return "foreign"
     return report.contents.verdict.state if report.contents is not None else "not_evaluated"
-
-
-def _price_usd(verdict: Verdict) -> float | None:
-    """Return the price of the shards, each rounded up to minutes; None where one is unknown."""
-    plan = verdict.plan
-    prices = {
-        shard.key: plan.pools[shard.pool].usd_per_minute
-        for shard in plan.shards
-        if shard.pool in plan.pools
-    }
-    return price_usd(((leg.wall_s,), prices.get(leg.shard)) for leg in verdict.legs)
 
 
 def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
