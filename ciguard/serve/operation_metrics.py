@@ -1,8 +1,7 @@
 """`/metrics`: metrics of the service in the text format of Prometheus.
 
-The values come from the database, so that every web process reports the same ones. No value names
-a repository; requests are counted by the proxy in front of the service.
-Source: prometheus.io, "Exposition formats", text format 0.0.4, and "Metric and label naming".
+The gauges come from the database, so that every web process reports the same ones; histograms are
+of the process. No value names a repository.
 """
 
 from __future__ import annotations
@@ -11,6 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -25,29 +27,18 @@ from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from prometheus_client import Metric
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
     from ciguard.serve.service import Service
 
-    Sample = tuple[Mapping[str, str], float]
-
 PATH: Final = "/metrics"
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RECENT_S: Final = 3600.0
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A gauge with its samples (labels and a value); at least one."""
-
-    name: str
-    text: str
-    samples: tuple[Sample, ...]
 
 
 async def metrics(request: Request) -> Response:
@@ -59,38 +50,35 @@ async def metrics(request: Request) -> Response:
     is_passed_on = any(name in request.headers for name in FORWARDED)
     if is_passed_on or not is_from(request, service.settings.metrics_from):
         return await no_page_endpoint(request)
-    text = _encode(await answer_in(request, "pages", _of_service, service))
-    return Response(text, media_type=CONTENT_TYPE)
+    of_database = await answer_in(request, "pages", generate_latest, _DatabaseMetrics(service))
+    return Response(of_database + generate_latest(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def _encode(listed: Iterable[Metric]) -> str:
-    lines = []
-    for metric in listed:
-        lines += [f"# HELP {metric.name} {metric.text}", f"# TYPE {metric.name} gauge"]
-        for labels, value in metric.samples:
-            pairs = ",".join(f'{name}="{text}"' for name, text in labels.items())
-            lines.append(f"{metric.name}{{{pairs}}} {value}" if pairs else f"{metric.name} {value}")
-    return "".join(f"{line}\n" for line in lines)
+@dataclass(frozen=True, slots=True)
+class _DatabaseMetrics(Collector):
+    """The metrics that all processes report alike."""
 
+    service: Service
 
-def _of_service(service: Service) -> list[Metric]:
-    build = Metric("ciguard_build_info", "Version of ciguard.", (({"version": __version__}, 1),))
-    with service.database.read() as connection:
-        return [build, *_of_work(connection), _recent_verdicts(connection)]
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("build_info", "Version of ciguard.", {__version__: 1}, "version")
+        with self.service.database.read() as connection:
+            yield from _of_work(connection)
+            yield _recent_verdicts(connection)
 
 
 def _of_work(connection: Connection) -> Iterator[Metric]:
     backlog = work_list.backlog(connection)
     rows = {state.value: count for state, count in backlog.rows.items()}
     text = "Run attempts on the work list; a dead one waits for somebody to try it again."
-    yield Metric("ciguard_work_rows", text, _by("state", rows))
+    yield _gauge("work_rows", text, rows, "state")
     text = "For how long the first run attempt that is due has waited."
-    yield Metric("ciguard_work_oldest_due_seconds", text, (({}, backlog.oldest_s),))
+    yield _gauge("work_oldest_due_seconds", text, {"": backlog.oldest_s})
     paused = sum(
         pause.repositories for pause in pauses.current(connection, repositories.ARE_ACTIVE)
     )
     text = "Repositories whose requests GitHub refuses; their run attempts wait."
-    yield Metric("ciguard_paused_repositories", text, (({}, paused),))
+    yield _gauge("paused_repositories", text, {"": paused})
 
 
 def _recent_verdicts(connection: Connection) -> Metric:
@@ -107,12 +95,14 @@ def _recent_verdicts(connection: Connection) -> Metric:
     )
     counts = {verdict: count for verdict, count in connection.execute(query)}  # noqa: C416
     text = "Run attempts that became due in the last hour and have a verdict."
-    samples = _by("verdict", dict.fromkeys(VERDICTS, 0) | counts)
-    return Metric("ciguard_recent_verdicts", text, samples)
+    return _gauge("recent_verdicts", text, dict.fromkeys(VERDICTS, 0) | counts, "verdict")
 
 
-def _by(label: str, values: Mapping[str, int]) -> tuple[Sample, ...]:
-    return tuple(({label: name}, value) for name, value in values.items())
+def _gauge(name: str, text: str, values: Mapping[str, float], *labels: str) -> Metric:
+    gauge = GaugeMetricFamily(f"ciguard_{name}", text, labels=labels)
+    for label, value in values.items():
+        gauge.add_metric([label] if labels else [], value)
+    return gauge
 
 
 ROUTES: Final = (Route(PATH, metrics),)
