@@ -96,6 +96,11 @@ class GitHub:
         """Return whether the token is of an App, as GITHUB_TOKEN: it cannot read its own user."""
         return self._token.startswith(INSTALLATION)
 
+    @property
+    def remaining_calls(self) -> int | None:
+        """Return how many calls the rate limit allows after the last answer; None if unknown."""
+        return None if (limit := self._connection.rate_limit) is None else limit.remaining
+
     def item(self, model: type[Answer], path: str) -> Answer:
         return self._object(model, f"GET {path}", self._connection.getitem(path))
 

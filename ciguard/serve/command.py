@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from prometheus_client import start_http_server
 
 from ciguard import console
 from ciguard.errors import ExitCode, InputError
@@ -132,6 +133,12 @@ _REPO: Final = click.option(
     default=LOOPBACK,
     help="Address or network that may read /metrics; repeatable (default: loopback).",
 )
+@click.option(
+    "--metrics-port",
+    metavar="PORT",
+    default=0,
+    help="Port on which a worker answers /healthz and /metrics (default: none).",
+)
 @click.option("--end-with-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
@@ -196,6 +203,10 @@ def _judge_runs(service: Service, copies: ObjectCache, *, end_with_input: bool) 
     # sooner without them.
     from ciguard.serve.work.worker_process import watch_input, work_until  # noqa: PLC0415
 
+    settings = service.settings
+    if settings.metrics_port:
+        # It answers each path with the metrics, also /healthz.
+        start_http_server(settings.metrics_port, settings.host)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -211,7 +222,8 @@ def _worker_command(settings: Settings, cache: str) -> list[str]:
     names = [word for name in settings.repositories for word in ("--repo", name)]
     stores = ("--database", settings.database, "--results", settings.results, "--cache", cache)
     options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--end-with-input")
-    return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *names]
+    port = ("--metrics-port", f"{settings.metrics_port}")
+    return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *port, *names]
 
 
 class LineFormatter(logging.Formatter):

@@ -61,6 +61,7 @@ class Settings:
         proxy_header: header in which a proxy sends the login of a person; "" for none.
         proxies: addresses or networks from which that header is accepted.
         metrics_from: addresses or networks that may read the metrics.
+        metrics_port: of a worker; 0 for none.
     """
 
     database: str = field(repr=False)
@@ -73,6 +74,7 @@ class Settings:
     proxy_header: str = ""
     proxies: tuple[str, ...] = LOOPBACK
     metrics_from: tuple[str, ...] = LOOPBACK
+    metrics_port: int = 0
     server_url: str = SERVER_URL
     api_url: str = API_URL
     webhook_secret: SecretStr | None = None

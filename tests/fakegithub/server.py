@@ -41,6 +41,12 @@ ROUTES.update(ISSUE_AND_CHECK_ROUTES)
 ROUTES.update(APP_ROUTES)
 ROUTES.update(SIGN_IN_ROUTES)
 
+RATE_LIMIT = {
+    "x-ratelimit-limit": "5000",
+    "x-ratelimit-remaining": "4711",
+    "x-ratelimit-reset": f"{1 << 34}",
+}
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -84,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_response_only(answer.status)  # its clock is what a test says
             else:
                 self.send_response(answer.status)
-            for name, value in answer.headers.items():
+            given = {name.lower(): value for name, value in answer.headers.items()}
+            for name, value in (RATE_LIMIT | given).items():
                 self.send_header(name, value)
             if content:
                 self.send_header("Content-Type", answer.content_type)

@@ -30,6 +30,7 @@ from serve.fake_runs import (
     open_pull_request,
     upload,
 )
+from serve.web_process import free_port
 
 from ciguard.cli import VERBS
 from ciguard.errors import UsageError
@@ -117,7 +118,8 @@ def test_webhooks_become_a_comment_and_a_history(
 ) -> None:
     upload(server, World().ran_as(6), 6, event="push", head_branch="main")
     upload(server, failing_world(), 7, **of_pull_request())
-    with served(tmp_path, environ) as (_, address):
+    port = free_port()
+    with served(tmp_path, environ, "--metrics-port", f"{port}") as (_, address):
         ready = f"{address}/readyz"
         wait_until(lambda: httpx.get(ready, trust_env=False).status_code == 200, "not ready")
         assert post(address, 6, head_sha=HEAD).status_code == 202
@@ -129,6 +131,12 @@ def test_webhooks_become_a_comment_and_a_history(
         assert post(address, 7, **pull).status_code == 202
         assert post(address, 7, **pull).status_code == 202
         wait_until(lambda: server.comments, "no comment")
+        worker = httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+        assert worker.status_code == 200
+        assert "ciguard_judging_seconds_count " in worker.text
+        assert 'ciguard_github_remaining_calls{installation="101"} 4711.0' in worker.text
+        web = httpx.get(f"{address}/metrics", trust_env=False).text
+        assert "ciguard_intake_seconds_count 3.0" in web
     (comment,) = server.comments.values()
     assert comment["user"]["login"] == f"{SLUG}[bot]"
     assert "### :x: 1 of 8 tests failed" in comment["body"]

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import pydantic
+from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -37,6 +38,7 @@ PATH: Final = "/webhooks/github"
 BODY_BYTES: Final = 25 << 20  # GitHub's limit of a payload
 WRONG_SECRET: Final = "the signature was not made with the value of CIGUARD_WEBHOOK_SECRET"
 ANSWER_S: Final = 9.0  # GitHub waits for ten
+INTAKE_S: Final = Histogram("ciguard_intake_seconds", "Time until a delivery is durable.")
 _ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; the length is that of the column
 
 
@@ -81,7 +83,8 @@ async def _store(writer: BatchWriter[Received], received: Received) -> None:
         raise RemoteError("an earlier write takes too long", where="database")
     future = asyncio.wrap_future(writer.submit(received)[0])
     try:
-        await asyncio.wait_for(future, ANSWER_S)
+        with INTAKE_S.time():
+            await asyncio.wait_for(future, ANSWER_S)
     except TimeoutError as error:
         raise RemoteError("the delivery was not written in time", where="database") from error
 

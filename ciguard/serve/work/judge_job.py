@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final
 
+from prometheus_client import Gauge, Histogram
+
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Artifact, WorkflowRun
@@ -57,6 +59,10 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 NOT_COMPARED: Final = "the run is not compared"
 MISSING_TRIES: Final = 4  # after which a run that GitHub does not have counts as deleted
+JUDGING_S: Final = Histogram("ciguard_judging_seconds", "Time to judge a run attempt.")
+REMAINING_CALLS: Final = Gauge(
+    "ciguard_github_remaining_calls", "Calls left in GitHub's rate limit.", ["installation"]
+)
 INCOMPLETE_WAIT_S: Final = 30.0  # until GitHub is asked again whether a run is completed
 
 
@@ -80,10 +86,12 @@ class JudgeJob:
             repository = repositories.get(connection, key.repository_id)
         if repository is None:
             return
-        with service.github.client(repository.installation_id) as github:
+        with service.github.client(repository.installation_id) as github, JUDGING_S.time():
             finished = _finished(github, repository, key, work.tries)
             if finished is not None:
                 _Judging(self, github, repository, work, finished, still_holds).run()
+            if (remaining := github.remaining_calls) is not None:
+                REMAINING_CALLS.labels(repository.installation_id or "token").set(remaining)
 
 
 def _finished(
