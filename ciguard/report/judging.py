@@ -162,7 +162,7 @@ def _with_commits(compared: Comparison, commit: str | None, files: RepositoryFil
         for case in compared.transitions
     ]
     known = [sha for sha in dict.fromkeys(red) if sha is not None][:MAX_COUNTED] if commit else []
-    counts = {sha: _count_commits(files, sha, commit or "") for sha in known}
+    counts = {sha: count_commits(files, sha, commit or "") for sha in known}
     cases = (
         replace(case, answer=replace(case.answer, commits=counts[sha]))
         if case.answer and sha in counts
@@ -172,7 +172,7 @@ def _with_commits(compared: Comparison, commit: str | None, files: RepositoryFil
     return replace(compared, transitions=tuple(cases))
 
 
-def _count_commits(files: RepositoryFiles, old: str, new: str) -> int | None:
+def count_commits(files: RepositoryFiles, old: str, new: str) -> int | None:
     """Return the number of commits after `old` up to `new`; None if unknown or over 100."""
     try:
         listed = files.known_ancestors(old, new)

@@ -1,10 +1,9 @@
-"""`/`: the repositories that the viewer may see; `/OWNER/NAME`: the runs of one, newest first."""
+"""`/`: the repositories that the viewer may see, red ones first; `/OWNER/NAME`: the runs of one."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
@@ -117,27 +116,30 @@ def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, 
     return tuple(LastGreen(*name, greens[name]) for name in sorted(greens))
 
 
-LISTED: Final = 50  # repositories of a page
+LISTED: Final = 40  # repositories of a page
 MAX_PAGE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLine:
-    """A repository with the newest run of its default branch (`base`), and of any branch.
+    """A repository with the run that shows the state of its default branch.
 
-    A run is None where none was judged.
+    `base` is the newest red run if the newest run of any workflow is red, else the newest run; None
+    if none was judged.
     """
 
     repository: str
     is_private: bool
     default_branch: str
     base: RunRow | None
-    newest: RunRow | None
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoriesPage:
-    """A page of repositories by name; `total` is the number of visible ones that match."""
+    """A page of repositories: red ones, those without a run, green ones, each by name.
+
+    `total` is the number of visible ones that match.
+    """
 
     TEMPLATE: ClassVar[str] = "repositories"
 
@@ -160,15 +162,9 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
         total, shown = repositories.search(
             connection, visit.viewer.are_visible, search, limit=LISTED, offset=(page - 1) * LISTED
         )
-        newest = [
-            run_rows.newest(connection, repository.id, is_base_branch=is_base, limit=1)
-            for repository in shown
-            for is_base in (True, False)
-        ]
-        rows = iter(run_rows.with_cells(connection, list(chain.from_iterable(newest))))
-    runs = iter([next(rows) if found else None for found in newest])
+        base_runs = run_rows.base_runs(connection, [repository.id for repository in shown])
     lines = tuple(
-        RepositoryLine(row.full_name, row.is_private, row.default_branch, next(runs), next(runs))
+        RepositoryLine(row.full_name, row.is_private, row.default_branch, base_runs.get(row.id))
         for row in shown
     )
     pages = max(1, -(-total // LISTED))

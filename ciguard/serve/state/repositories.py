@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
 
 _REPOSITORY = schema.repository.c
+_STATE_ORDER: Final = {"red": 0, "waiting": 1, "green": 2}
 _lower_name = sa.func.lower(_REPOSITORY.full_name, type_=_REPOSITORY.full_name.type)
 
 
@@ -150,12 +151,13 @@ def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bo
 def search(
     connection: Connection, are_shown: sa.ColumnElement[bool], text: str, *, limit: int, offset: int
 ) -> tuple[int, tuple[Repository, ...]]:
-    """Count the rows with a text in their name, and return a page of them by name."""
+    """Count the rows with a text in their name, and return a page of them by state and name."""
     is_match = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))
     total = connection.execute(
         sa.select(sa.func.count()).select_from(schema.repository).where(is_match)
     ).scalar_one()
-    query = sa.select(schema.repository).where(is_match).order_by(_lower_name)
+    order = sa.case(_STATE_ORDER, value=_REPOSITORY.base_state)
+    query = sa.select(schema.repository).where(is_match).order_by(order, _lower_name)
     rows = connection.execute(query.limit(limit).offset(offset))
     return total, tuple(map(_repository, rows))
 

@@ -76,7 +76,7 @@ class RunRow(RunNumbers):
 
     `comparison`, `headline` and `answer` are "" where absent, numbers None where not measured.
     `answer` is the name of the object with verdict and comparison. `cells` are () in a row that was
-    read, until `with_cells` reads them.
+    read, until `with_cells` reads them. `facts` is None in a row of an older ciguard.
     """
 
     key: RunKey
@@ -100,11 +100,17 @@ class RunRow(RunNumbers):
     answer: str
     judged_at_ms: int = field(default=0, compare=False)
     cells: tuple[RunSuiteRow, ...] = ()
+    facts: Mapping[str, Any] | None = None
 
     @property
     def is_complete(self) -> bool:
         """Return whether every planned test is proved to have run."""
         return self.verdict in ("passed", "failed")
+
+    @property
+    def is_red(self) -> bool:
+        """Return whether the run did not pass, or its comparison fails it."""
+        return self.verdict != "passed" or self.exit_code != 0
 
 
 def record_run(connection: Connection, run: RunRow) -> None:
@@ -118,6 +124,32 @@ def record_run(connection: Connection, run: RunRow) -> None:
     if run.cells:
         rows = [{**asdict(run.key), **asdict(cell)} for cell in run.cells]
         connection.execute(sa.insert(schema.run_suite), rows)
+    if run.is_base_branch and run.verdict != "foreign":
+        _set_base_run(connection, run.key.repository_id)
+
+
+def _set_base_run(connection: Connection, repository_id: int) -> None:
+    """Record the state of the default branch: red if the newest run of any workflow is."""
+    newest_of: dict[str, RunRow] = {}
+    known = newest(connection, repository_id, is_base_branch=True)
+    for run in sorted(known, key=lambda run: run.key, reverse=True):
+        newest_of.setdefault(run.workflow, run)
+    shown = min(newest_of.values(), key=lambda run: not run.is_red)
+    state, (_, run_id, attempt) = "red" if shown.is_red else "green", shown.key.numbers()
+    update = sa.update(schema.repository).where(schema.repository.c.id == repository_id)
+    values = {"base_state": state, "base_run_id": run_id, "base_run_attempt": attempt}
+    connection.execute(update.values(values))
+
+
+def base_runs(connection: Connection, repository_ids: Collection[int]) -> dict[int, RunRow]:
+    """Return by repository the run that shows the state of its default branch."""
+    of = schema.repository.c
+    shown = sa.tuple_(of.id, of.base_run_id, of.base_run_attempt)
+    query = sa.select(schema.run).join(
+        schema.repository, sa.tuple_(*key_columns(schema.run)) == shown
+    )
+    rows = connection.execute(query.where(of.id.in_(repository_ids)))
+    return {run.key.repository_id: run for run in map(_run_row, rows)}
 
 
 def get(connection: Connection, key: RunKey) -> RunRow | None:

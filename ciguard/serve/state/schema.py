@@ -84,7 +84,8 @@ def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
 
 
 # `state`: active, or removed (deleted, uninstalled, transferred): a removed repository is not
-# shown, and a week later all its data is deleted.
+# shown, and a week later all its data is deleted. `base_state`: waiting (for the first run of the
+# default branch), red or green; the run of `base_run_id` shows why.
 repository: Final = Table(
     "repository",
     METADATA,
@@ -96,6 +97,9 @@ repository: Final = Table(
     Column("state", StoredText(16), nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
     Column("reconciled_at_ms", BigInteger),
+    Column("base_state", StoredText(16), nullable=False, server_default="waiting"),
+    Column("base_run_id", BigInteger),
+    Column("base_run_attempt", Integer),
     Index("ix_repository_full_name", "full_name"),
 )
 
@@ -150,6 +154,7 @@ lane: Final = Table(
 
 # A row for each judged attempt. `verdict`: passed, failed, incomplete, not_evaluated, foreign (the
 # run has no plan of ciguard). `answer` is the name of the object with verdict and comparison.
+# `facts` are those of `work/run_summary.py`; NULL in rows of a ciguard before this column.
 run: Final = Table(
     "run",
     METADATA,
@@ -173,6 +178,7 @@ run: Final = Table(
     Column("bound_s", Float),
     Column("price_usd", Float),
     Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
+    Column("facts", JSON(none_as_null=True)),
     PrimaryKeyConstraint(*RUN_COLUMNS),
     Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
 )

@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from prometheus_client import Gauge, Histogram
 
@@ -27,6 +27,7 @@ from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
 from ciguard.history.stores import LoadedHistory, load
+from ciguard.report.judging import count_commits
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteReport, RemoteRun, judge_remote
 from ciguard.serve import stored_answers
@@ -38,8 +39,9 @@ from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
 from ciguard.serve.state.work_list import MAX_TRIES, Work
-from ciguard.serve.work.run_summary import run_row, suite_rows
+from ciguard.serve.work.run_summary import run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
+from ciguard.sources.repository_files import ContentsFiles
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.run_key import RunKey
+    from ciguard.serve.state.run_rows import RunRow
 
 _LOG: Final = logging.getLogger(__name__)
 NOT_COMPARED: Final = "the run is not compared"
@@ -242,7 +245,8 @@ class _Judging:
             name = stored_answers.object_name(self.key, content)
             with contextlib.suppress(AlreadyStored):
                 self.service.objects.put_new(name, content)
-            row = replace(row, answer=name)
+            facts = run_facts(contents, self._red_since(row))
+            row = replace(row, answer=name, facts=facts)
         with self.service.database.write() as connection:
             is_known = repositories.get(connection, self.key.repository_id) is not None
             if not is_known or not work_list.still_holds(connection, self.work):
@@ -254,6 +258,22 @@ class _Judging:
         if report is not None:
             _LOG.info("%s: %s, with %s", self.key, row.verdict, count_of(results, "result"))
         return True
+
+    def _red_since(self, row: RunRow) -> dict[str, Any] | None:
+        """Return the first red run since the last green one of this workflow; None if not red."""
+        if not (row.is_base_branch and row.is_red):
+            return None
+        with self.service.database.read() as connection:
+            rows = run_rows.newest(connection, row.key.repository_id, is_base_branch=True)
+        earlier = (past for past in rows if past.workflow == row.workflow)
+        earlier = (past for past in earlier if past.key.run_id < row.key.run_id)
+        last = max(earlier, key=lambda past: past.key, default=None)
+        if last is not None and last.is_red:
+            return last.facts["red_since"] if last.facts else None
+        green, sha = last.head_sha if last is not None else None, row.head_sha
+        files = ContentsFiles(self.github, self.repository.full_name, sha)
+        commits = count_commits(files, green, sha) if green else None
+        return {"run_id": row.key.run_id, "sha": sha, "green_sha": green, "commits": commits}
 
     def _write_results(self, results: RunResults) -> None:
         """Write the rows of the run, and remove those of an earlier verdict in one transaction."""

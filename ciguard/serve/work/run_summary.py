@@ -1,4 +1,4 @@
-"""The rows of a judged run for the pages: one for the run, one for each suite and variant. Pure.
+"""The rows of a judged run for the pages, for the run and for each suite; and its facts. Pure.
 
 The lower bound comes from the plan; values that were not measured are None.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.model.jobs import billed_minutes
+from ciguard.report.answer import answers_of, failed_tests
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
+from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import WorkflowRun
     from ciguard.guard.verdict import Leg, Verdict
-    from ciguard.report.view import Report
+    from ciguard.report.view import Report, ReportData
     from ciguard.serve.state.run_key import RunKey
+
+MAX_TESTS: Final = 3  # that the index names
+NAME_WIDTH: Final = 200
 
 
 def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report | None) -> RunRow:
@@ -41,7 +47,7 @@ def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report 
         branch=run.branch or "",
         head_sha=run.head_sha or "",
         pull_request=run.pull_request,
-        is_base_branch=run.is_base_branch,
+        is_base_branch=run.is_base_branch and not (contents and contents.plan.drill),
         started_at_ms=_ms(finished.run_started_at or finished.created_at),
         completed_at_ms=_ms(finished.updated_at or finished.run_started_at or finished.created_at),
         verdict=_verdict(report),
@@ -56,6 +62,41 @@ def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report 
         price_usd=contents.price_usd if contents is not None else None,
         answer="",
     )
+
+
+def run_facts(contents: ReportData | None, red: dict[str, Any] | None) -> dict[str, Any]:
+    """Return facts of a run that the pages of many runs need; of tests, the first few names.
+
+    Args:
+        contents: None for a run that could not be judged.
+        red: since when the default branch is red; None if it is not.
+    """
+    if contents is None:
+        return {"red_since": red, "failed": 0, "tests": [], "shards": [], "jobs": {}, "pools": {}}
+    verdict, plan = contents.verdict, contents.plan
+    tests = failed_tests(verdict, answers_of(verdict, contents.comparison))
+    jobs = contents.platform.jobs if contents.platform is not None else {}
+    minutes: dict[str, list[float | None]] = defaultdict(list)
+    for shard in plan.shards:
+        minutes[shard.pool].append(jobs[shard.key].wall_s if shard.key in jobs else None)
+    return {
+        "red_since": red,
+        "failed": len(tests),
+        "tests": [case_name(test.key, NAME_WIDTH) for test in tests[:MAX_TESTS]],
+        "shards": [
+            {
+                "shard": shard.key,
+                "pool": shard.pool,
+                "wall_s": leg.wall_s,
+                "limit_s": 60 * shard.timeout_minutes,
+                "peak_bytes": leg.peak_bytes,
+                "budget_bytes": shard.budget_bytes,
+            }
+            for shard, leg in zip(plan.shards, verdict.legs, strict=True)
+        ],
+        "jobs": {shard: job.url for shard, job in jobs.items()},
+        "pools": {pool: billed_minutes(walls_s) for pool, walls_s in minutes.items()},
+    }
 
 
 def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuiteRow, ...]:

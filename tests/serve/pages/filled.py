@@ -1,4 +1,4 @@
-"""A service with something on every page: three repositories, runs of every verdict, dead work."""
+"""A service with something on every page: four repositories, runs of every verdict, dead work."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)
 SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="main")
 VAULT: Final = Repository(12, "octo-org/vault", is_private=True, default_branch="trunk")
+RED: Final = Repository(14, "octo-org/api", is_private=False, default_branch="main")
 EMPTY: Final = Repository(13, "octo-org/empty", is_private=False)
 HOSTILE: Final = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
 SAMPLES: Final = Path(__file__).parents[2] / "samples"
@@ -44,6 +45,18 @@ HEADLINES: Final = {
     "failed": "FAILED: 2 of 1,284 tests failed",
     "incomplete": "INCOMPLETE: shard 03 of 3 has no record; 161 of 1,284 tests have no result",
     "not_evaluated": "INCOMPLETE: the plan of this run could not be read",
+}
+
+
+# Of a default branch that is red since its fourth commit.
+FACTS: Final = {
+    "red_since": {"run_id": 7, "sha": "b" * 40, "green_sha": "a" * 40, "commits": 4},
+    "failed": 5,
+    "tests": ["[unit] a.py::one", HOSTILE, "a.py::two"],
+    "owners": ["@octo-org/api", "@octocat", HOSTILE],
+    "more_owners": 1,
+    "shards": [],
+    "pools": {"default": 15},
 }
 
 
@@ -168,7 +181,8 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
     service = site.service
     results: list[RunResults] = []
     with service.database.write() as connection:
-        repositories.upsert(connection, [SHOP, VAULT, EMPTY])
+        repositories.upsert(connection, [SHOP, VAULT, RED, EMPTY])
+        run_rows.record_run(connection, replace(make_run(RED, 3, now_ms), facts=FACTS))
         for repository in (SHOP, VAULT):
             for number in range(runs):
                 run = make_run(

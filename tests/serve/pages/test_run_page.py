@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
-from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
+from serve.pages.filled import FACTS, HOSTILE, NEWEST, SHOP, key_of
 
 from ciguard.serve.pages.page_formats import FILTERS
 from ciguard.serve.state import schema
@@ -29,6 +29,23 @@ def test_incomplete_run_is_called_so_in_its_first_line(local: AsgiClient) -> Non
     assert found is not None
     assert found[1].startswith("INCOMPLETE: shard 03 of 3 has no record")
     assert local.get(f"{INCOMPLETE}.json").json()["run"]["is_complete"] is False
+
+
+def test_index_begins_with_red_repositories_and_what_broke_them(local: AsgiClient) -> None:
+    lines = local.get("/index.json").json()["repositories"]
+    shown = [(one["repository"], one["base"] and one["base"]["is_red"]) for one in lines]
+    assert shown == [
+        ("octo-org/api", True),
+        ("octo-org/empty", None),
+        ("octo-org/shop", False),
+        ("octo-org/vault", False),
+    ]
+    assert lines[0]["base"]["facts"] == FACTS
+    text = re.sub("<[^>]+>", "", local.get("/").text)
+    assert "red since bbbbbbb (aaaaaaa..bbbbbbb, 4 commits), 5 tests" in text
+    compared = f"/octo-org/api/compare/{'a' * 40}...{'b' * 40}"
+    for address in (f"/octo-org/api/runs/{NEWEST - 3}/1", compared):
+        assert f'{address}">' in local.get("/").text
 
 
 def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:

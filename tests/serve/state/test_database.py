@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.serve.state import migrations
 from ciguard.serve.state.database import REVISION, Database, migrate, now_ms, open_database
-from ciguard.serve.state.schema import METADATA, lane
+from ciguard.serve.state.schema import METADATA, lane, repository
 
 
 def test_migrations_make_the_tables_that_the_program_uses(database: Database) -> None:
@@ -65,6 +65,9 @@ def test_tables_of_each_earlier_version_are_brought_up_to_date(
             table = sa.Table(name, sa.MetaData(), autoload_with=connection)
             found = connection.execute(sa.select(*(table.c[column] for column in row))).mappings()
             assert [dict(one) for one in found] == [row]
+        shown = sa.select(repository.c.base_state, repository.c.base_run_id)
+        if revision < "0004":
+            assert connection.execute(shown).one() == ("red", 1)
     again.close()
     assert len(rows) >= len(REVISIONS)
 

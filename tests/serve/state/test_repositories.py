@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
+from serve.state.test_run_rows import RUN
 
-from ciguard.serve.state import repositories, schema
+from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.repositories import Repository, RepositoryState
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +94,37 @@ def test_removed_repositories_are_found_by_nobody_but_prune(connection: Connecti
     assert repositories.removed(connection) == (gone, replace(TWO, state=RepositoryState.REMOVED))
     repositories.delete(connection, 1)
     assert [one.id for one in repositories.removed(connection)] == [2]
+
+
+def test_red_repositories_are_first_over_all_pages(connection: Connection) -> None:
+    """The newest run of any workflow makes a repository red, and its next run green again."""
+    history = {  # by repository: workflow, run, attempt and verdict, as they were judged
+        1: "w2/1:failed w1/1:passed n3/1:passed w4/1:passed",
+        2: "w5/1:passed n6/1:failed w7/1:passed w1/1:failed",
+        3: "",
+        4: "w8/1:failed w8/2:passed",
+        5: "w9/1:incomplete",
+    }
+    repositories.upsert(
+        connection, [Repository(number, f"o/{9 - number}", False) for number in history]
+    )
+    for number, judged in history.items():
+        for word in judged.split():
+            name, _, verdict = word.partition(":")
+            run_id, attempt = map(int, name[1:].split("/"))
+            changes: dict[str, Any] = {"workflow": name[0], "verdict": verdict}
+            run = replace(RUN, key=RunKey(number, run_id, attempt), is_base_branch=True, **changes)
+            run_rows.record_run(connection, replace(run, completed_at_ms=1_000 * run_id))
+        foreign = replace(RUN, key=RunKey(number, 99, 1), is_base_branch=True, verdict="foreign")
+        run_rows.record_run(connection, foreign)
+    found = [
+        one.id
+        for offset in range(0, 6, 2)
+        for one in repositories.search(connection, sa.true(), "", limit=2, offset=offset)[1]
+    ]
+    assert found == [5, 2, 3, 4, 1]
+    shown = run_rows.base_runs(connection, history)
+    assert {number: run.key.run_id for number, run in shown.items()} == {1: 4, 2: 6, 4: 8, 5: 9}
 
 
 def test_an_active_repository_is_not_deleted(connection: Connection) -> None:

@@ -257,6 +257,43 @@ def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
     assert len(asked) == 1 + 1 + 2 + 2 + 0 + 2, "at most a call for the run and for an earlier one"
 
 
+def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    """Runs 4, 5 and 9 are green, of which 5 is of another workflow; 9 is a drill."""
+    first, facts = {"run_id": 6, "sha": "6" * 40, "green_sha": "4" * 40, "commits": 2}, {}
+    server.merge_bases[f"{'4' * 40}...{'6' * 40}"] = "4" * 40
+    server.commits_of[f"{'4' * 40}...{'6' * 40}"] = ["5" * 40, "6" * 40]
+    for run in (4, 5, 6, 7, 9):
+        world = World(make_plan(drill="timeout") if run == 9 else make_plan()).ran_as(run)
+        if run == 6:
+            world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+        elif run == 7:
+            del world.legs["02"]
+        upload(server, world, run, event="push", head_branch="main")
+        server.runs[0]["head_sha"] = sha = f"{run}" * 40
+        server.runs[0]["path"] = f".github/workflows/{'nightly' if run == 5 else 'tests'}.yml"
+        server.files["ciguard.toml", sha] = BY_SERVICE
+        server.merge_bases[f"{TIP}...{sha}"] = sha
+        server.behind_by[f"{TIP}...{sha}"] = 10 - run
+        facts[run] = judge(service, tmp_path, run).facts or {}
+    reds = {run: (one["red_since"], one["failed"], one["tests"]) for run, one in facts.items()}
+    assert reds == {
+        **dict.fromkeys((4, 5, 9), (None, 0, [])),
+        6: (first, 1, ["a.t::two"]),
+        7: (first, 0, []),
+    }
+    assert facts[6]["pools"] == {"default": 15}
+    assert facts[6]["shards"][0] == {
+        **{"shard": "01", "pool": "default", "wall_s": 3.1, "limit_s": 600},
+        **{"peak_bytes": 480 << 20, "budget_bytes": None},
+    }
+    asked = [each for each in server.request_log() if f"/compare/{'4' * 40}" in each]
+    assert len(asked) == 1
+    with service.database.read() as connection:
+        assert run_rows.base_runs(connection, [1])[1].key.run_id == 7
+
+
 def test_drill_is_shown_and_enters_no_statistics(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
