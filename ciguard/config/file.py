@@ -28,6 +28,7 @@ from ciguard.config.sections import (
     ReportConfig,
     Section,
     SuiteConfig,
+    Texts,
     WorkflowConfig,
 )
 from ciguard.errors import CiguardError, UsageError, combine
@@ -89,6 +90,10 @@ class Config(Section):
     metrics: MetricsConfig = MetricsConfig()
     experiment: ExperimentConfig = ExperimentConfig()
     workflow: WorkflowConfig = WorkflowConfig()
+    owners: dict[str, Texts] = Field(
+        {},
+        description="owners of files by patterns as in CODEOWNERS, which these override",
+    )
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
 

@@ -19,7 +19,7 @@ from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
 from ciguard.guard.verdict import Excused
-from ciguard.guard.view import failure_kind, reproduce_commands
+from ciguard.guard.view import failure_kind, owner_text, reproduce_commands
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import BaseQuery, base_runs
@@ -105,6 +105,7 @@ class ExplainedTest:
         location: file and line; None if unknown. `url` is its page.
         whose, evidence, do: of a failure; "" for other tests.
         excused: why a failure does not count.
+        owner: of a failure; "" if the project has no owners.
         reproduce: a command; "" if the plan is not known.
         past: only if the test was asked for.
     """
@@ -119,6 +120,7 @@ class ExplainedTest:
     evidence: str = ""
     do: str = ""
     excused: str = ""
+    owner: str = ""
     reproduce: str = ""
     wall_s: float | None = None
     peak_delta_bytes: float | None = None
@@ -289,6 +291,7 @@ def _failed(data: ReportData, failure: Failure, answer: Answer | None) -> Explai
         Untrusted(f"{result.file}:{result.line or '?'}") if result.file else None,
         data.links.line(result) or data.links.job(failure.shard),
         excused=note_text(failure.reason) if isinstance(failure, Excused) else "",
+        owner=owner_text(data.verdict.owners.get(result.key.unit_key)),
     )
     return _with_answer(test, answer, data.comparison)
 

@@ -32,17 +32,26 @@ class Entry(GitHubJson):
 
 
 def files_at(
-    github: GitHub, repository: str, sha: str, paths: Sequence[str], max_bytes: int = MAX_BYTES
+    github: GitHub,
+    repository: str,
+    sha: str,
+    paths: Sequence[str],
+    max_bytes: int = MAX_BYTES,
+    *,
+    listings: dict[str, Mapping[str, str]] | None = None,
 ) -> dict[str, bytes]:
     """Return those of the files that a commit has: a call for each of their folders and files.
 
     Args:
         max_bytes: limit of each file; a file above 1 MB takes one more call.
+        listings: folders of the commit that were listed before; others are added.
 
     Raises:
         GitHubError: a folder or file cannot be read, or a path is a link or larger.
     """
     commit = _CommitTree(github, repository, sha)
+    if listings is not None:
+        commit.listings = listings
     files = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -79,15 +88,15 @@ class _CommitTree:
         self._repository = f"/repos/{repository}"
         self._base = f"{self._repository}/contents"
         self._ref = quote(sha, safe="")
-        self._listings: dict[str, Mapping[str, str]] = {}
+        self.listings: dict[str, Mapping[str, str]] = {}
 
     def entries(self, folder: str) -> Mapping[str, str]:
         """Return types by name; {} if the listing of the parent folder lacks this folder."""
-        if folder not in self._listings:
+        if folder not in self.listings:
             parent, _, name = folder.rpartition("/")
             exists = not folder or self.entries(parent).get(name) == "dir"
-            self._listings[folder] = self.listing(folder) if exists else {}
-        return self._listings[folder]
+            self.listings[folder] = self.listing(folder) if exists else {}
+        return self.listings[folder]
 
     def listing(self, folder: str) -> Mapping[str, str]:
         """Return types by name, without a look at the parent folder."""

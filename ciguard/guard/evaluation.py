@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ciguard import console
+from ciguard.codec import codeowners
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
@@ -41,6 +42,8 @@ from ciguard.guard.policy import (
 )
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
+from ciguard.model import repository_path
+from ciguard.model.listings import file_of_unit
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources
 from ciguard.sources.repository_files import changed_files
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import LoadedHistory
-    from ciguard.model import Plan, Record
+    from ciguard.model import Plan, Record, UnitKey
     from ciguard.sources.inputs import SubjectRun
 
 MAX_COMPARED: Final = 100  # files with lost cases; each may cost a request
@@ -288,8 +291,35 @@ def evaluate(
         runs = (history.runs[at] for at in base_runs(history, base_query(context.run)))
         past = ((run.branch or "base", run.coverage) for run in runs if run.coverage is not None)
         verdict = replace(verdict, coverage_base=next(past, None))
-    verdict = replace(verdict, expected=options.expected, coverage=options.coverage)
+    owners = _find_owners(context, policy, verdict)
+    verdict = replace(verdict, expected=options.expected, coverage=options.coverage, owners=owners)
     return Evaluation(verdict.plan, records, platform, policy, verdict)
+
+
+def _find_owners(
+    context: RunContext, policy: Policy, verdict: Verdict
+) -> Mapping[UnitKey, tuple[str, ...]]:
+    """Find the owners of the tests that failed, by the files of the commit of the policy."""
+    failures = (*verdict.failures, *verdict.quarantined, *verdict.failing_on_base)
+    results = [*(failure.result for failure in failures), *(unit.first for unit in verdict.flaky)]
+    if not results or policy.source == "strictest":
+        return {}
+    files, found = context.files, dict[str, bytes]()
+    try:
+        for name in codeowners.FILES:
+            found = found or (
+                files.at(policy.commit, [name]) if policy.commit else files.own([name])
+            )
+    except CiguardError as error:
+        context.warn(f"owners of tests: {error}")
+        return {}
+    rules = (*codeowners.decode(b"".join(found.values())), *policy.owners)
+    suites, owners = verdict.plan.suites, {}
+    for result in results if rules else ():
+        file = "" if "::" in result.unit else repository_path(suites, result.suite, result.file)
+        key = result.key.unit_key
+        owners[key] = codeowners.find_owners(rules, file or file_of_unit(suites, key))
+    return owners
 
 
 def _read_unplanned(

@@ -46,10 +46,10 @@ def as_json(verdict: Verdict, answers: Mapping[CaseKey, Any] = NO_ANSWERS) -> di
         "counts": dict(verdict.counts),
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
-        "failures": [_failure(failure, answers) for failure in verdict.failures],
+        "failures": [_failure(failure, verdict, answers) for failure in verdict.failures],
         "quarantined": [_excused(failure) for failure in verdict.quarantined],
         "failing_on_base": [_excused(failure) for failure in verdict.failing_on_base],
-        "failure_groups": [_failure_group(group, answers) for group in verdict.failure_groups],
+        "failure_groups": [_group(group, verdict, answers) for group in verdict.failure_groups],
         "hotspots": [asdict(hotspot) for hotspot in verdict.hotspots],
         "flaky": [_flaky(unit) for unit in verdict.flaky],
         "passed_after_oom": [_flaky(unit) for unit in verdict.passed_after_oom],
@@ -91,13 +91,15 @@ def result(case_result: Result) -> dict[str, Any]:
     }
 
 
-def _failure(failure: Failure, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
+def _failure(failure: Failure, verdict: Verdict, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
     request = allocation_of(failure.result)
+    owners = verdict.owners.get(failure.result.key.unit_key)
     return {
         "shard": failure.shard,
         **result(failure.result),
         "failed_allocation": dict(request.facts) if request is not None else None,
         "answer": answers.get(failure.result.key),
+        "owners": list(owners) if owners is not None else None,
     }
 
 
@@ -113,7 +115,7 @@ def _reason(reason: Note) -> dict[str, Any]:
     return {"kind": reason.kind, "facts": dict(reason.facts)}
 
 
-def _failure_group(group: FailureGroup, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
+def _group(group: FailureGroup, verdict: Verdict, answers: Mapping[CaseKey, Any]) -> dict[str, Any]:
     first = group.failures[0]
     return {
         "kind": group.kind,
@@ -124,7 +126,7 @@ def _failure_group(group: FailureGroup, answers: Mapping[CaseKey, Any]) -> dict[
         "dividing": dict(group.dividing),
         "failures": len(group.failures),
         "shards": sorted({failure.shard for failure in group.failures}),
-        "first": _failure(first, answers),
+        "first": _failure(first, verdict, answers),
     }
 
 

@@ -188,6 +188,7 @@ def effective_policy(
         commit=applied.commit,
         footer=config.report.footer,
         comment_by=config.report.by,
+        owners=tuple(config.owners.items()),
     )
     return _with_answers(policy, asked, run, history)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from ciguard.codec.codeowners import OwnerRules
     from ciguard.codec.coverage_file import Coverage
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
@@ -233,6 +234,7 @@ class Verdict:
         repeats: of new and changed tests, those with most failed ones first.
         expected: number of shards that were to have results, of a run without a plan; None: any.
         coverage, coverage_base: if known; the latter of the last run of the base, with its branch.
+        owners: of tests that failed in any try; empty if the project has no owners.
     """
 
     plan: Plan
@@ -255,6 +257,7 @@ class Verdict:
     expected: int | None = None
     coverage: Coverage | None = None
     coverage_base: tuple[str, Coverage] | None = None
+    owners: Mapping[UnitKey, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def state(self) -> State:
@@ -354,6 +357,7 @@ class Policy:
         source, commit: origin of the policy; the commit is that of the base, else "".
         footer: Markdown at the end of a report.
         comment_by: author of comments: the workflow's job, or the service.
+        owners: configured owners of files.
     """
 
     max_drop: float = 0.01
@@ -378,3 +382,4 @@ class Policy:
     commit: str = ""
     footer: str = ""
     comment_by: Literal["workflow", "service"] = "workflow"
+    owners: OwnerRules = ()

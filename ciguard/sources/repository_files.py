@@ -74,8 +74,8 @@ class CheckoutFiles:
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return those of the files that the folder has."""
-        paths = [self.folder / name for name in names]
-        return {path.name: local.read(path) for path in paths if path.is_file()}
+        paths = {name: self.folder / name for name in names}
+        return {name: local.read(path) for name, path in paths.items() if path.is_file()}
 
     def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
         """Read the files by git, in the checkout or from `origin`; else by GitHub's API."""
@@ -141,11 +141,13 @@ class ContentsFiles:
 
     Attributes:
         sha: commit of the judged tree: the tested merge, else the head.
+        listings: by commit, the folders that were listed.
     """
 
     github: GitHub
     repository: str
     sha: str
+    listings: dict[str, dict[str, Mapping[str, str]]] = field(default_factory=dict, repr=False)
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return those of the files that the judged commit has."""
@@ -155,7 +157,8 @@ class ContentsFiles:
         """Read the files: one call for each of their folders, one for each file."""
         from ciguard.github.contents import files_at  # noqa: PLC0415
 
-        return files_at(self.github, self.repository, commit, names, max_bytes)
+        listings = self.listings.setdefault(commit, {})
+        return files_at(self.github, self.repository, commit, names, max_bytes, listings=listings)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:  # noqa: ARG002
         """Return None: only records name the merge, and a pull request can forge its records."""

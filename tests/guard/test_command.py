@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -71,6 +72,30 @@ def test_json_output_matches_golden_file(
     golden(done.stdout, SAMPLES / f"{name}.json", scrub=SCRUB)
     found = json.loads(done.stdout)
     assert (found["schema"], found["exit_code"]) == (2, code)
+
+
+def test_owners_are_those_of_the_folder_and_of_the_working_folder_of_a_suite(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    suite = replace(make_plan().suites[""], cwd="app")
+    world = World(make_plan(suites={"": suite}))
+    world.result("01", "a.t::two", outcome="failed", file="helper.py")
+    world.result("03", "d.t::six", outcome="failed")
+    plan, records = world.write(tmp_path)
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/CODEOWNERS").write_text(
+        "*.py @helper\n/app/a.t @a\n/app/d.t @d\n", "utf-8"
+    )
+    (tmp_path / "CODEOWNERS").write_text("* @ignored\n", "utf-8")
+    (tmp_path / "ciguard.toml").write_text('[owners]\n"d.t" = []\n', "utf-8")
+    words = ("guard", "--plan", plan, "--records", records)
+    text = ciguard(*words, cwd=tmp_path, expect=10).stdout
+    assert ("a.t::two (@a)" in text, "d.t::six (no owner)" in text) == (True, True)
+    done = ciguard(*words, "--format", "json", cwd=tmp_path, expect=10)
+    failures = json.loads(done.stdout)["failures"]
+    assert [failure["owners"] for failure in failures] == [["@a"], []]
+    done = ciguard("explain", records, "--plan", plan, cwd=tmp_path)
+    assert ("owner: @a" in done.stdout, "owner: no owner" in done.stdout) == (True, True)
 
 
 def test_exit_codes_and_headline(ciguard: Ciguard, tmp_path: Path) -> None:

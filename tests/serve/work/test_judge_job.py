@@ -19,6 +19,7 @@ from serve.fake_runs import (
     BASE,
     BY_SERVICE,
     HEAD,
+    MERGE,
     REPOSITORY,
     STARTED,
     failing_world,
@@ -292,6 +293,38 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
     assert len(asked) == 1
     with service.database.read() as connection:
         assert run_rows.base_runs(connection, [1])[1].key.run_id == 7
+
+
+def test_owners_of_failed_tests_are_those_of_the_base(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    """They cost two calls, and only a run with failures; a listing is read once, not twice."""
+    codeowners = {"docs/": b"* @ignored", "": b"* @ignored", ".github/": b"* @a @b @c @octo/d\n"}
+    for folder, content in codeowners.items():
+        server.files[f"{folder}CODEOWNERS", BASE] = content
+    server.files[".github/CODEOWNERS", HEAD] = server.files["CODEOWNERS", MERGE] = b"* @evil"
+    owned = b'[owners]\n"*.t" = []\n"a.t" = ["@first"]\n'
+    calls, rows = {}, {}
+    for run in (7, 8, 9):
+        world = World().ran_as(run)
+        if run > 7:
+            world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+            world.result("02", "c.t::four", outcome="failed", message="assert 1 == 2")
+        if run == 9:
+            server.files["ciguard.toml", BASE] = BY_SERVICE + owned
+        upload(server, world, run, **of_pull_request())
+        rows[run] = judge(service, tmp_path, run).facts or {}
+        calls[run] = sum("/contents" in each for each in server.request_log())
+    assert (calls[7], calls[8] - calls[7] - calls[7]) == (4, 2)
+    assert [facts["owners"] for facts in rows.values()] == [
+        *(None, ["@a", "@b", "@c", "@octo/d"], ["@first"])
+    ]
+    assert rows[9]["owners_of"] == {"a.t::two": ["@first"], "c.t::four": []}
+    (body,) = server.bodies()
+    assert "<code>a.t::two</code> (&#64;&#8203;first) |" in body  # which notifies no person
+    assert "<code>c.t::four</code> (no owner) |" in body
+    failures = stored_verdict(service, judge(service, tmp_path, 9))["failures"]
+    assert [failure["owners"] for failure in failures] == [["@first"], []]
 
 
 def test_drill_is_shown_and_enters_no_statistics(
