@@ -32,36 +32,17 @@ class Entry(GitHubJson):
 
 
 def files_at(
-    github: GitHub,
-    repository: str,
-    sha: str,
-    paths: Sequence[str],
-    max_bytes: int = MAX_BYTES,
-    *,
-    listings: dict[str, Mapping[str, str]] | None = None,
+    github: GitHub, repository: str, sha: str, paths: Sequence[str], max_bytes: int = MAX_BYTES
 ) -> dict[str, bytes]:
     """Return those of the files that a commit has: a call for each of their folders and files.
 
     Args:
         max_bytes: limit of each file; a file above 1 MB takes one more call.
-        listings: folders of the commit that were listed before; others are added.
 
     Raises:
         GitHubError: a folder or file cannot be read, or a path is a link or larger.
     """
-    commit = _CommitTree(github, repository, sha)
-    if listings is not None:
-        commit.listings = listings
-    files = {}
-    for path in paths:
-        folder, _, name = path.rpartition("/")
-        kind = commit.entries(folder).get(name)
-        if kind is None:
-            continue
-        if kind != "file":
-            raise GitHubError(f"is no plain file there, but a {kind}", where=f"{sha[:10]}:{path}")
-        files[path] = commit.content(path, max_bytes)
-    return files
+    return CommitTree(github, repository, sha).files(paths, max_bytes)
 
 
 def folder_at(github: GitHub, repository: str, ref: str, folder: str) -> Mapping[str, str]:
@@ -70,7 +51,7 @@ def folder_at(github: GitHub, repository: str, ref: str, folder: str) -> Mapping
     Raises:
         GitHubError: the folder does not exist (404), or has more entries than GitHub lists.
     """
-    return _CommitTree(github, repository, ref).listing(folder)
+    return CommitTree(github, repository, ref).listing(folder)
 
 
 def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
@@ -79,24 +60,39 @@ def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
     Raises:
         GitHubError: the file does not exist (404), or is above 1 MB.
     """
-    return _CommitTree(github, repository, ref).content(path)
+    return CommitTree(github, repository, ref).content(path)
 
 
-class _CommitTree:
+class CommitTree:
+    """The files of a commit; each folder is listed once."""
+
     def __init__(self, github: GitHub, repository: str, sha: str) -> None:
         self._github = github
         self._repository = f"/repos/{repository}"
         self._base = f"{self._repository}/contents"
         self._ref = quote(sha, safe="")
-        self.listings: dict[str, Mapping[str, str]] = {}
+        self._listings: dict[str, Mapping[str, str]] = {}
+
+    def files(self, paths: Sequence[str], max_bytes: int) -> dict[str, bytes]:
+        files = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            kind = self.entries(folder).get(name)
+            if kind is None:
+                continue
+            if kind != "file":
+                what = f"is no plain file there, but a {kind}"
+                raise GitHubError(what, where=f"{self._ref[:10]}:{path}")
+            files[path] = self.content(path, max_bytes)
+        return files
 
     def entries(self, folder: str) -> Mapping[str, str]:
         """Return types by name; {} if the listing of the parent folder lacks this folder."""
-        if folder not in self.listings:
+        if folder not in self._listings:
             parent, _, name = folder.rpartition("/")
             exists = not folder or self.entries(parent).get(name) == "dir"
-            self.listings[folder] = self.listing(folder) if exists else {}
-        return self.listings[folder]
+            self._listings[folder] = self.listing(folder) if exists else {}
+        return self._listings[folder]
 
     def listing(self, folder: str) -> Mapping[str, str]:
         """Return types by name, without a look at the parent folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -304,16 +304,13 @@ def _find_owners(
     results = [*(failure.result for failure in failures), *(unit.first for unit in verdict.flaky)]
     if not results or policy.source == "strictest":
         return {}
-    files, found = context.files, dict[str, bytes]()
+    read = partial(context.files.at, policy.commit) if policy.commit else context.files.own
     try:
-        for name in codeowners.FILES:
-            found = found or (
-                files.at(policy.commit, [name]) if policy.commit else files.own([name])
-            )
+        content = next(filter(None, (read([name]).get(name) for name in codeowners.FILES)), b"")
     except CiguardError as error:
         context.warn(f"owners of tests: {error}")
         return {}
-    rules = (*codeowners.decode(b"".join(found.values())), *policy.owners)
+    rules = (*codeowners.decode(content), *policy.owners)
     suites, owners = verdict.plan.suites, {}
     for result in results if rules else ():
         file = "" if "::" in result.unit else repository_path(suites, result.suite, result.file)

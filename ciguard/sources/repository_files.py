@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ciguard.github.client import GitHub
+    from ciguard.github.contents import CommitTree
     from ciguard.github.events import ActionsRun
 
 
@@ -141,13 +142,13 @@ class ContentsFiles:
 
     Attributes:
         sha: commit of the judged tree: the tested merge, else the head.
-        listings: by commit, the folders that were listed.
+        trees: those that were read, by commit.
     """
 
     github: GitHub
     repository: str
     sha: str
-    listings: dict[str, dict[str, Mapping[str, str]]] = field(default_factory=dict, repr=False)
+    trees: dict[str, CommitTree] = field(default_factory=dict, repr=False)
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return those of the files that the judged commit has."""
@@ -155,10 +156,10 @@ class ContentsFiles:
 
     def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
         """Read the files: one call for each of their folders, one for each file."""
-        from ciguard.github.contents import files_at  # noqa: PLC0415
+        from ciguard.github.contents import CommitTree  # noqa: PLC0415
 
-        listings = self.listings.setdefault(commit, {})
-        return files_at(self.github, self.repository, commit, names, max_bytes, listings=listings)
+        tree = self.trees.setdefault(commit, CommitTree(self.github, self.repository, commit))
+        return tree.files(names, max_bytes)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:  # noqa: ARG002
         """Return None: only records name the merge, and a pull request can forge its records."""

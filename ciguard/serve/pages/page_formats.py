@@ -16,6 +16,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from ciguard import text
+from ciguard.guard.view import owner_text
 from ciguard.render import templates
 from ciguard.render.formats import block_values
 from ciguard.serve.pages import cookies
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA: Final = 1
-ROWS: Final = 200  # of a table of a document, in HTML
+ROWS: Final = 20  # of a table of a document, in HTML; JSON has all
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
@@ -195,6 +196,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "duration": _measured(duration),
     "machine_time": machine_time,
     "moment": _measured(moment),
+    "owners": owner_text,
     "number": _measured("{:,}".format),
     "path": quote,
     "place": place,

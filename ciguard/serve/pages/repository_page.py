@@ -122,11 +122,7 @@ MAX_PAGE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLine:
-    """A repository with the run that shows the state of its default branch.
-
-    `base` is the newest red run if the newest run of any workflow is red, else the newest run; None
-    if none was judged.
-    """
+    """A repository, with the run that shows the state of its default branch, if it has one."""
 
     repository: str
     is_private: bool
@@ -136,10 +132,7 @@ class RepositoryLine:
 
 @dataclass(frozen=True, slots=True)
 class RepositoriesPage:
-    """A page of repositories: red ones, those without a run, green ones, each by name.
-
-    `total` is the number of visible ones that match.
-    """
+    """A page of repositories, red ones first; `total` is the number of visible ones that match."""
 
     TEMPLATE: ClassVar[str] = "repositories"
 

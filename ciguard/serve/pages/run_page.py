@@ -16,7 +16,7 @@ from ciguard.compare.json import read_comparison
 from ciguard.document import Block, visible
 from ciguard.guard.verdict import Finding
 from ciguard.guard.wording import finding_fix, finding_message, note_text
-from ciguard.model import BAD_OUTCOMES, UnitKey
+from ciguard.model import BAD_OUTCOMES, CaseKey, UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
 from ciguard.report.runner_sizing import RunnerUse, runners_section
@@ -24,7 +24,8 @@ from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
-from ciguard.serve.stored_answers import read_answer
+from ciguard.serve.stored_answers import StoredAnswer, read_answer
+from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,11 +42,12 @@ PRUNED: Final = "The results of this run were deleted by `ciguard serve prune`."
 
 @dataclass(frozen=True, slots=True)
 class RunFinding:
-    """A finding in words, with its evidence and the advice on it."""
+    """A finding in words, with its evidence and advice; `running` are the tests that ran then."""
 
     level: str
     text: str
     evidence: tuple[str, ...]
+    running: tuple[str, ...]
     tests: tuple[str, ...]
     more_tests: int
     fix: str
@@ -57,6 +59,7 @@ class RunPage:
 
     Attributes:
         problem: the reason why no shards are shown; "" where they are shown.
+        failed: failures with the words of `ciguard explain`, by whose they are.
         sort: as in the query: "-wall" sorts the longest first.
         missing_runs: this run if its results cannot be read; else empty.
     """
@@ -66,6 +69,7 @@ class RunPage:
     repository: str
     run: RunRow
     problem: str
+    failed: tuple[dict[str, Any], ...]
     legs: tuple[ShardRow, ...]
     findings: tuple[RunFinding, ...]
     runners: tuple[RunnerUse, ...]
@@ -111,6 +115,7 @@ def run_page(visit: Visit) -> RunPage:
         repository.full_name,
         run,
         problem,
+        failed_tests(answer) if answer is not None else (),
         _shard_rows(verdict) if verdict else (),
         _run_findings(verdict) if verdict else (),
         TypeAdapter(tuple[RunnerUse, ...]).validate_python(answer.runners if answer else ()),
@@ -122,6 +127,17 @@ def run_page(visit: Visit) -> RunPage:
         results.value.rows,
         results.missing_names,
     )
+
+
+def failed_tests(answer: StoredAnswer) -> tuple[dict[str, Any], ...]:
+    """Join each failure of the verdict's JSON with its explanation; none of an older ciguard."""
+    tests = answer.explanation["tests"] if answer.explanation else ()
+    explained = {test["test"]["untrusted"]: test for test in tests}
+    failures = {}
+    for failure in answer.verdict["failures"] if answer.verdict else ():
+        name = case_name(CaseKey(*(failure[field] for field in CaseKey._fields)))
+        failures[name] = {**explained.get(name, {}), **failure, "name": name}
+    return tuple(failures[name] for name in explained if name in failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +222,12 @@ def _read_finding(values: dict[str, Any]) -> Finding:
 
 
 def _run_finding(finding: Finding) -> RunFinding:
-    tests = [key.unit for key in (*finding.culprits, *finding.units)]
+    tests = [key.unit for key in finding.units]
     return RunFinding(
         finding.level,
         _words(finding_message, finding),
         tuple(_words(note_text, note) for note in finding.evidence),
+        tuple(key.unit for key in finding.culprits),
         tuple(tests[:MAX_UNITS]),
         max(0, len(tests) - MAX_UNITS),
         _words(finding_fix, finding, ""),

@@ -17,7 +17,7 @@ from ciguard.serve.results.rows import OUTCOME_CODES
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-PAGE_SIZES: Final = ("25", "100", "500", "1000")
+PAGE_SIZES: Final = ("25", "50", "100", "500", "1000")
 MAX_PAGE: Final = 100_000
 MAX_TEXT: Final = 500  # characters of a search
 _TEXTS: Final = ("text", "suite", "variant", "shard")
@@ -203,7 +203,7 @@ class ResultFilters:
     sort: str = "outcome"
     is_descending: bool = True
     page: int = 1
-    page_size: int = 100
+    page_size: int = 50
 
     @property
     def values(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def parse_filters(query: Mapping[str, str]) -> ResultFilters:
         sort=sort.removeprefix("-"),
         is_descending=sort.startswith("-"),
         page=query_number(query, "page", 1, least=1, most=MAX_PAGE),
-        page_size=int(query_choice(query, "size", PAGE_SIZES, "100")),
+        page_size=int(query_choice(query, "size", PAGE_SIZES, "50")),
     )
 
 

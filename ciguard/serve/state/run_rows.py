@@ -129,7 +129,7 @@ def record_run(connection: Connection, run: RunRow) -> None:
 
 
 def _set_base_run(connection: Connection, repository_id: int) -> None:
-    """Record the state of the default branch: red if the newest run of any workflow is."""
+    """Record the state of the default branch: red if the newest run of any workflow is red."""
     newest_of: dict[str, RunRow] = {}
     known = newest(connection, repository_id, is_base_branch=True)
     for run in sorted(known, key=lambda run: run.key, reverse=True):
@@ -144,12 +144,9 @@ def _set_base_run(connection: Connection, repository_id: int) -> None:
 def base_runs(connection: Connection, repository_ids: Collection[int]) -> dict[int, RunRow]:
     """Return by repository the run that shows the state of its default branch."""
     of = schema.repository.c
-    shown = sa.tuple_(of.id, of.base_run_id, of.base_run_attempt)
-    query = sa.select(schema.run).join(
-        schema.repository, sa.tuple_(*key_columns(schema.run)) == shown
-    )
-    rows = connection.execute(query.where(of.id.in_(repository_ids)))
-    return {run.key.repository_id: run for run in map(_run_row, rows)}
+    shown = sa.select(of.id, of.base_run_id, of.base_run_attempt).where(of.id.in_(repository_ids))
+    query = sa.select(schema.run).where(sa.tuple_(*key_columns(schema.run)).in_(shown))
+    return {run.key.repository_id: run for run in map(_run_row, connection.execute(query))}
 
 
 def get(connection: Connection, key: RunKey) -> RunRow | None:

@@ -85,7 +85,7 @@ def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
 
 # `state`: active, or removed (deleted, uninstalled, transferred): a removed repository is not
 # shown, and a week later all its data is deleted. `base_state`: waiting (for the first run of the
-# default branch), red or green; the run of `base_run_id` shows why.
+# default branch), red or green, by the run of `base_run_id`.
 repository: Final = Table(
     "repository",
     METADATA,

@@ -245,8 +245,8 @@ class _Judging:
             name = stored_answers.object_name(self.key, content)
             with contextlib.suppress(AlreadyStored):
                 self.service.objects.put_new(name, content)
-            facts = run_facts(contents, self._red_since(row))
-            row = replace(row, answer=name, facts=facts)
+            facts = run_facts(contents) if contents is not None else {}
+            row = replace(row, answer=name, facts={"red_since": self._red_since(row), **facts})
         with self.service.database.write() as connection:
             is_known = repositories.get(connection, self.key.repository_id) is not None
             if not is_known or not work_list.still_holds(connection, self.work):
@@ -265,8 +265,7 @@ class _Judging:
             return None
         with self.service.database.read() as connection:
             rows = run_rows.newest(connection, row.key.repository_id, is_base_branch=True)
-        earlier = (past for past in rows if past.workflow == row.workflow)
-        earlier = (past for past in earlier if past.key.run_id < row.key.run_id)
+        earlier = [past for past in rows if past.workflow == row.workflow and past.key < row.key]
         last = max(earlier, key=lambda past: past.key, default=None)
         if last is not None and last.is_red:
             return last.facts["red_since"] if last.facts else None

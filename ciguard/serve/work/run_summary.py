@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from ciguard.model.jobs import billed_minutes
 from ciguard.report.answer import answers_of, failed_tests
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
-from ciguard.text import case_name, whole_name
+from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 MAX_TESTS: Final = 3  # that the index names
-MAX_OWNED: Final = 100  # tests of a run
 NAME_WIDTH: Final = 200
 
 
@@ -66,16 +65,8 @@ def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report 
     )
 
 
-def run_facts(contents: ReportData | None, red: dict[str, Any] | None) -> dict[str, Any]:
-    """Return facts of a run that the pages of many runs need; of tests, the first few names.
-
-    Args:
-        contents: None for a run that could not be judged.
-        red: since when the default branch is red; None if it is not.
-    """
-    if contents is None:
-        none: dict[str, Any] = {"failed": 0, "owners": None, "owners_of": {}, "tests": []}
-        return {"red_since": red, **none, "shards": [], "jobs": {}, "pools": {}}
+def run_facts(contents: ReportData) -> dict[str, Any]:
+    """Return facts of a run that the pages of many runs need; of tests, the first few names."""
     verdict, plan = contents.verdict, contents.plan
     tests = failed_tests(verdict, answers_of(verdict, contents.comparison))
     jobs = contents.platform.jobs if contents.platform is not None else {}
@@ -84,12 +75,8 @@ def run_facts(contents: ReportData | None, red: dict[str, Any] | None) -> dict[s
         minutes[shard.pool].append(jobs[shard.key].wall_s if shard.key in jobs else None)
     owners = (verdict.owners.get(test.first.result.key.unit_key, ()) for test in tests)
     return {
-        "red_since": red,
         "failed": len(tests),
         "owners": list(dict.fromkeys(chain(*owners))) if verdict.owners else None,
-        "owners_of": {
-            whole_name(key): named for key, named in islice(verdict.owners.items(), MAX_OWNED)
-        },
         "tests": [case_name(test.key, NAME_WIDTH) for test in tests[:MAX_TESTS]],
         "shards": [
             {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from stored_results import Results, row
 
+from ciguard.model import CaseKey
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
@@ -21,6 +22,7 @@ from ciguard.serve.state.run_key import RunKey, is_run
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
+from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,13 +51,17 @@ HEADLINES: Final = {
 
 
 # Of a default branch that is red since its fourth commit.
-FACTS: Final = {
+FACTS: Final[dict[str, Any]] = {
     "red_since": {"run_id": 7, "sha": "b" * 40, "green_sha": "a" * 40, "commits": 4},
     "failed": 5,
     "tests": ["[unit] a.py::one", HOSTILE, "a.py::two"],
-    "owners": ["@octo-org/api", "@octocat", HOSTILE],
-    "more_owners": 1,
+    "owners": ["@octo-org/api", "@octocat", HOSTILE, "@d"],
+    "owners_of": {
+        "[unit/py311] a.py::sometimes": ["@octo-org/api"],
+        "[unit/py311] a.py::flaky": [],
+    },
     "shards": [],
+    "jobs": {"01": "https://github.com/octo-org/api/actions/runs/1/job/2"},
     "pools": {"default": 15},
 }
 
@@ -93,6 +99,7 @@ def make_run(repository: Repository, number: int, now_ms: int, answer: str = "")
         bound_s=None if verdict == "not_evaluated" else 398.0,
         price_usd=None if verdict == "not_evaluated" else 0.43,
         answer=answer,
+        facts=FACTS if is_base and verdict == "incomplete" else None,
     )
 
 
@@ -130,6 +137,17 @@ def make_answer(run: RunRow) -> StoredAnswer:
         verdict["schema"] = 1
         for failure in verdict["failures"]:
             del failure["answer"]
+    for failure, owners in zip(verdict["failures"], (["@octo-org/api"], []), strict=False):
+        failure["owners"] = owners
+    words = {"result": "failed", "whose": "main", "evidence": "red since bbbbbbb (4 commits)"}
+    words |= {"do": f"fix it on {HOSTILE}", "url": "https://github.com/octo-org/api/blob/1/a.py#L3"}
+    explanation = {
+        "tests": [
+            {"test": {"untrusted": case_name(CaseKey(*key))}, "location": {"untrusted": HOSTILE}}
+            | words
+            for key in (map(failure.get, CaseKey._fields) for failure in verdict["failures"])
+        ]
+    }
     started_at = datetime.fromtimestamp(run.started_at_ms // 1000, UTC)
     for leg, start_s in zip(verdict["legs"], (91, 90), strict=False):
         leg["started_at"] = (started_at + timedelta(seconds=start_s)).isoformat()
@@ -150,7 +168,7 @@ def make_answer(run: RunRow) -> StoredAnswer:
         }
     )
     if not run.is_base_branch:
-        return StoredAnswer(verdict, comparison)
+        return StoredAnswer(verdict, comparison, explanation)
     runs = tuple(
         RunUse(NEWEST - number, (3 << 30) + number * MIB, 0.29, 36, 600.0) for number in range(20)
     )
@@ -159,7 +177,7 @@ def make_answer(run: RunRow) -> StoredAnswer:
         RunnerUse("linux", 20, (), 4, 16 << 30, runs, 3 << 30, 3.4 * (1 << 30), 0.31, smaller),
         RunnerUse(HOSTILE, 20, ((HOSTILE, 3, 0.08),)),
     )
-    return StoredAnswer(verdict, comparison, runners=tuple(map(asdict, uses)))
+    return StoredAnswer(verdict, comparison, explanation, runners=tuple(map(asdict, uses)))
 
 
 def make_rows(number: int) -> Iterator[ResultRow]:
@@ -182,7 +200,7 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
     results: list[RunResults] = []
     with service.database.write() as connection:
         repositories.upsert(connection, [SHOP, VAULT, RED, EMPTY])
-        run_rows.record_run(connection, replace(make_run(RED, 3, now_ms), facts=FACTS))
+        run_rows.record_run(connection, make_run(RED, 3, now_ms))
         for repository in (SHOP, VAULT):
             for number in range(runs):
                 run = make_run(

@@ -42,7 +42,10 @@ def test_index_begins_with_red_repositories_and_what_broke_them(local: AsgiClien
     ]
     assert lines[0]["base"]["facts"] == FACTS
     text = re.sub("<[^>]+>", "", local.get("/").text)
-    assert "red since bbbbbbb (aaaaaaa..bbbbbbb, 4 commits), 5 tests" in text
+    assert (
+        "red since bbbbbbb (aaaaaaa..bbbbbbb, 4 commits), 5 tests, @octo-org/api, @octocat, "
+        in text
+    )
     compared = f"/octo-org/api/compare/{'a' * 40}...{'b' * 40}"
     for address in (f"/octo-org/api/runs/{NEWEST - 3}/1", compared):
         assert f'{address}">' in local.get("/").text
@@ -71,6 +74,24 @@ def test_run_of_the_base_names_a_smaller_runner(local: AsgiClient) -> None:
     assert "would do" not in local.get(f"/{SHOP.full_name}/runs/{NEWEST - 1}/1").text
 
 
+def test_failed_tests_are_first_with_whose_they_are_and_their_owners(local: AsgiClient) -> None:
+    failed = local.get(f"{INCOMPLETE}.json").json()["failed"]
+    assert [(one["name"], one["whose"], one["owners"]) for one in failed] == [
+        ("a.t::two", "main", ["@octo-org/api"]),
+        ("b.t::three", "main", []),
+    ]
+    page = local.get(INCOMPLETE).text
+    begin, end = page.index('<h2 id="failed">'), page.index('<dl class="facts">')
+    assert begin < page.index('unit=a.t%3A%3Atwo">a.t::two</a>') < end
+    assert "AssertionError: 1 != 2\nmore</span>" in page
+    text = re.sub(r"<[^>]+>|\s+", " ", page[begin:end])
+    for words in ("main : red since bbbbbbb (4 commits)", "@octo-org/api", "no owner"):
+        assert words in text
+    assert page.count(f'href="{FACTS["jobs"]["01"]}"') == 3  # of two tests and of their shard
+    older = local.get(f"/{SHOP.full_name}/runs/{NEWEST - 5}/1")
+    assert "job of shard" not in older.text
+
+
 def test_findings_are_in_words_with_their_cause(local: AsgiClient) -> None:
     findings = local.get(f"{INCOMPLETE}.json").json()["findings"]
     assert [one["level"] for one in findings] == ["incomplete"] * 3 + ["warning"] * 2
@@ -80,7 +101,7 @@ def test_findings_are_in_words_with_their_cause(local: AsgiClient) -> None:
         "free memory fell from 6.00 GiB at 40 s to 90.0 MiB at 1 min 02 s, the last sample",
         "of another version",
     ]
-    assert died["tests"] == [f"c.t::{HOSTILE}"]
+    assert (died["running"], died["tests"]) == ([f"c.t::{HOSTILE}"], [])
     assert "memory" in died["fix"]
 
 
