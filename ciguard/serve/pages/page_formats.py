@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from ciguard import text
 from ciguard.guard.view import owner_text
+from ciguard.model import UnitKey
 from ciguard.render import templates
 from ciguard.render.formats import block_values
 from ciguard.serve.pages import cookies
@@ -203,6 +204,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "price": _measured(text.price),
     "size": _measured(text.size),
     "static": static_address,
+    "test_name": lambda of: text.whole_name(UnitKey(of.suite, of.variant, of.unit)),
     "verdict_words": lambda verdict: verdict.replace("_", " "),
 }
 

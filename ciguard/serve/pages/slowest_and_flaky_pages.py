@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
+from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,7 @@ class FlakyPage:
     Attributes:
         from_ms: the runs that started since then are counted.
         is_partial: `from_ms` is later than the query asks for.
+        owners: by the full name of each test whose owners are known.
     """
 
     TEMPLATE: ClassVar[str] = "flaky"
@@ -64,6 +66,7 @@ class FlakyPage:
     is_partial: bool
     missing_runs: tuple[str, ...]
     tests: tuple[FlakyTest, ...]
+    owners: Mapping[str, list[str]]
 
 
 def slowest_page(visit: Visit) -> SlowestPage:
@@ -84,6 +87,8 @@ def flaky_page(visit: Visit) -> FlakyPage:
     """Find the flaky tests of the last days; raise as `slowest_page`."""
     repository, days, from_ms = _period(visit)
     answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
+    with visit.service.database.read() as connection:
+        owners = run_rows.owners_of(connection, repository.id)
     return FlakyPage(
         repository.full_name,
         days,
@@ -91,6 +96,7 @@ def flaky_page(visit: Visit) -> FlakyPage:
         answer.value.is_partial,
         answer.missing_names,
         answer.value.tests,
+        owners,
     )
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
+from ciguard.serve.state import run_rows
+from ciguard.text import whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +41,7 @@ class RunChart:
 
 @dataclass(frozen=True, slots=True)
 class UnitPage:
-    """A test's runs, the newest first; `case` is None for all its cases together."""
+    """A test's runs, the newest first; `case` is None for all its cases, `owners` if unknown."""
 
     TEMPLATE: ClassVar[str] = "unit"
 
@@ -48,6 +50,7 @@ class UnitPage:
     variant: str
     unit: str
     case: str | None
+    owners: list[str] | None
     missing_runs: tuple[str, ...]
     runs: tuple[UnitRun, ...]
 
@@ -72,6 +75,7 @@ def unit_page(visit: Visit) -> UnitPage:
     names = {name: visit.query.get(name, "") for name in ("suite", "variant", "unit", "case")}
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)
+        owners = run_rows.owners_of(connection, repository.id)
     if not names["unit"]:
         fix = "follow a link of a run, or add unit=NAME to the address"
         raise UsageError("expected the name of a test", where="unit", fix=fix)
@@ -81,7 +85,8 @@ def unit_page(visit: Visit) -> UnitPage:
     key = UnitKey(names["suite"], names["variant"], names["unit"])
     case = names["case"] or None
     answer = visit.read_model.unit_runs(repository.id, key, case)
-    return UnitPage(repository.full_name, *key, case, answer.missing_names, answer.value)
+    named = owners.get(whole_name(key))
+    return UnitPage(repository.full_name, *key, case, named, answer.missing_names, answer.value)
 
 
 def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:

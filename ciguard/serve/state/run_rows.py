@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 RunVerdict = Literal["passed", "failed", "incomplete", "not_evaluated", "foreign"]
 VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
 PAGE: Final = 50
+OWNING: Final = 200  # runs by which the owners of tests are known
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
 _PLACE: Final = (_RUN.completed_at_ms, _RUN.run_id, _RUN.run_attempt)
@@ -196,6 +197,14 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
         *(_CONDITIONS[name] for name in names),
     )
     return query.order_by(*(column.desc() for column in _PLACE)).limit(sa.bindparam("most"))
+
+
+def owners_of(connection: Connection, repository_id: int) -> dict[str, list[str]]:
+    """Return the owners of the tests that failed in the last runs, by `text.whole_name`."""
+    owners: dict[str, list[str]] = {}
+    for run in newest(connection, repository_id, limit=OWNING):
+        owners = {**(run.facts or {}).get("owners_of", {}), **owners}
+    return owners
 
 
 def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:

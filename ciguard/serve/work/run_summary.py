@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from ciguard.model.jobs import billed_minutes
 from ciguard.report.answer import answers_of, failed_tests
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
-from ciguard.text import case_name
+from ciguard.text import case_name, whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 MAX_TESTS: Final = 3  # that the index names
+MAX_OWNED: Final = 100  # tests of a run whose owners are kept
 NAME_WIDTH: Final = 200
 
 
@@ -77,6 +78,9 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
     return {
         "failed": len(tests),
         "owners": list(dict.fromkeys(chain(*owners))) if verdict.owners else None,
+        "owners_of": {
+            whole_name(key): named for key, named in islice(verdict.owners.items(), MAX_OWNED)
+        },
         "tests": [case_name(test.key, NAME_WIDTH) for test in tests[:MAX_TESTS]],
         "shards": [
             {

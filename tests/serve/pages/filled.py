@@ -54,12 +54,9 @@ HEADLINES: Final = {
 FACTS: Final[dict[str, Any]] = {
     "red_since": {"run_id": 7, "sha": "b" * 40, "green_sha": "a" * 40, "commits": 4},
     "failed": 5,
+    "owners_of": {"[unit/py311] a.py::sometimes": [HOSTILE], "[unit/py311] a.py::flaky": []},
     "tests": ["[unit] a.py::one", HOSTILE, "a.py::two"],
     "owners": ["@octo-org/api", "@octocat", HOSTILE, "@d"],
-    "owners_of": {
-        "[unit/py311] a.py::sometimes": ["@octo-org/api"],
-        "[unit/py311] a.py::flaky": [],
-    },
     "shards": [],
     "jobs": {"01": "https://github.com/octo-org/api/actions/runs/1/job/2"},
     "pools": {"default": 15},

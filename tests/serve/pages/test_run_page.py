@@ -208,6 +208,17 @@ def test_slowest_and_flaky_tests(local: AsgiClient) -> None:
     assert (flaky["a.py::flaky"]["retried"], flaky["a.py::sometimes"]["contradicted"]) == (4, 2)
 
 
+def test_pages_of_tests_name_their_owners(local: AsgiClient) -> None:
+    """As far as a run is known in which they failed: of `b.py`, there is none."""
+    owners = {"a.py::sometimes": [HOSTILE], "a.py::flaky": [], "b.py": None}
+    pages = {unit: local.get(OF_TEST + unit).json()["owners"] for unit in owners}
+    assert pages == owners
+    for path in (f"/{SHOP.full_name}/flaky", OF_TEST.replace(".json", "") + "a.py::flaky"):
+        assert "no owner</span>" in local.get(path).text
+    assert "owner" not in local.get(OF_TEST.replace(".json", "") + "b.py").text
+    assert local.get(f"/{SHOP.full_name}/flaky.json").json()["owners"] == FACTS["owners_of"]
+
+
 def test_pruned_run_says_so(filled: Site, local: AsgiClient) -> None:
     run = is_run(schema.run, key_of(SHOP, 3))
     with filled.service.database.write() as connection:

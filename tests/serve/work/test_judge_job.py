@@ -319,6 +319,7 @@ def test_owners_of_failed_tests_are_those_of_the_base(
     assert [facts["owners"] for facts in rows.values()] == [
         *(None, ["@a", "@b", "@c", "@octo/d"], ["@first"])
     ]
+    assert rows[9]["owners_of"] == {"a.t::two": ["@first"], "c.t::four": []}
     (body,) = server.bodies()
     assert "<code>a.t::two</code> (&#64;&#8203;first) |" in body  # which notifies no person
     assert "<code>c.t::four</code> (no owner) |" in body
