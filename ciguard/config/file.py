@@ -90,7 +90,7 @@ class Config(Section):
     metrics: MetricsConfig = MetricsConfig()
     experiment: ExperimentConfig = ExperimentConfig()
     workflow: WorkflowConfig = WorkflowConfig()
-    owners: dict[str, Texts] = Field({}, description="owners by pattern, which override CODEOWNERS")
+    owners: dict[str, Texts] = Field({}, description="owners of files by pattern, over CODEOWNERS")
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
 
