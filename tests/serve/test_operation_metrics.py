@@ -59,7 +59,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
     }
     assert "shop" not in answer.text
     ready = client.get("/readyz")
-    assert (ready.status_code, ready.text.count("\n"), "shop" in ready.text) == (200, 2, False)
+    assert (ready.status_code, ready.text.count("\n"), "shop" in ready.text) == (200, 3, False)
 
 
 @pytest.mark.parametrize(

@@ -291,12 +291,12 @@ def test_an_address_in_use_is_refused() -> None:
 
 
 def test_each_option_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = {"port": "9", "role": "web"}
+    texts = {"port": "9", "role": "web", "metrics_port": "8"}
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
     for one in options:
         variable = "CIGUARD_SERVE_" + one.opts[0][2:].replace("-", "_").upper()
         monkeypatch.setenv(variable, texts.get(str(one.name), "a b"))
     given = command.make_context("serve", ["--host", "::1"]).params
-    expected = {"port": 9, "role": "web", "host": "::1"}
+    expected = {"port": 9, "role": "web", "metrics_port": 8, "host": "::1"}
     for one in options:
         assert given[one.name] == (("a", "b") if one.multiple else expected.get(one.name, "a b"))
