@@ -327,7 +327,7 @@ QUESTIONS = (
 
 def test_docs_stay_short() -> None:
     lines = sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:])
-    assert lines <= 4298 + 40 * len(FRAMEWORKS)
+    assert lines <= 4320 + 40 * len(FRAMEWORKS)
 
 
 # Phrases that have no ordinary English use in what a user reads here.
