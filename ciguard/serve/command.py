@@ -133,7 +133,7 @@ _REPO: Final = click.option(
     default=LOOPBACK,
     help="Address or network that may read /metrics; repeatable (default: loopback).",
 )
-@click.option(
+@_option(
     "--metrics-port",
     metavar="PORT",
     default=0,
