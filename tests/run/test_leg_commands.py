@@ -224,13 +224,20 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert [line.unit for line in leg.record().starts] == [result.unit]
 
 
-HOLD = "import sys, time; kept = b'x' * (int(sys.argv[1]) << 20); time.sleep(2)"
+HOLD = "import sys; kept = b'x' * (int(sys.argv[1]) << 20); print(flush=True); sys.stdin.read()"
+# The first alone, both, the second alone, however long a busy machine needs to give them memory.
 PIPELINE = """\
 import subprocess, sys, time
-first = subprocess.Popen([sys.executable, "first.py", "200"])
+def hold(*words):
+    held = subprocess.Popen([sys.executable, *words], stdin=-1, stdout=-1)
+    held.stdout.readline()
+    time.sleep(1)
+    return held
+first = hold("first.py", "200")
+second = hold("second.py", "300")
+first.communicate()
 time.sleep(1)
-second = subprocess.Popen([sys.executable, "second.py", "300"])
-first.wait(), second.wait()
+second.communicate()
 """
 
 
