@@ -205,6 +205,12 @@ def test_stopped_reaper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
 def test_reaper_that_stays_stopped_is_killed_with_its_processes(tmp_path: Path) -> None:
     environ = {**os.environ, MARK: str(tmp_path)}
     process = SupervisedProcess(["sleep", "600"], environ, ".", str(tmp_path / "log"))
+
+    def started() -> bool:
+        process.poll()
+        return process.pid is not None
+
+    until(started, what="the start is known")  # before, pytest, no subreaper, would not find it
     end = threading.Event()
 
     def keeps_stopping() -> None:

