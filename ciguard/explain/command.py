@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import click
 from pydantic import TypeAdapter, ValidationError
@@ -24,7 +26,8 @@ from ciguard.explain.explanation import (
     explain_tests,
 )
 from ciguard.explain.view import fitting, json_text, plain_text
-from ciguard.github.repository_ref import token_of
+from ciguard.git.checkout import remote_url
+from ciguard.github.repository_ref import resolve_repository, token_of
 from ciguard.guard.evaluation import RunOptions, evaluation_options, past_runs_of
 from ciguard.guard.policy import context_of
 from ciguard.history.query import BaseQuery
@@ -56,6 +59,7 @@ NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set 
 @click.argument("test", default="")
 @click.option("--plan", metavar="FILE|DIR", help="Plan of records (default: plan.json in RUN).")
 @click.option("--repo", metavar="OWNER/NAME", default="", help="Repository of RUN's id.")
+@click.option("--service", metavar="URL", default="", help="Ask this service for RUN.")
 @HISTORY
 @format_option("text", "json")
 @click.pass_obj
@@ -67,6 +71,7 @@ def command(
     test: str,
     plan: str | None,
     repo: str,
+    service: str,
     history: str | None,
     format_: str,
 ) -> int:
@@ -74,7 +79,8 @@ def command(
 
     RUN is a folder of records, a run of GitHub (123456, 123456/2, its address), the address of its
     page on a service, or branch:NAME for the newest run of a branch in the history. Without a
-    token, a run id is a run of the history.
+    token, a run id is a run of the history. With --service, both are runs that it judged: it gets
+    CIGUARD_HISTORY_TOKEN, of `serve token --scope pages` for a private repository.
     TEST is the name of a test, or a part of it. The answer has at most 12,000 bytes.
 
     The command ends with 0, whatever the verdict of the run is.
@@ -84,11 +90,14 @@ def command(
     reference = (
         None if served else parse(run, "RUN", lambda text: (invocation.folder / text).exists())
     )
+    if service and reference is not None:
+        served = _find_served(invocation, service.rstrip("/"), repo, reference)
+        reference = None
     is_path = isinstance(reference, PathReference)
     if is_path and plan is None:
         plan = _only_plan(invocation.folder, run)
     if served:
-        found = _read_from_service(invocation, served, test, past_runs.location)
+        found = _read_from_service(invocation, served, test, service or past_runs.location)
     elif not is_path and not (isinstance(reference, RunId) and token_of(invocation.environ)):
         found = _find_past_run(reference, run, past_runs.loaded.history)
     else:
@@ -148,16 +157,49 @@ def _find_past_run(reference: Reference | None, name: str, history: History | No
     return Found(explain_past_run(comparison), run, history, query)
 
 
+def _find_served(
+    invocation: Invocation, service: str, repo: str, reference: Reference
+) -> re.Match[str] | None:
+    """Return the address of a run that a service judged, of the newest attempt if none is named.
+
+    Raises:
+        InputError: it has judged no such run.
+        UsageError: the reference names neither a run id nor a branch.
+    """
+    if isinstance(reference, RunId):
+        query = f"run={reference.run_id}"
+    elif isinstance(reference, Branch):
+        query = f"branch={quote(reference.name, safe='')}"
+    else:
+        fix = "name a run id or branch:NAME"
+        raise UsageError("no run of a service", where=f"--service {service}", fix=fix)
+    environ = invocation.environ
+    name = (isinstance(reference, RunId) and reference.repository) or repo
+    if not name:
+        name = resolve_repository(environ, remote=remote_url(invocation.folder, environ)).repository
+    page = f"{service}/{name}"
+    content = ServiceStore(f"{page}.json?{query}", environ).read().content
+    try:
+        runs = [(run["run_id"], run["run_attempt"]) for run in json.loads(content or b"")["runs"]]
+    except (ValueError, LookupError, TypeError):
+        fix = "write the address of the service's first page"
+        raise InputError("no list of runs", where=f"{page}.json", fix=fix) from None
+    for run_id, attempt in runs:
+        if not isinstance(reference, RunId) or reference.run_attempt in (None, attempt):
+            return _SERVED.fullmatch(f"{page}/runs/{run_id}/{attempt}")
+    raise InputError("the service has judged no such run", where=f"{page}: {query}", fix=WAIT)
+
+
 def _read_from_service(invocation: Invocation, page: re.Match[str], test: str, store: str) -> Found:
     """Explain a run that a service judged; the past of a test is in the service's history.
 
     Args:
-        store: location of the history: only its service gets a token, as anybody may have written
-            the address of a run.
+        store: address of a service or location of the history: only this service gets a token, as
+            anybody may have written the address of a run.
     """
     origin, repository, path, run_id = page.groups()
     api = f"{origin}/api/v1/repos/{repository}"
-    environ = invocation.environ if store.startswith(f"{origin}/") else {}
+    environ = invocation.environ if f"{store}/".startswith(f"{origin}/") else {}
     content = ServiceStore(f"{api}{path}/explanation", environ).read().content
     where = f"RUN: {page[0]}"
     if content is None:

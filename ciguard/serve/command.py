@@ -348,12 +348,19 @@ def retry(*, database: str) -> int:
     return ExitCode.OK
 
 
-@command.command(short_help="Make a token by which jobs read the history.")
+@command.command(short_help="Make a token for jobs or scripts.")
 @_DATABASE
 @_REPO
+@click.option(
+    "--scope",
+    type=click.Choice(["history", "pages"]),
+    default="history",
+    show_default=True,
+    help="It reads history and explanations; or the JSON of all pages, too.",
+)
 @click.option("--revoke", metavar="ID", help="End a token instead.")
-def token(*, database: str, repository: str, revoke: str | None) -> int:
-    """Print a new token for the jobs of one repository, as CIGUARD_HISTORY_TOKEN.
+def token(*, database: str, repository: str, scope: str, revoke: str | None) -> int:
+    """Print a new token of one repository for jobs (CIGUARD_HISTORY_TOKEN) or scripts.
 
     The service keeps a digest only: the token cannot be shown again.
     """
@@ -367,7 +374,8 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
                 raise InputError("no valid token with this id", where=f"--revoke {revoke}")
             console.out(f"token {revoke} revoked")
             return ExitCode.OK
-        created = tokens.create(connection, row.id)
+        prefix = tokens.PAGES_PREFIX if scope == "pages" else tokens.PREFIX
+        created = tokens.create(connection, row.id, prefix)
     console.err(f"token {created.id} of {row.full_name}; revoke it by --revoke {created.id}")
     console.out(created.secret)
     return ExitCode.OK

@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from class_schemas import PLAIN, ClassSchemas
 from compare.compare_factories import case, run_of
 from compare.samples import COMPARISONS, confirmed, hurt, same
 
@@ -24,7 +21,6 @@ from ciguard import model
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Comparison, with_state
 from ciguard.compare.json import PARTS, SCHEMA, as_json, read_comparison
-from ciguard.compare.measure_changes import CaseChange
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,56 +30,14 @@ if TYPE_CHECKING:
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "compare.schema.json"
 NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}
 NAMES |= {"datetime": datetime, "Mapping": Mapping}
-PLAIN: dict[Any, dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    datetime: {"type": "string", "format": "date-time"},
-    type(None): {"type": "null"},
-}
-
-
-def described(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type; classes are put into `known` and referred to."""
-    if kind in PLAIN:
-        return PLAIN[kind]
-    origin, inside = get_origin(kind), get_args(kind)
-    if origin is typing.Literal:
-        return {"enum": list(inside)}
-    if origin in (typing.Union, types.UnionType):
-        # Infinity, as in "from nothing", has no JSON: a number may be null wherever it is.
-        return {"anyOf": [described(one, known) for one in inside]}
-    if origin is tuple:
-        return {"type": "array", "items": described(inside[0], known)}
-    if origin is Mapping:
-        return {"type": "object", "additionalProperties": described(inside[1], known)}
-    name = kind.__name__
-    if name not in known:
-        known[name] = {}
-        known[name] = as_object(kind, known)
-    return {"$ref": f"#/$defs/{name}"}
-
-
-def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind, NAMES)
-    names = list(getattr(kind, "_fields", ()))
-    if is_dataclass(kind):
-        names = [field.name for field in fields(kind)]
-    properties = {name: described(hints[name], known) for name in names}
-    if kind is CaseChange:  # from nothing to something there is no ratio
-        properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}
-    return {
-        "description": inspect.cleandoc(kind.__doc__ or ""),
-        "type": "object",
-        "properties": properties,
-        "required": names,
-    }
 
 
 def schema() -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    complete = as_object(Comparison, known)
+    schemas = ClassSchemas(NAMES)
+    complete = schemas.as_object(Comparison)
+    # From nothing to something there is no ratio.
+    ratio = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}
+    schemas.known["CaseChange"]["properties"]["ratio"] = ratio
     head = {"schema": {"const": SCHEMA}, "headline": PLAIN[str]}
     properties = {**head, **complete["properties"]}
     return {
@@ -92,7 +46,7 @@ def schema() -> dict[str, Any]:
         **complete,
         "properties": properties,
         "required": list(properties),
-        "$defs": dict(sorted(known.items())),
+        "$defs": dict(sorted(schemas.known.items())),
     }
 
 

@@ -55,7 +55,7 @@ def find_caller(authorization: str | None, database: Database, jobs: JobTokens) 
         KeysUnavailable: GitHub's keys cannot be fetched.
     """
     token = _bearer_token(authorization or "")
-    if not token.startswith((tokens.PREFIX, claim_rows.PREFIX)):
+    if not token.startswith((tokens.PREFIX, tokens.PAGES_PREFIX, claim_rows.PREFIX)):
         run = jobs.run_of(token)
         return Caller(run.repository_id, run)
     with database.read() as connection:

@@ -62,13 +62,16 @@ _BODIES: Final = (Registration, RegistrationAnswer, ClaimBody, ClaimAnswer, Conf
 
 def openapi_document(public_url: str, version: str) -> dict[str, Any]:
     """Return the description of the API at an address; "" for the address of the document."""
-    document: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())
+    folder = Path(__file__).parent
+    document: dict[str, Any] = json.loads((folder / "openapi.json").read_bytes())
+    pages = json.loads((folder / "pages.json").read_bytes())
+    document["paths"] |= pages["paths"]
     document["info"]["version"] = version
     document["servers"] = [{"url": public_url or "/"}]
     _, bodies = models_json_schema(
         [(body, "validation") for body in _BODIES], ref_template="#/components/schemas/{model}"
     )
-    document["components"]["schemas"] |= bodies["$defs"]
+    document["components"]["schemas"] |= bodies["$defs"] | pages["schemas"]
     return document
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
-from ciguard.serve.results.queries import query_number
+from ciguard.github.models import MAX_NUMBER
+from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.pages.visit import Visit
@@ -37,7 +41,10 @@ class LastGreen:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryPage:
-    """A page of runs; `next` is the value of `before` for the next page, "" on the last page."""
+    """A page of runs; `next` is the value of `before` for the next page, "" on the last page.
+
+    `filters` are those of the query, `branch` and `pull_request` among them.
+    """
 
     TEMPLATE: ClassVar[str] = "repository"
 
@@ -46,10 +53,15 @@ class RepositoryPage:
     default_branch: str
     branch: str
     pull_request: int | None
+    filters: Mapping[str, str | int]
     suites: tuple[str, ...]
     last_greens: tuple[LastGreen, ...]
     runs: tuple[RunRow, ...]
     next: str
+
+    def verdicts(self) -> tuple[str, ...]:
+        """Return the verdicts by which runs can be filtered."""
+        return run_rows.VERDICTS[:-1]
 
 
 def repository_page(visit: Visit) -> RepositoryPage:
@@ -59,8 +71,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
         PageNotFound: as `Visit.find_repository`.
         UsageError: the query is invalid.
     """
-    branch = visit.query.get("branch", "")[:256]
-    pull_request = query_number(visit.query, "pull_request", 0, least=0, most=2**31 - 1) or None
+    filters = _parse_filters(visit.query)
     before = _parse_before(visit.query.get("before", ""))
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)
@@ -75,9 +86,8 @@ def repository_page(visit: Visit) -> RepositoryPage:
             connection,
             repository.id,
             before=last,
-            branch=branch or None,
-            pull_request=pull_request,
             limit=PAGE_SIZE + 1,
+            **filters,
         )
         runs = run_rows.with_cells(connection, newest[:PAGE_SIZE])
         greens = last_greens(connection, repository.id)
@@ -85,13 +95,41 @@ def repository_page(visit: Visit) -> RepositoryPage:
         repository.full_name,
         repository.is_private,
         repository.default_branch,
-        branch,
-        pull_request,
+        str(filters.get("branch", "")),
+        int(filters["pull_request"]) if "pull_request" in filters else None,
+        filters,
         tuple(sorted({cell.suite for run in runs for cell in run.cells})),
         greens,
         runs,
         f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else "",
     )
+
+
+def _parse_filters(query: Mapping[str, str]) -> dict[str, str | int]:
+    """Read the filters of runs from a query, as `run_rows.newest` takes them; "" counts as absent.
+
+    Raises:
+        UsageError: the first mistake.
+    """
+    filters: dict[str, str | int] = {
+        name: query.get(name, "")[:256] for name in ("branch", "workflow", "owner")
+    }
+    filters["verdict"] = query_choice(query, "verdict", run_rows.VERDICTS, "")
+    filters["pull_request"] = query_number(query, "pull_request", 0, least=0, most=2**31 - 1)
+    filters["run"] = query_number(query, "run", 0, least=0, most=MAX_NUMBER)
+    for name in ("since", "until"):
+        filters[f"{name}_ms"] = _parse_time(query.get(name, ""), name)
+    return {name: value for name, value in filters.items() if value}
+
+
+def _parse_time(text: str, name: str) -> int:
+    """Return the ms of a date or time in ISO 8601, of UTC if it names no zone; 0 for ""."""
+    try:
+        moment = datetime.fromisoformat(text or "1970-01-01")
+    except ValueError:
+        what = f"expected a date or time such as 2026-11-30T09:00Z, found {text[:80]!r}"
+        raise UsageError(what, where=name, fix=f"leave {name} out of the address") from None
+    return round(1000 * (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def _parse_before(text: str) -> tuple[int, int] | None:

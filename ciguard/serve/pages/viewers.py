@@ -2,8 +2,8 @@
 
 Viewers sign in with GitHub, and see the private repositories that GitHub shows them. Or a proxy
 sends their login in a header, and they see all repositories. Or neither is configured and the
-service is for this machine only, whose requests see all repositories. For other viewers, a private
-repository does not exist.
+service is for this machine only, whose requests see all repositories. A script sees the repository
+of its token. For other viewers, a private repository does not exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
 from ciguard.serve.settings import LOOPBACK, Settings
-from ciguard.serve.state import repositories, sessions
+from ciguard.serve.state import repositories, sessions, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,6 +86,11 @@ def find_viewer(request: Request, service: Service) -> Viewer:
         RemoteError: the database cannot be reached.
     """
     settings = service.settings
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.startswith(tokens.PAGES_PREFIX):
+        with service.database.read() as connection:
+            repository_id = tokens.repository_of(connection, token)
+        return Viewer(visible=frozenset(() if repository_id is None else (repository_id,)))
     forms = cookies.read(request, cookies.FORMS)
     if settings.proxy_header:
         login = request.headers.get(settings.proxy_header, "").strip()

@@ -7,6 +7,7 @@ and two runs of one commit can start and end in either order.
 from __future__ import annotations
 
 import functools
+import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -36,14 +37,22 @@ PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
+_OWNERS: Final = sa.cast(_RUN.facts["owners"], sa.Text)
 _PLACE: Final = (_RUN.completed_at_ms, _RUN.run_id, _RUN.run_attempt)
 _BEFORE: Final = ("before_ms", "before_run", "before_attempt")
+# Conditions by the name of their parameter. The owners are JSON, of which an owner is a part.
 _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "before": sa.tuple_(*_PLACE)
     < sa.tuple_(*(sa.bindparam(name, type_=sa.BigInteger) for name in _BEFORE)),
     "branch": _RUN.branch == sa.bindparam("branch"),
     "pull_request": _RUN.pull_request == sa.bindparam("pull_request"),
     "is_base_branch": _RUN.is_base_branch == sa.bindparam("is_base_branch"),
+    "run": _RUN.run_id == sa.bindparam("run"),
+    "workflow": _RUN.workflow == sa.bindparam("workflow"),
+    "verdict": _RUN.verdict == sa.bindparam("verdict"),
+    "since_ms": _RUN.completed_at_ms >= sa.bindparam("since_ms"),
+    "until_ms": _RUN.completed_at_ms < sa.bindparam("until_ms"),
+    "owner": sa.func.replace(_OWNERS, sa.bindparam("owner"), "") != _OWNERS,
 }
 
 
@@ -161,27 +170,19 @@ def newest(
     repository_id: int,
     *,
     before: RunRow | None = None,
-    branch: str | None = None,
-    pull_request: int | None = None,
-    is_base_branch: bool = False,
     limit: int = PAGE,
+    **filters: str | int,
 ) -> tuple[RunRow, ...]:
     """Return a page of a repository's runs that ciguard plans, the last completed first.
 
     Args:
         before: last run of the previous page; None for the first page.
-        branch: only runs of this branch.
-        pull_request: only runs of this pull request.
-        is_base_branch: only runs of the default branch.
+        filters: values by the names of `_CONDITIONS`: `branch`, `run`, `owner`, ...
     """
-    given = {
-        "branch": branch,
-        "pull_request": pull_request,
-        "is_base_branch": is_base_branch or None,
-    }
-    values = {name: value for name, value in given.items() if value is not None}
-    names = (*values, *(() if before is None else ("before",)))
-    values |= {"of": repository_id, "most": limit}
+    names = (*filters, *(() if before is None else ("before",)))
+    values = {**filters, "of": repository_id, "most": limit}
+    if "owner" in filters:
+        values["owner"] = json.dumps(filters["owner"])
     if before is not None:
         position = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
         values |= zip(_BEFORE, position, strict=True)

@@ -1,4 +1,4 @@
-"""Access tokens of a repository's jobs, stored as digests: the database holds no usable token.
+"""Access tokens of a repository, stored as digests: the database holds no usable token.
 
 A token is 256 random bits, so its plain SHA-256 cannot be reversed by guessing. Tokens are looked
 up by an index over digests, so the time of a look-up reveals nothing about a stored token.
@@ -19,7 +19,10 @@ from ciguard.serve.state.schema import token as table
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+# What a token reads is told by its prefix, which its digest includes: history and explanations of
+# runs, or all pages too.
 PREFIX: Final = "cgs_"
+PAGES_PREFIX: Final = "cgp_"
 SECRET_BYTES: Final = 32
 
 
@@ -31,9 +34,9 @@ class NewToken:
     secret: str = field(repr=False)
 
 
-def create(connection: Connection, repository_id: int) -> NewToken:
-    """Create a token that reads the history of one repository."""
-    token = NewToken(secrets.token_hex(8), PREFIX + secrets.token_hex(SECRET_BYTES))
+def create(connection: Connection, repository_id: int, prefix: str = PREFIX) -> NewToken:
+    """Create a token of one repository."""
+    token = NewToken(secrets.token_hex(8), prefix + secrets.token_hex(SECRET_BYTES))
     values = {"id": token.id, "repository_id": repository_id, "sha256": digest(token.secret)}
     connection.execute(sa.insert(table).values(**values, created_at_ms=now_ms()))
     return token

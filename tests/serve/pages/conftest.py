@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
+import sqlalchemy as sa
 from serve.pages.asgi_client import AsgiClient
 from serve.pages.filled import VAULT, Site, fill
 from stored_results import opened_results
@@ -18,7 +19,7 @@ from ciguard.serve.objects import open_objects
 from ciguard.serve.pages import cookies
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
-from ciguard.serve.state import sessions
+from ciguard.serve.state import schema, sessions, tokens
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         with site.service.database.write() as connection:
             sessions.add(connection, "member", "octocat", VISIBLE["member"])
             sessions.add(connection, "outsider", "mallory", VISIBLE["outsider"])
+            values = {"repository_id": VAULT.id, "created_at_ms": 1}
+            for secret in TOKENS.values():
+                of = {"id": secret, "sha256": tokens.digest(secret), **values}
+                connection.execute(sa.insert(schema.token).values(of))
         yield site
 
 
@@ -89,17 +94,29 @@ def with_proxy(settings: Settings) -> Settings:
     return replace(settings, proxy_header="X-Forwarded-User", proxies=("10.0.0.0/24",))
 
 
+# By what they read: only one of them reads pages.
+TOKENS: Final = {"pages": "cgp_of-the-vault", "history": "cgs_of-the-vault"}
+
+
+def with_token(token: str) -> Who:
+    """A script with a token."""
+    return Who(with_oauth, headers=(("authorization", f"Bearer {token}"),))
+
+
 USER: Final = (("x-forwarded-user", "octocat"),)
 # Who sees the private repository, and who does not.
 INSIDERS: Final = {
     "local": Who(peer=LOOPBACK, url="http://localhost:8080"),
     "member": Who(with_oauth, session="member"),
     "behind-proxy": Who(with_proxy, peer=("10.0.0.9", 1), headers=USER),
+    "token": with_token(TOKENS["pages"]),
 }
 OUTSIDERS: Final = {
     "stranger": Who(),
     "not-signed-in": Who(with_oauth),
     "outsider": Who(with_oauth, session="outsider"),
+    "token-of-history": with_token(TOKENS["history"]),
+    "unknown-token": with_token("cgp_unknown"),
     "void-session": Who(with_oauth, session="forged"),
     "forged-header": Who(with_proxy, headers=USER),
     "proxy-without-user": Who(with_proxy, peer=("10.0.0.9", 1)),

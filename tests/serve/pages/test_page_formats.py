@@ -78,10 +78,27 @@ def test_runs_are_paged_and_filtered(local: AsgiClient) -> None:
     assert [run["run_id"] for run in after["runs"]] == [run["run_id"] for run in runs[3:]]
     of_pull = local.get("/octo-org/shop.json?pull_request=401").json()["runs"]
     assert [run["pull_request"] for run in of_pull] == [401]
-    assert {
-        run["branch"] for run in local.get("/octo-org/shop.json?branch=main").json()["runs"]
-    } == {"main"}
-    assert "No run of" in local.get("/octo-org/shop?branch=none").text
+    assert "No such run was judged: branch" in local.get("/octo-org/shop?branch=none").text
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("branch=main", [0, 2, 3, 5, 6]),
+        ("verdict=failed", [1]),
+        ("verdict=passed&branch=main", [0, 2, 5]),
+        (f"run={NEWEST - 4}", [4]),
+        ("workflow=tests.yml&until=2000-01-01", []),
+        ("since=2000-01-01T00:00Z", [*range(8)]),
+        ("workflow=none", []),
+        ("owner=%40octocat", [3]),
+        ("owner=%40octo", []),
+        ("owner=" + quote(HOSTILE), [3]),
+    ],
+)
+def test_runs_are_filtered(local: AsgiClient, query: str, numbers: list[int]) -> None:
+    runs = local.get(f"/octo-org/shop.json?{query}").json()["runs"]
+    assert [run["run_id"] for run in runs] == [NEWEST - number for number in numbers]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +109,8 @@ def test_runs_are_paged_and_filtered(local: AsgiClient) -> None:
         "/?page=99999999999999999999999",
         "/octo-org/shop?before=1",
         "/octo-org/shop?before=1-1",
+        "/octo-org/shop?since=yesterday",
+        "/octo-org/shop?verdict=red",
         "/octo-org/shop?pull_request=-1",
         "/octo-org/shop?pull_request=²",
     ],

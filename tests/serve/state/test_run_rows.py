@@ -97,6 +97,11 @@ def test_runs_are_filtered(connection: Connection) -> None:
     assert run_rows.newest(connection, 1, branch="main") == (push,)
     assert run_rows.newest(connection, 1, is_base_branch=True) == (push,)
     assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
+    owned = replace(pull, facts={"owners": ["@o/team_a", 'an "\u00e9\\']})
+    run_rows.record_run(connection, owned)
+    for owner, found in (("@o/team_a", 1), ("@o/team", 0), ("@o/team%a", 0), ('an "\u00e9\\', 1)):
+        assert len(run_rows.newest(connection, 1, owner=owner, verdict=pull.verdict)) == found
+    assert run_rows.newest(connection, 1, since_ms=push.completed_at_ms + 1) == ()
 
 
 def test_runs_of_other_workflows_are_not_read(connection: Connection) -> None:

@@ -73,12 +73,13 @@ def test_judged_run_is_explained_to_those_who_may_read_it(
     with service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, REPOSITORY, True, "main")])
         secret = tokens.create(connection, row.key.repository_id).secret
+        of_pages = tokens.create(connection, row.key.repository_id, tokens.PAGES_PREFIX).secret
     with serving(build_application(service)) as address:
         page = f"{address}/{REPOSITORY}/runs"
         own = ("--history", f"{address}/api/v1/repos/{REPOSITORY}/history")
 
         def explain(*words: str, expect: int = 0) -> str:
-            token = {"CIGUARD_HISTORY_TOKEN": secret}
+            token = {"CIGUARD_HISTORY_TOKEN": of_pages if "--service" in words else secret}
             done = ciguard("explain", *words, cwd=tmp_path, expect=expect, **token)
             return done.stdout + done.stderr
 
@@ -91,6 +92,15 @@ def test_judged_run_is_explained_to_those_who_may_read_it(
         assert "no answer for this run" in explain(f"{page}/8/1", *own, expect=3)
         # The token is for the service whose history is configured, not for any address.
         assert "may not read it" in explain(f"{page}/7/1", expect=4)
+        of_service = ("--repo", REPOSITORY, "--service", address)
+        for run in ("7", "7/1", "branch:main"):
+            assert explain(run, *of_service) == text
+        assert "whose: unknown" in explain("7", "two", *of_service)
+        for run in ("8", "7/2", "branch:none"):
+            assert "has judged no such run" in explain(run, *of_service, expect=3)
+        assert "no run of a service" in explain("base", *of_service, expect=2)
+        elsewhere = (*of_service[:3], f"{address}/healthz?")
+        assert "no list of runs" in explain("7", *elsewhere, expect=3)
 
 
 def test_run_planned_without_timings_has_no_bound(
