@@ -91,6 +91,14 @@ class Config(Section):
     experiment: ExperimentConfig = ExperimentConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     owners: dict[str, Texts] = Field({}, description="owners of files by pattern, over CODEOWNERS")
+    routes: dict[str, str] = Field(
+        {},
+        description=(
+            "where the service tells an owner that the base branch became red with their tests, "
+            'and that it recovered: `"issue"`, or the name of a webhook of the service; `"*"` is '
+            "for all other owners, and for tests without one"
+        ),
+    )
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
 

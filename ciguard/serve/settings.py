@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 8080
 LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
+ROUTE: Final = "CIGUARD_ROUTE_"  # begins the variable of a webhook
 _PEM: Final = "-----BEGIN "
 
 
@@ -62,6 +63,8 @@ class Settings:
         proxies: addresses or networks from which that header is accepted.
         metrics_from: addresses or networks that may read the metrics.
         metrics_port: of a worker; 0 for none.
+        routes: address of each webhook for messages to owners; it may contain a secret.
+        route_secret: signs the messages; None for no signature.
     """
 
     database: str = field(repr=False)
@@ -78,6 +81,8 @@ class Settings:
     server_url: str = SERVER_URL
     api_url: str = API_URL
     webhook_secret: SecretStr | None = None
+    routes: Mapping[str, SecretStr] = field(default_factory=dict)
+    route_secret: SecretStr | None = None
     token: SecretStr | None = None
     app: Credentials | None = None
     oauth: Credentials | None = None
@@ -99,6 +104,12 @@ def read_settings(environ: Mapping[str, str], options: Settings) -> Settings:
         server_url=server_url,
         api_url=variables.address("GITHUB_API_URL") or api_of(server_url),
         webhook_secret=variables.secret("CIGUARD_WEBHOOK_SECRET"),
+        routes={
+            name.removeprefix(ROUTE).lower(): SecretStr(variables.address(name))
+            for name in environ
+            if name.startswith(ROUTE) and variables.text(name)
+        },
+        route_secret=variables.secret("CIGUARD_ROUTES_SECRET"),
         token=variables.secret("CIGUARD_TOKEN"),
         oauth=variables.credentials("CIGUARD_OAUTH_ID", "CIGUARD_OAUTH_SECRET", str),
     )

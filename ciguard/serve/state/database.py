@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "sqlite:///ciguard.db"
 DAY_S: Final = 24 * 60 * 60
 BUSY_S: Final = 30.0  # wait of a writer of SQLite for another writer
-REVISION: Final = "0005"  # of the tables, as in the newest migration
+REVISION: Final = "0006"  # of the tables, as in the newest migration
 MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates at a time
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _VERSION: Final = sa.table("alembic_version", sa.column("version_num", sa.String))

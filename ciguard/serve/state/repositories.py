@@ -175,7 +175,7 @@ def delete_rows(connection: Connection, repository_id: int) -> None:
     """Delete the rows of other tables that belong to a removed repository."""
     for table in (
         *(schema.pause, schema.token, schema.claim_plan, schema.artifact),
-        *(schema.work, schema.run_suite, schema.run),
+        *(schema.work, schema.run_suite, schema.run, schema.notice),
     ):
         connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
 

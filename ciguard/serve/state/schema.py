@@ -143,6 +143,22 @@ pause: Final = Table(
     Column("until_ms", BigInteger, nullable=False),
 )
 
+# Messages of `notices.py`.
+notice: Final = Table(
+    "notice",
+    METADATA,
+    *_run_key(),
+    Column("owner", StoredText(256), nullable=False),
+    Column("event", StoredText(16), nullable=False),
+    Column("workflow", StoredText(256), nullable=False),
+    Column("route", StoredText(64), nullable=False),
+    Column("content", JSON, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("sent_at_ms", BigInteger),
+    PrimaryKeyConstraint(*RUN_COLUMNS, "owner"),
+    Index("ix_notice_sent_at_ms_created_at_ms", "sent_at_ms", "created_at_ms"),
+)
+
 # A lease is a row: a condition over rows of `work` would admit two workers at once.
 lane: Final = Table(
     "lane",

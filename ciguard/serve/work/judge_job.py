@@ -36,10 +36,10 @@ from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
-from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
+from ciguard.serve.state import notices, raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
 from ciguard.serve.state.work_list import MAX_TRIES, Work
-from ciguard.serve.work.run_summary import run_facts, run_row, suite_rows
+from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
 from ciguard.sources.repository_files import ContentsFiles
 from ciguard.text import count_of
@@ -132,6 +132,11 @@ class _Judging:
     def key(self) -> RunKey:
         return self.work.key
 
+    @property
+    def _is_past(self) -> bool:
+        """Return whether the run only fills the history, and no one is told of it."""
+        return self.work.source == "backfill"
+
     def run(self) -> None:
         settings, name = self.service.settings, self.repository.full_name
         repository_ref = RepositoryRef(name, settings.server_url, settings.api_url)
@@ -153,7 +158,7 @@ class _Judging:
             raise self.github.transient_errors[0]
         if not (self.still_holds() and self._record(run, judged)) or judged is None:
             return
-        if self.work.source != "backfill" and (pull is None or pull.state == "open"):
+        if not self._is_past and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
     def _is_pushed(self, branch: str) -> bool:
@@ -253,6 +258,10 @@ class _Judging:
                 return False
             before = run_rows.get(connection, self.key)
             run_rows.record_run(connection, row)
+            routes = judged.config.routes if judged is not None and judged.config else {}
+            if routes and contents is not None and row.is_base_branch and not self._is_past:
+                affected = notices.affected_owners(owners_of_failed(contents), row)
+                notices.record(connection, row, affected, routes, self._notice_content(row))
         if before is not None and before.answer not in ("", row.answer):
             self.service.objects.delete([before.answer])
         if report is not None:
@@ -273,6 +282,19 @@ class _Judging:
         files = ContentsFiles(self.github, self.repository.full_name, sha)
         commits = count_commits(files, green, sha) if green else None
         return {"run_id": row.key.run_id, "sha": sha, "green_sha": green, "commits": commits}
+
+    def _notice_content(self, row: RunRow) -> dict[str, Any]:
+        settings, name = self.service.settings, self.repository.full_name
+        page = f"{settings.public_url}/{name}/runs/{row.key.run_id}/{row.key.run_attempt}"
+        on_github = f"{settings.server_url}/{name}/actions/runs/{row.key.run_id}"
+        return {
+            "repository": name,
+            "branch": row.branch,
+            "sha": row.head_sha,
+            "headline": row.headline,
+            "since": (row.facts or {}).get("red_since"),
+            "url": page if settings.public_url else on_github,
+        }
 
     def _write_results(self, results: RunResults) -> None:
         """Write the rows of the run, and remove those of an earlier verdict in one transaction."""
@@ -302,7 +324,7 @@ class _Judging:
         except InputError as error:
             self._warn(str(error))
             return
-        if is_new and self.work.source == "backfill":
+        if is_new and self._is_past:
             with service.database.write() as connection:
                 work_list.retry_uncompared(connection, self.key)
 

@@ -66,22 +66,31 @@ def run_row(key: RunKey, run: ActionsRun, finished: WorkflowRun, report: Report 
     )
 
 
+def owners_of_failed(contents: ReportData) -> dict[str, tuple[str, ...]]:
+    """Return the owners of each failed test, by its name, in the order of the report."""
+    verdict = contents.verdict
+    tests = failed_tests(verdict, answers_of(verdict, contents.comparison))
+    return {
+        case_name(test.key, NAME_WIDTH): verdict.owners.get(test.first.result.key.unit_key, ())
+        for test in tests
+    }
+
+
 def run_facts(contents: ReportData) -> dict[str, Any]:
     """Return facts of a run that the pages of many runs need; of tests, the first few names."""
     verdict, plan = contents.verdict, contents.plan
-    tests = failed_tests(verdict, answers_of(verdict, contents.comparison))
+    failed = owners_of_failed(contents)
     jobs = contents.platform.jobs if contents.platform is not None else {}
     minutes: dict[str, list[float | None]] = defaultdict(list)
     for shard in plan.shards:
         minutes[shard.pool].append(jobs[shard.key].wall_s if shard.key in jobs else None)
-    owners = (verdict.owners.get(test.first.result.key.unit_key, ()) for test in tests)
     return {
-        "failed": len(tests),
-        "owners": list(dict.fromkeys(chain(*owners))) if verdict.owners else None,
+        "failed": len(failed),
+        "owners": list(dict.fromkeys(chain(*failed.values()))) if verdict.owners else None,
         "owners_of": {
             whole_name(key): named for key, named in islice(verdict.owners.items(), MAX_OWNED)
         },
-        "tests": [case_name(test.key, NAME_WIDTH) for test in tests[:MAX_TESTS]],
+        "tests": list(failed)[:MAX_TESTS],
         "shards": [
             {
                 "shard": shard.key,

@@ -25,6 +25,7 @@ from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state import claim_rows, deliveries, raw_artifacts, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.judge_job import JudgeJob
+from ciguard.serve.work.notice_sender import send_waiting
 from ciguard.serve.work.reconcile import Reconciler
 from ciguard.serve.work.worker import Worker
 
@@ -41,6 +42,7 @@ JOB_GRACE_S: Final = 25.0  # for current jobs at the end of the process; then th
 RECONCILE_POLL_S: Final = 5.0  # between checks whether a reconciliation is due
 GARBAGE_S: Final = 30.0  # between collections of reference cycles, of 0.1 s to 0.5 s
 HOUSEKEEPING_S: Final = 3600.0
+NOTICES_S: Final = 30.0
 # Time to correct a token with too few rights, or a list of repositories.
 REMOVED_DAYS: Final = 7.0
 ARTIFACT_DAYS: Final = 30.0  # of archives: so long, a run can be judged again without GitHub's
@@ -157,6 +159,7 @@ def work_until(
         chores = (
             Chore("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
             Chore("housekeeping", HOUSEKEEPING_S, keeping.clean_up),
+            Chore("notices", NOTICES_S, partial(send_waiting, service)),
             # Automatic collection, by number of new objects, would scan those of a large run often.
             Chore("garbage", GARBAGE_S, gc.collect),
             Chore("compactor", FAILED_S, partial(compactor.run, stop)),
