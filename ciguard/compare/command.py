@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 RESULTS_HELP: Final = (
-    "Result files (JUnit, TRX, JSON, ...) in the artifacts of runs on GitHub, instead of records, "
-    "such as 'results-{shard}/**/*.trx': the first folder is the name of the artifact. Repeatable."
+    "Result files instead of records, such as 'results-{shard}/**/*.trx': the first folder names "
+    "the artifact. Repeatable."
 )
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 

@@ -111,13 +111,13 @@ if TYPE_CHECKING:
 @click.option(
     "--take",
     metavar="AXIS",
-    help="Axis of the matrix that was a shard by hand: left out; its length is the least --shards.",
+    help="Axis of shards by hand: left out; its length is the least --shards.",
 )
 @click.option(
     "--collect",
     type=click.Choice(["here", "history"]),
     default="here",
-    help="Where the tests come from: a listing here, or past runs and a listing in each job.",
+    help="Tests from a listing here, or from past runs and a listing in each job.",
 )
 @click.option("--suite", "suite", metavar="NAME", help="Plan this suite only.")
 @click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
@@ -134,13 +134,13 @@ if TYPE_CHECKING:
 @click.option(
     "--claims",
     metavar="URL",
-    help="Service that jobs ask for tests during the run, so that a late shard gets help.",
+    help="Service that gives jobs tests of late shards during the run.",
 )
 @click.option(
     "--register",
     "registered",
     metavar="FILE|DIR",
-    help="Plan nothing: tell the service of --claims which tests of this plan may move.",
+    help="Only tell the service of --claims which tests of this plan may move.",
 )
 @click.option(
     "--drill",

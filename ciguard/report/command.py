@@ -76,9 +76,7 @@ SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB
 @click.option(
     "--values",
     metavar="FILE",
-    help=(
-        "Write this run's measurements; the pull request's next run needs them to confirm suspects."
-    ),
+    help=("Write this run's measurements, by which the next run confirms suspects."),
 )
 @click.option(
     "--github",

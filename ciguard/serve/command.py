@@ -63,7 +63,7 @@ _DATABASE: Final = _option(
     metavar="URL",
     default=DEFAULT_DATABASE,
     show_default=True,
-    help="SQLite or PostgreSQL, as sqlite:///FILE or postgresql://USER@HOST/NAME.",
+    help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
 )
 _RESULTS: Final = _option(
     "--results",

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HELP: Final = (
-    "Result files (JUnit, TRX, JSON, ...) instead of records, such as "
-    "'artifacts/{shard}/**/*.trx'; with --run, the first folder is the name of the "
-    "artifact. Repeatable."
+    "Result files instead of records, such as 'artifacts/{shard}/**/*.trx'; with --run, the first "
+    "folder names the artifact. Repeatable."
 )
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
