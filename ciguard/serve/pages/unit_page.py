@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
+from ciguard.serve.pages.charts import RunChart, draw_runs
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.results.read_model import UnitRun
 
 MAX_NAME: Final = 20_000  # characters
 SHOWN: Final = 100  # lines of the table in HTML; JSON has all
-WIDTH: Final = 1000.0
-HEIGHT: Final = 100.0
-HEADROOM: Final = 1.05
-
-
-@dataclass(frozen=True, slots=True)
-class RunChart:
-    """A chart of a measure over the runs of a test, the oldest run at the left.
-
-    Attributes:
-        most: value at the top.
-        lines: points of each line; a run without a value ends a line.
-        bad: x of each run in which the test failed.
-    """
-
-    most: float
-    lines: tuple[str, ...]
-    bad: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +67,3 @@ def unit_page(visit: Visit) -> UnitPage:
     answer = visit.read_model.unit_runs(repository.id, key, case)
     named = owners.get(whole_name(key))
     return UnitPage(repository.full_name, *key, case, named, answer.missing_names, answer.value)
-
-
-def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:
-    """Draw value and status of each run; None where no run has a value."""
-    known = [value for value, _ in runs if value is not None]
-    if not known:
-        return None
-    most = max(known) * HEADROOM or 1.0
-    step = WIDTH / max(1, len(runs) - 1)
-    points = [
-        None if value is None else f"{index * step:.1f},{HEIGHT * (1 - value / most):.1f}"
-        for index, (value, _) in enumerate(runs)
-    ]
-    groups = itertools.groupby(points, key=lambda point: point is not None)
-    lines = tuple(
-        _line([point for point in group if point]) for is_known, group in groups if is_known
-    )
-    bad = tuple(round(i * step, 1) for i, (_, status) in enumerate(runs) if status == "bad")
-    return RunChart(most, lines, bad)
-
-
-def _line(points: list[str]) -> str:
-    """Return the points of a line; a single point twice, which SVG draws as a dot."""
-    return " ".join(points if len(points) > 1 else points * 2)

@@ -1,8 +1,8 @@
-"""The drawing of a test's runs."""
+"""The drawing of runs."""
 
 from __future__ import annotations
 
-from ciguard.serve.pages.unit_page import HEADROOM, draw_runs
+from ciguard.serve.pages.charts import HEADROOM, draw_runs
 
 
 def test_runs_without_a_value_interrupt_the_line() -> None:
