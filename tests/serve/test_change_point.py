@@ -36,10 +36,13 @@ def test_step_and_creep_are_located() -> None:
     assert up is not None
     assert down is not None
     assert creep is not None
-    assert up == ChangePoint(14, 15, up.ratio)
-    assert down == ChangePoint(9, 10, down.ratio)
+    assert up == ChangePoint(14, 15, 1, up.ratio)
+    assert down == ChangePoint(9, 10, 1, down.ratio)
+    assert find_change([None, *step[:15], None, 0.0, *step[15:]]) == ChangePoint(
+        15, 18, 1, up.ratio
+    )
     assert (round(up.ratio, 6), round(down.ratio, 6)) == (0.3, -0.230769)
-    assert creep.end == 44
+    assert creep.before + creep.values == 44
     assert abs(creep.before - 19) <= 1
     assert creep.ratio == pytest.approx(1.03**25 - 1, rel=0.05)
 

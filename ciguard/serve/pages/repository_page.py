@@ -1,22 +1,22 @@
-"""`/`: the repositories that the viewer may see, red ones first; `/OWNER/NAME`: the runs of one."""
+"""`/`: visible repositories, red ones first; `/OWNER/NAME`: the runs of one."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.github.models import MAX_NUMBER
+from ciguard.serve.pages.charts import Trend, charted_runs, find_trends
+from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sqlalchemy.engine import Connection
+    from collections.abc import Iterable, Mapping
 
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.state.run_rows import RunRow
@@ -43,7 +43,8 @@ class LastGreen:
 class RepositoryPage:
     """A page of runs; `next` is the value of `before` for the next page, "" on the last page.
 
-    `filters` are those of the query, `branch` and `pull_request` among them.
+    `filters` are those of the query, `branch` and `pull_request` among them. `trends` are those of
+    the runs `charted`.
     """
 
     TEMPLATE: ClassVar[str] = "repository"
@@ -58,6 +59,9 @@ class RepositoryPage:
     last_greens: tuple[LastGreen, ...]
     runs: tuple[RunRow, ...]
     next: str
+    days: int = 30
+    charted: tuple[RunRow, ...] = ()
+    trends: tuple[Trend, ...] = ()
 
     def verdicts(self) -> tuple[str, ...]:
         """Return the verdicts by which runs can be filtered."""
@@ -73,8 +77,8 @@ def repository_page(visit: Visit) -> RepositoryPage:
     """
     filters = _parse_filters(visit.query)
     before = _parse_before(visit.query.get("before", ""))
+    repository, days, from_ms = find_period(visit)
     with visit.service.database.read() as connection:
-        repository = visit.find_repository(connection)
         last = None
         if before is not None:
             last = run_rows.get(connection, RunKey(repository.id, *before))
@@ -90,7 +94,9 @@ def repository_page(visit: Visit) -> RepositoryPage:
             **filters,
         )
         runs = run_rows.with_cells(connection, newest[:PAGE_SIZE])
-        greens = last_greens(connection, repository.id)
+        base = run_rows.newest(connection, repository.id, is_base_branch=True, limit=SEARCHED)
+        base = run_rows.with_cells(connection, base)
+    charted = charted_runs(base, from_ms)
     return RepositoryPage(
         repository.full_name,
         repository.is_private,
@@ -99,9 +105,12 @@ def repository_page(visit: Visit) -> RepositoryPage:
         int(filters["pull_request"]) if "pull_request" in filters else None,
         filters,
         tuple(sorted({cell.suite for run in runs for cell in run.cells})),
-        greens,
+        last_greens(base),
         runs,
         f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else "",
+        days,
+        tuple(replace(run, facts=None, cells=()) for run in charted),
+        find_trends(charted),
     )
 
 
@@ -142,11 +151,10 @@ def _parse_before(text: str) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, ...]:
+def last_greens(runs: Iterable[RunRow]) -> tuple[LastGreen, ...]:
     """Find the last green run of each suite and variant of the default branch, by their names."""
-    newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=SEARCHED)
     greens: dict[tuple[str, str], RunRow | None] = {}
-    for run in run_rows.with_cells(connection, newest):
+    for run in runs:
         for cell in run.cells:
             name = cell.suite, cell.variant
             if greens.setdefault(name, None) is None and cell.is_green:

@@ -78,14 +78,14 @@ def slowest_page(visit: Visit) -> SlowestPage:
         RemoteError: results cannot be read.
     """
     by = query_choice(visit.query, "by", RANKING_COLUMNS, "time")
-    repository, days, from_ms = _period(visit)
+    repository, days, from_ms = find_period(visit)
     ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
     return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
 
 
 def flaky_page(visit: Visit) -> FlakyPage:
     """Find the flaky tests of the last days; raise as `slowest_page`."""
-    repository, days, from_ms = _period(visit)
+    repository, days, from_ms = find_period(visit)
     answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
     with visit.service.database.read() as connection:
         owners = run_rows.owners_of(connection, repository.id)
@@ -100,7 +100,7 @@ def flaky_page(visit: Visit) -> FlakyPage:
     )
 
 
-def _period(visit: Visit) -> tuple[Repository, int, int]:
+def find_period(visit: Visit) -> tuple[Repository, int, int]:
     """Return the repository, the number of days of the query, and their start."""
     days = query_number(visit.query, "days", DAYS, least=1, most=MAX_DAYS)
     with visit.service.database.read() as connection:

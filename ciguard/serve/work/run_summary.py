@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from itertools import chain, islice
 from operator import attrgetter
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.jobs import billed_minutes
@@ -84,6 +85,8 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
     minutes: dict[str, list[float | None]] = defaultdict(list)
     for shard in plan.shards:
         minutes[shard.pool].append(jobs[shard.key].wall_s if shard.key in jobs else None)
+    runners = (record.header.runner for record in contents.records if record.header)
+    probes_s = [runner.probe_s for runner in runners if runner.probe_s is not None]
     return {
         "failed": len(failed),
         "owners": list(dict.fromkeys(chain(*failed.values()))) if verdict.owners else None,
@@ -104,6 +107,7 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
         ],
         "jobs": {shard: job.url for shard, job in jobs.items()},
         "pools": {pool: billed_minutes(walls_s) for pool, walls_s in minutes.items()},
+        "probe_s": median(probes_s) if probes_s else None,
     }
 
 

@@ -36,6 +36,7 @@ from ciguard.serve import stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.pages.charts import charted_runs, find_trends
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.state import (
@@ -279,6 +280,8 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
         world = World(make_plan(drill="timeout") if run == 9 else make_plan()).ran_as(run)
         if run == 6:
             world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+            for leg, probe_s in zip(world.legs.values(), (0.2, 0.3), strict=False):
+                leg.header = replace(leg.header, runner=Runner(probe_s=probe_s))
         elif run == 7:
             del world.legs["02"]
         upload(server, world, run, event="push", head_branch="main")
@@ -299,10 +302,18 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
         **{"shard": "01", "pool": "default", "wall_s": 3.1, "limit_s": 600},
         **{"peak_bytes": 480 << 20, "budget_bytes": None},
     }
+    assert [facts[run]["probe_s"] for run in (4, 6)] == [None, 0.25]
     asked = [each for each in server.request_log() if f"/compare/{'4' * 40}" in each]
     assert len(asked) == 1
     with service.database.read() as connection:
         assert run_rows.base_runs(connection, [1])[1].key.run_id == 7
+        newest = run_rows.newest(connection, 1, is_base_branch=True)
+        charted = charted_runs(run_rows.with_cells(connection, newest), 0)
+    assert [run.run_id for run in charted] == [4, 6]
+    assert {trend.measure: trend.values[1] for trend in find_trends(charted)} == {
+        **{"makespan_s": 3.1, "bound_s": 3.0, "tests_s": 6.3, "probe_s": 0.25},
+        **{"peak_bytes": 480 << 20, "price_usd": None},
+    }
 
 
 def test_owners_of_failed_tests_are_those_of_the_base(

@@ -1,0 +1,94 @@
+"""Charts of the base branch with their changes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+from serve.pages.conftest import INSIDERS, client_of, opened_site
+from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
+
+from ciguard.serve.pages.charts import charted_runs, find_trends
+from ciguard.serve.state import repositories, run_rows
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLOW: Final = Repository(15, "octo-org/slow", is_private=False, default_branch="main")
+RUNS, FLAT = 45, 20  # after the flat ones, each run takes 3 % longer
+DAY_MS: Final = 24 * 60 * MINUTE_MS
+
+
+def slow_run(number: int, now_ms: int, **changes: Any) -> RunRow:
+    """Run `number` of the default branch, 0 is the oldest; two of a day, with 5 % of noise."""
+    noise = float(np.exp(0.05 * np.random.default_rng(number).standard_normal()))
+    makespan_s = 400 * noise * 1.03 ** max(0, number - FLAT + 1)
+    started_at_ms = now_ms - (RUNS - number) * DAY_MS // 2
+    shards = [
+        {"shard": "01", "pool": "default", "wall_s": makespan_s, "limit_s": 1000.0}
+        | {"peak_bytes": 1000, "budget_bytes": 4000},
+        {"shard": HOSTILE, "pool": "default", "wall_s": 100.0, "limit_s": 1000.0}
+        | {"peak_bytes": 900 if number % 2 else 980, "budget_bytes": 1000},
+    ]
+    values: dict[str, Any] = {
+        **{"workflow": "tests.yml", "is_base_branch": True, "verdict": "passed", "answer": ""},
+        **{"started_at_ms": started_at_ms, "completed_at_ms": started_at_ms + 9 * MINUTE_MS},
+        **{"makespan_s": makespan_s, "bound_s": 300.0, "price_usd": 0.5 * noise},
+        **{"cells": (RunSuiteRow("unit", "", 9, 0, {"passed": 9}, 2 * makespan_s, 1000, None),)},
+        "facts": {"red_since": None, "shards": shards, "probe_s": 0.1 * noise} if number else None,
+    }
+    return replace(make_run(SLOW, RUNS - number, now_ms), **{**values, **changes})
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A service with runs that creep, one incomplete, one of another workflow, one of a branch."""
+    with opened_site(tmp_path_factory.mktemp("slow"), runs=0) as site:
+        now_ms = round(time.time() * 1000)
+        others = [
+            slow_run(RUNS, now_ms, verdict="incomplete", makespan_s=9.0, facts={"shards": []}),
+            slow_run(RUNS + 1, now_ms, workflow="nightly.yml", makespan_s=9000.0, facts=None),
+            slow_run(RUNS + 2, now_ms, is_base_branch=False, makespan_s=9000.0),
+        ]
+        with site.service.database.write() as connection:
+            repositories.upsert(connection, [SLOW])
+            for run in (*(slow_run(number, now_ms) for number in range(RUNS)), *others):
+                run_rows.record_run(connection, run)
+        yield site
+
+
+def test_creep_is_named_with_its_commits_and_its_run(slow: Site) -> None:
+    client = client_of(slow, INSIDERS["local"])
+    page = client.get("/octo-org/slow.json").json()
+    charted = page["charted"]
+    assert (len(charted), page["days"]) == (RUNS, 30)
+    trends = {trend["measure"]: trend for trend in page["trends"]}
+    assert list(trends) == [
+        *("makespan_s", "bound_s", "tests_s", "probe_s", "peak_bytes", "price_usd")
+    ]
+    changed = [name for name, trend in trends.items() if trend["change"]]
+    assert changed == ["makespan_s", "tests_s"]
+    change = trends["makespan_s"]["change"]
+    assert abs(change["first"] - FLAT) <= 2
+    assert abs(change["values"] - (RUNS - FLAT)) <= 3
+    assert change["ratio"] == pytest.approx(1.03 ** (RUNS - FLAT) - 1, abs=0.15)
+    assert trends["probe_s"]["values"][0] is None  # the row of an older ciguard
+    first, before = charted[change["first"]], charted[change["before"]]
+    html = client.get("/octo-org/slow").text
+    assert f"grew {100 * change['ratio']:.0f} % over {change['values']} runs, since" in html
+    assert f'href="/octo-org/slow/runs/{first["run_id"]}/{first["run_attempt"]}"' in html
+    assert f"/compare/{before['head_sha']}...{first['head_sha']}" in html
+    assert html.count("<polyline") == 6
+
+
+def test_window_of_a_week_has_too_few_runs_for_a_change(slow: Site) -> None:
+    page = client_of(slow, INSIDERS["local"]).get("/octo-org/slow.json?days=7").json()
+    assert len(page["charted"]) == 13
+    assert not any(trend["change"] for trend in page["trends"])
+    assert charted_runs([], 0) == []
+    assert all(trend.chart() is None for trend in find_trends([]))
