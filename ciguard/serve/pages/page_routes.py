@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.page_formats import View, error_page, render_page
-from ciguard.serve.pages.repository_page import repositories_page, repository_page
+from ciguard.serve.pages.repository_page import repositories_page, repository_page, shards_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_page, slowest_page
 from ciguard.serve.pages.unit_page import unit_page
@@ -39,12 +39,13 @@ PAGES: Final[Mapping[str, Build]] = {
     WORK: work_page,
     f"{REPOSITORY}/offenders": slowest_page,
     f"{REPOSITORY}/flaky": flaky_page,
+    f"{REPOSITORY}/shards": shards_page,
     f"{REPOSITORY}/tests": unit_page,
     RUN: run_page,
     f"{RUN}/comparison": comparison_page,
     REPOSITORY: repository_page,
 }
-OF_DATABASE: Final = (repositories_page, work_page, repository_page)  # the others need results
+OF_DATABASE: Final = (repositories_page, work_page, repository_page, shards_page)  # no results
 # The longer path comes first, because names of repositories may have dots.
 SUFFIXES: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 

@@ -1,12 +1,17 @@
-"""`/`: visible repositories, red ones first; `/OWNER/NAME`: the runs of one."""
+"""`/`: visible repositories, red ones first; `/OWNER/NAME`: its runs, `.../shards`: its limits."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from ciguard.compare.statistics import student_p
 from ciguard.errors import UsageError
 from ciguard.github.models import MAX_NUMBER
 from ciguard.serve.pages.charts import Trend, charted_runs, find_trends
@@ -16,7 +21,7 @@ from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.state.run_rows import RunRow
@@ -160,6 +165,69 @@ def last_greens(runs: Iterable[RunRow]) -> tuple[LastGreen, ...]:
             if greens.setdefault(name, None) is None and cell.is_green:
                 greens[name] = run
     return tuple(LastGreen(*name, greens[name]) for name in sorted(greens))
+
+
+MIN_SHARES, RECENT = 5, 10  # of a limit, for a risk: it is that of the current level
+MIN_SPREAD: Final = 0.02  # of logarithms of shares, against equal ones
+LIMITS: Final = {"wall time": ("wall_s", "limit_s"), "memory": ("peak_bytes", "budget_bytes")}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardUse:
+    """The shares of a limit that a shard used in `n` runs; `risk` is that of its next run."""
+
+    workflow: str
+    shard: str
+    limit: str
+    n: int
+    last_ratio: float
+    largest_ratio: float
+    risk: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsPage:
+    """The shards of the default branch and their limits, the most endangered first."""
+
+    TEMPLATE: ClassVar[str] = "shards"
+
+    repository: str
+    days: int
+    shards: tuple[ShardUse, ...]
+
+
+def shards_page(visit: Visit) -> ShardsPage:
+    """Find the shards of the last days; raise as `slowest_page`."""
+    repository, days, from_ms = find_period(visit)
+    with visit.service.database.read() as connection:
+        newest = run_rows.newest(connection, repository.id, is_base_branch=True, limit=SEARCHED)
+    runs = [run for run in newest if run.started_at_ms >= from_ms]
+    return ShardsPage(repository.full_name, days, shard_uses(runs))
+
+
+def shard_uses(runs: Sequence[RunRow]) -> tuple[ShardUse, ...]:
+    """Return the shards of the newest run of each workflow, by risk, then largest share."""
+    uses: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    current: dict[str, set[str]] = {}
+    for run in runs:
+        shards = {shard["shard"]: shard for shard in (run.facts or {}).get("shards", ())}
+        names = current.setdefault(run.workflow, set(shards)) if shards else set()
+        for name, (limit, (used, most)) in product(names & set(shards), LIMITS.items()):
+            if shards[name][used] and shards[name][most]:
+                uses[run.workflow, name, limit].append(shards[name][used] / shards[name][most])
+    rows = [ShardUse(*at, len(u), u[0], max(u), overrun_risk(u[:RECENT])) for at, u in uses.items()]
+    return tuple(sorted(rows, key=lambda row: (-(row.risk or 0), -row.largest_ratio, row.shard)))
+
+
+def overrun_risk(shares: Sequence[float]) -> float | None:
+    """Return the chance that the next share exceeds 1, by Student's t of logs; None for < 5."""
+    n = len(shares)
+    if n < MIN_SHARES:
+        return None
+    logs = list(map(math.log, shares))
+    t = -fmean(logs) / (max(stdev(logs), MIN_SPREAD) * math.sqrt(1 + 1 / n))
+    tail = student_p(t, n - 1) / 2
+    return tail if t > 0 else 1 - tail
 
 
 LISTED: Final = 40  # repositories of a page

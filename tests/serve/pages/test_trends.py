@@ -1,4 +1,4 @@
-"""Charts of the base branch with their changes."""
+"""Charts of the base branch with their changes, and the limits that shards come near."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
+from scipy import stats
 from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
 
 from ciguard.serve.pages.charts import charted_runs, find_trends
+from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
@@ -92,3 +94,53 @@ def test_window_of_a_week_has_too_few_runs_for_a_change(slow: Site) -> None:
     assert not any(trend["change"] for trend in page["trends"])
     assert charted_runs([], 0) == []
     assert all(trend.chart() is None for trend in find_trends([]))
+
+
+def test_shards_are_ranked_by_the_risk_of_their_next_run(slow: Site) -> None:
+    client = client_of(slow, INSIDERS["local"])
+    shards = client.get("/octo-org/slow/shards.json").json()["shards"]
+    names = [(shard["shard"], shard["limit"]) for shard in shards]
+    assert names == [
+        *((HOSTILE, "memory"), ("01", "wall time"), ("01", "memory"), (HOSTILE, "wall time"))
+    ]
+    assert [shard["n"] for shard in shards] == [RUNS - 1] * 4
+    assert shards[0]["largest_ratio"] == 0.98
+    assert 0.05 < shards[0]["risk"] < 0.2
+    html = client.get("/octo-org/slow/shards").text
+    assert '<td data-label="Largest" class="number">98 %</td>' in html
+    assert "<script>alert" not in html
+    assert client.get("/octo-org/slow/shards.json?days=1").json()["shards"][0]["n"] == 1
+
+
+def test_risk_is_that_of_students_t() -> None:
+    shares = [0.6, 0.7, 0.75, 0.65, 0.9]
+    logs = np.log(shares)
+    t = -logs.mean() / (logs.std(ddof=1) * (1 + 1 / 5) ** 0.5)
+    assert overrun_risk(shares) == pytest.approx(stats.t.sf(t, 4))
+    above = overrun_risk([1 / share for share in shares])
+    assert above == pytest.approx(stats.t.cdf(t, 4))
+    assert overrun_risk(shares[:4]) is None
+    equal = overrun_risk([0.99] * 20)
+    assert equal == pytest.approx(stats.t.sf(-np.log(0.99) / MIN_SPREAD / 1.05**0.5, 19))
+
+
+def test_stated_risk_is_the_rate_of_overruns() -> None:
+    """Of 4,000 shards with 10 runs, the next one exceeds what it exceeds with a risk of 5 %."""
+    shares = np.exp(0.1 * np.random.default_rng(3).standard_normal((4000, 11)))
+    risks = [overrun_risk(row) for row in (shares[:, :-1] / shares[:, -1:]).tolist()]
+    for level in (0.01, 0.05, 0.5):
+        rate = np.mean([risk is not None and risk <= level for risk in risks])
+        assert rate == pytest.approx(level, abs=4 * (level / 4000) ** 0.5)
+
+
+def test_only_shards_of_the_newest_plan_are_ranked() -> None:
+    now_ms = 50 * DAY_MS
+    runs = [slow_run(number, now_ms) for number in (3, 2, 1, 0)]
+    gone = {
+        **(runs[1].facts or {}),
+        "shards": [{**(runs[1].facts or {})["shards"][0], "shard": "x"}],
+    }
+    uses = shard_uses([runs[0], replace(runs[1], facts=gone), *runs[2:]])
+    assert {(use.shard, use.n) for use in uses} == {("01", 2), (HOSTILE, 2)}
+    assert all(isinstance(use, ShardUse) and use.risk is None for use in uses)
+    assert shard_uses([runs[3]]) == ()

@@ -37,6 +37,7 @@ from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.pages.charts import charted_runs, find_trends
+from ciguard.serve.pages.repository_page import shard_uses
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.state import (
@@ -314,6 +315,10 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
         **{"makespan_s": 3.1, "bound_s": 3.0, "tests_s": 6.3, "probe_s": 0.25},
         **{"peak_bytes": 480 << 20, "price_usd": None},
     }
+    uses = {(use.workflow, use.shard, use.limit): use for use in shard_uses(newest)}
+    use = uses["tests.yml", "01", "wall time"]
+    assert (use.n, use.largest_ratio, use.risk) == (3, 3.1 / 600, None)
+    assert uses["nightly.yml", "01", "wall time"].n == 1
 
 
 def test_owners_of_failed_tests_are_those_of_the_base(
