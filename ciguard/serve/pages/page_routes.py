@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
+from ciguard.serve.pages.costs_page import costs_page
 from ciguard.serve.pages.page_formats import View, error_page, render_page
 from ciguard.serve.pages.repository_page import repositories_page, repository_page, shards_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
@@ -40,12 +41,14 @@ PAGES: Final[Mapping[str, Build]] = {
     f"{REPOSITORY}/offenders": slowest_page,
     f"{REPOSITORY}/flaky": flaky_page,
     f"{REPOSITORY}/shards": shards_page,
+    f"{REPOSITORY}/costs": costs_page,
     f"{REPOSITORY}/tests": unit_page,
     RUN: run_page,
     f"{RUN}/comparison": comparison_page,
     REPOSITORY: repository_page,
 }
-OF_DATABASE: Final = (repositories_page, work_page, repository_page, shards_page)  # no results
+# The others need results.
+OF_DATABASE: Final = (repositories_page, work_page, repository_page, shards_page, costs_page)
 # The longer path comes first, because names of repositories may have dots.
 SUFFIXES: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 

@@ -85,6 +85,8 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
     minutes: dict[str, list[float | None]] = defaultdict(list)
     for shard in plan.shards:
         minutes[shard.pool].append(jobs[shard.key].wall_s if shard.key in jobs else None)
+    tests_s = sum(line.wall_s or 0.0 for record in contents.records for line in record.results)
+    flaky_s = sum(test.first.wall_s or 0.0 for test in verdict.flaky)
     runners = (record.header.runner for record in contents.records if record.header)
     probes_s = [runner.probe_s for runner in runners if runner.probe_s is not None]
     return {
@@ -107,6 +109,8 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
         ],
         "jobs": {shard: job.url for shard, job in jobs.items()},
         "pools": {pool: billed_minutes(walls_s) for pool, walls_s in minutes.items()},
+        "rates": {name: pool.usd_per_minute for name, pool in plan.pools.items()},
+        "flaky_ratio": flaky_s / tests_s if tests_s else 0.0,
         "probe_s": median(probes_s) if probes_s else None,
     }
 

@@ -27,7 +27,7 @@ PAGES: Final = (
     *("/", "/?q=none", "/?page=0", "/octo-org/shop", "/octo-org/empty", "/octo-org/none"),
     *(RUN, f"{RUN}?text=none", f"{RUN}/comparison", TEST, f"{TEST}x", "/work"),
     *("/octo-org/shop/offenders", "/octo-org/empty/offenders", "/octo-org/shop/flaky"),
-    *("/octo-org/empty/flaky", "/octo-org/shop/shards"),
+    *("/octo-org/empty/flaky", "/octo-org/shop/shards", "/octo-org/shop/costs"),
 )
 FEW: Final = [("/octo-org/shop", 390, "dark"), (RUN, 1440, "light")]
 

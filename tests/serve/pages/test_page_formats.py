@@ -21,7 +21,7 @@ TEST: Final = f"/octo-org/shop/tests?suite=unit&variant=py311&unit={quote(f'a.py
 PAGES: Final = (
     *("/", "/octo-org/shop", "/octo-org/empty", "/work", "/none", RUN, f"{RUN}/comparison", TEST),
     *("/octo-org/shop/offenders", "/octo-org/shop/flaky", "/octo-org/empty/offenders"),
-    *("/octo-org/shop/shards", "/octo-org/empty/shards"),
+    *("/octo-org/shop/shards", "/octo-org/empty/shards", "/octo-org/shop/costs"),
 )
 
 

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.apps import FakeRepository
 from fakegithub.state import FakeGitHub, Fault
-from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan
+from guard import damages
+from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan, passed
 from loopback import serving
 from run.leg_runner import until
 from serve.fake_runs import (
@@ -279,7 +280,11 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
     server.commits_of[f"{'4' * 40}...{'6' * 40}"] = ["5" * 40, "6" * 40]
     for run in (4, 5, 6, 7, 9):
         world = World(make_plan(drill="timeout") if run == 9 else make_plan()).ran_as(run)
-        if run == 6:
+        if run == 4:
+            damages.flaky(world)
+            failed = passed("a.t::two", outcome="failed", try_number=1, wall_s=2.1)
+            world.legs["01"].inner[1] = failed
+        elif run == 6:
             world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
             for leg, probe_s in zip(world.legs.values(), (0.2, 0.3), strict=False):
                 leg.header = replace(leg.header, runner=Runner(probe_s=probe_s))
@@ -304,6 +309,8 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
         **{"peak_bytes": 480 << 20, "budget_bytes": None},
     }
     assert [facts[run]["probe_s"] for run in (4, 6)] == [None, 0.25]
+    assert [facts[run]["rates"] for run in (4, 6)] == [{"default": None}] * 2
+    assert [facts[run]["flaky_ratio"] for run in (4, 6)] == [pytest.approx(0.25), 0.0]
     asked = [each for each in server.request_log() if f"/compare/{'4' * 40}" in each]
     assert len(asked) == 1
     with service.database.read() as connection:
