@@ -13,6 +13,7 @@ from starlette.routing import Route
 from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.costs_page import costs_page
+from ciguard.serve.pages.movers_page import movers_page
 from ciguard.serve.pages.page_formats import View, error_page, render_page
 from ciguard.serve.pages.repository_page import repositories_page, repository_page, shards_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
@@ -42,6 +43,7 @@ PAGES: Final[Mapping[str, Build]] = {
     f"{REPOSITORY}/flaky": flaky_page,
     f"{REPOSITORY}/shards": shards_page,
     f"{REPOSITORY}/costs": costs_page,
+    f"{REPOSITORY}/movers": movers_page,
     f"{REPOSITORY}/tests": unit_page,
     RUN: run_page,
     f"{RUN}/comparison": comparison_page,

@@ -186,6 +186,20 @@ GOOD: Final = (
     " HAVING max(status) = 0 AND max(outcome) = $passed"
 )
 
+# Tests whose passes of late runs are all above, or all below, those of early runs, by this gap. A
+# list of runs is found in the row groups of the files by run.
+MOVERS: Final = (
+    "SELECT suite, variant, unit, avg(early) AS before, avg(late) AS after,"
+    " greatest(min(late) - max(early), min(early) - max(late)) AS gap FROM (SELECT suite, variant,"
+    " unit, CASE WHEN run_id IN $early THEN total END AS early,"
+    " CASE WHEN run_id IN $late THEN total END AS late FROM (SELECT suite, variant, unit, run_id,"
+    " run_attempt, {measure} AS total FROM {files} WHERE repository_id = $repository_id"
+    " AND run_id IN $runs AND status = 0 GROUP BY suite, variant, unit, run_id, run_attempt))"
+    " GROUP BY suite, variant, unit HAVING gap > 0 AND count(early) > 2 AND count(late) > 2"
+    " ORDER BY gap DESC, suite, variant, unit LIMIT $limit"
+)
+MOVER_MEASURES: Final = {"time": "sum(wall_us) / 1e6", "peak": "max(peak_bytes)"}
+
 
 @dataclass(frozen=True, slots=True)
 class ResultFilters:

@@ -154,6 +154,17 @@ class UnitSums:
     peak_delta_bytes: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A test whose time, seconds, or peak, bytes, changed: means of early and of late runs."""
+
+    suite: str
+    variant: str
+    unit: str
+    before: float
+    after: float
+
+
 class OpenFiles:
     """Local result files, which exist until the question is answered."""
 
@@ -271,6 +282,28 @@ class ReadModel:
             return tuple(map(_unit_sums, files.fetch_sums(by, values)))
 
         return self._ask(repository_id, ("by_day", "arrival"), ask)
+
+    def movers(
+        self, repository_id: int, by: str, early: list[int], late: list[int], limit: int = 50
+    ) -> Answer[tuple[Mover, ...]]:
+        """Return the tests that changed most between runs, each with at least 3 passes on a side.
+
+        Args:
+            by: one of `queries.MOVER_MEASURES`.
+            early, late: ids of runs.
+
+        Raises:
+            StorageError, RemoteError: the store or the database cannot be reached.
+        """
+        query = queries.MOVERS.replace("{measure}", queries.MOVER_MEASURES[by])
+        values = {"repository_id": repository_id, "early": early, "late": late, "limit": limit}
+        values["runs"] = early + late
+
+        def ask(files: OpenFiles) -> tuple[Mover, ...]:
+            return tuple(Mover(*row[:5]) for row in files.fetch(query, values, "by_run"))
+
+        of_runs = schema.file_run.c.run_id.in_(early + late)
+        return self._ask(repository_id, ("by_run", "arrival"), ask, of_runs)
 
     def flaky(
         self, repository_id: int, from_ms: int, limit: int = 50, max_troubled: int = MAX_TROUBLED
