@@ -126,8 +126,12 @@ def questions(messages: list[int]) -> Iterator[Question]:
         kinds = {"by_day": "by_day", "arrivals": "arrival"}
         yield Question(f"ranking by {by}", sql, sums, kinds)
     since = {**REPOSITORY, "from_ms": 0}
-    yield Question("runs of flaky tests", queries.TROUBLED_RUNS, since, by_run)
-    yield Question("rows of flaky tests", queries.TROUBLED, since, by_run)
+    for sql in (queries.TROUBLED_RUNS, queries.TROUBLED):
+        yield Question("flaky tests", sql.replace("{units}", ""), since, by_run)
+        of_units = {**since, "units": [unit_name(3), unit_name(9)]}
+        yield Question(
+            "flaky, of units", sql.replace("{units}", queries.OF_UNITS), of_units, by_run
+        )
     good = {**REPOSITORY, "run_ids": [1, 2, 3], "units": [unit_name(3), unit_name(9)]}
     good["passed"] = OUTCOME_CODES["passed"]
     yield Question("passes of tests", f"{queries.GOOD} ORDER BY unit, run_id", good, by_run)

@@ -45,7 +45,7 @@ from ciguard.serve.results.writer import ResultsWriter, put_file
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.run_rows import RunRow
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,6 +243,7 @@ def record_runs(database: Database, tests: int) -> None:
                 bound_s=None,
                 price_usd=None,
                 answer="",
+                cells=(RunSuiteRow("unit", "py311", tests, 0, {}, None, None, None),),
             )
             run_rows.record_run(connection, run)
 
@@ -290,6 +291,12 @@ def questions(read: ReadModel, tests: int) -> Iterator[tuple[str, Callable[[int]
             return answer
 
         yield f"flaky, {days} days (< 300)", flaky
+
+    def ten_tests(number: int) -> Any:
+        units = [unit_name((number + at) * 7919 % tests) for at in range(10)]
+        return read.flaky(REPOSITORY, last_ms - 30 * DAY_MS, units)
+
+    yield "whether ten tests are flaky (< 100)", ten_tests
 
 
 def measure_questions(folder: Path, rows: int, rounds: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ciguard.serve.object_cache import ObjectCache
@@ -122,8 +122,10 @@ def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, fl
     return [(one.unit, one.case, one.wall_s) for one in answer.value.rows]
 
 
-def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> None:
-    """Add a row to the table of runs."""
+def add_judged_run(
+    database: Database, judged: RunResults, head_sha: str, *, is_base: bool = False
+) -> None:
+    """Add a row to the table of runs, and its cells."""
     values: dict[str, Any] = {
         "repository_id": judged.key.repository_id,
         "run_id": judged.key.run_id,
@@ -135,6 +137,13 @@ def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> Non
     for column in schema.run.c:
         if not column.nullable:
             values.setdefault(column.name, "" if isinstance(column.type, StoredText) else 0)
-    values["is_base_branch"] = False
+    values |= {"is_base_branch": is_base, "branch": "main" if is_base else "topic"}
+    rest = {"planned": 1, "missing": 0, "counts": {}}
+    cells = [
+        {**asdict(judged.key), "suite": suite, "variant": variant, **rest}
+        for suite, variant in {(one.suite, one.variant) for one in judged.rows}
+    ]
     with database.write() as connection:
         connection.execute(schema.run.insert().values(values))
+        if cells:
+            connection.execute(schema.run_suite.insert().values(cells))

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from ciguard.errors import RemoteError
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.results.flaky_tests import FlakyTest
@@ -50,12 +51,13 @@ class SlowestPage:
 
 @dataclass(frozen=True, slots=True)
 class FlakyPage:
-    """The flaky tests, the most often flaky first.
+    """The flaky tests, the most often flaky first, and then the broken ones.
 
     Attributes:
         from_ms: the runs that started since then are counted.
         is_partial: `from_ms` is later than the query asks for.
         owners: by the full name of each test whose owners are known.
+        quarantined: the last day of its quarantine, by the full name of a test; "" for none.
     """
 
     TEMPLATE: ClassVar[str] = "flaky"
@@ -67,6 +69,7 @@ class FlakyPage:
     missing_runs: tuple[str, ...]
     tests: tuple[FlakyTest, ...]
     owners: Mapping[str, list[str]]
+    quarantined: Mapping[str, str]
 
 
 def slowest_page(visit: Visit) -> SlowestPage:
@@ -78,7 +81,7 @@ def slowest_page(visit: Visit) -> SlowestPage:
         RemoteError: results cannot be read.
     """
     by = query_choice(visit.query, "by", RANKING_COLUMNS, "time")
-    repository, days, from_ms = find_period(visit)
+    repository, days, from_ms = findfind_period(visit)
     ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
     return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
 
@@ -86,18 +89,32 @@ def slowest_page(visit: Visit) -> SlowestPage:
 def flaky_page(visit: Visit) -> FlakyPage:
     """Find the flaky tests of the last days; raise as `slowest_page`."""
     repository, days, from_ms = find_period(visit)
-    answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
+    answer = visit.read_model.flaky(repository.id, from_ms)
     with visit.service.database.read() as connection:
-        owners = run_rows.owners_of(connection, repository.id)
+        owners = run_rows.facts_of_tests(connection, repository.id, "owners_of")
+        quarantined = run_rows.facts_of_tests(connection, repository.id, "quarantined")
     return FlakyPage(
         repository.full_name,
         days,
         answer.value.from_ms,
         answer.value.is_partial,
         answer.missing_names,
-        answer.value.tests,
+        answer.value.tests[:LIMIT],
         owners,
+        quarantined,
     )
+
+
+def flaky_units(
+    visit: Visit, repository: Repository, units: Collection[str]
+) -> tuple[FlakyTest, ...] | None:
+    """Find the flaky and broken tests of some names; None if their results cannot be read."""
+    from_ms = max(0, visit.now_ms - DAYS * DAY_MS)
+    try:
+        found = visit.read_model.flaky(repository.id, from_ms, sorted(units))
+    except RemoteError:
+        return None
+    return None if found.missing_runs else found.value.tests
 
 
 def find_period(visit: Visit) -> tuple[Repository, int, int]:

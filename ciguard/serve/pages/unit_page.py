@@ -55,7 +55,7 @@ def unit_page(visit: Visit) -> UnitPage:
     names = {name: visit.query.get(name, "") for name in ("suite", "variant", "unit", "case")}
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)
-        owners = run_rows.owners_of(connection, repository.id)
+        owners = run_rows.facts_of_tests(connection, repository.id, "owners_of")
     if not names["unit"]:
         fix = "follow a link of a run, or add unit=NAME to the address"
         raise UsageError("expected the name of a test", where="unit", fix=fix)

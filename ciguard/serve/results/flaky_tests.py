@@ -1,32 +1,39 @@
-"""Flaky tests: tests that passed and failed at one commit, by retries or in two runs. Pure."""
+"""Flaky tests: they passed and failed at one commit, or come and go on the default branch. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.model import UnitKey
+from ciguard.compare.whose import interval_text
 from ciguard.serve.results.rows import STATUS_CODES
-from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    RunHeads = Mapping[tuple[int, int], str]  # by run id and attempt, the head commit
+    from ciguard.serve.state.run_rows import CommitRun
+
+    _Test = tuple[str, str, str]
+    _Troubled = tuple[CommitRun, int, int | None]  # run, status, time of failed tries
 
 MAX_TROUBLED: Final = 20_000  # rows of failures and retries
 MAX_RESULTS: Final = 1_000_000  # of runs that are searched for passes
+CHANCE: Final = 0.001  # of a flaky test to fail the newest runs; a smaller one is a broken test
 
 
 @dataclass(frozen=True, slots=True)
 class FlakyTest:
-    """A test that passed and failed at one commit.
+    """A test that passed and failed at one commit, or comes and goes on the default branch.
 
     Attributes:
         retried: runs in which it passed after a failure.
         contradicted: commits at which it passed in one run and failed in another.
-        last_run_id, last_run_attempt: the latest of these runs.
+        last_run_id, last_run_attempt: the latest of these runs and of the `failures`.
+        failures: of the `runs` of the default branch `base` that ran its suite and variant.
+        red_runs: the newest consecutive ones that it failed, since the commit `red_since_sha`.
+        lost_s: time of its failed tries, each as long as the final one; None if not measured.
     """
 
     suite: str
@@ -36,11 +43,31 @@ class FlakyTest:
     contradicted: int
     last_run_id: int
     last_run_attempt: int
+    base: str
+    failures: int
+    runs: int
+    red_runs: int
+    red_since_sha: str
+    first_ms: int
+    last_ms: int
+    lost_s: float | None
+
+    @property
+    def interval(self) -> str:
+        """Return the 95 % interval of the failure rate as "7..29 %"; "" without runs."""
+        return interval_text(self.failures, self.runs) if self.runs else ""
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether it fails since a commit, and not by chance."""
+        is_steady = self.failures == self.red_runs and not self.retried + self.contradicted
+        rate_before = (self.failures - self.red_runs + 0.5) / (self.runs - self.red_runs + 1)
+        return self.red_runs > 0 and (is_steady or rate_before**self.red_runs < CHANCE)
 
 
 @dataclass(frozen=True, slots=True)
 class FlakyTests:
-    """The most flaky tests of all runs that started since a time.
+    """The most flaky tests of all runs that started since a time, then the broken ones.
 
     Attributes:
         from_ms: the time, milliseconds since 1970; later than requested if `is_partial`.
@@ -50,16 +77,6 @@ class FlakyTests:
     tests: tuple[FlakyTest, ...]
     from_ms: int
     is_partial: bool
-
-
-class CommitRun(NamedTuple):
-    """A judged run; `planned`, the number of its tests, is near that of its results."""
-
-    run_id: int
-    run_attempt: int
-    head_sha: str
-    started_at_ms: int
-    planned: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +125,67 @@ def choose_runs(
 
 
 def find_flaky_tests(
-    repository_id: int,
     troubled: Iterable[tuple[Any, ...]],
     good: Iterable[tuple[Any, ...]],
-    heads: RunHeads,
+    runs: Iterable[tuple[str | None, str | None, CommitRun]],
 ) -> tuple[FlakyTest, ...]:
-    """Find the flaky tests, the most often flaky first, then the latest.
+    """Find the flaky tests, the most often flaky first, then the latest; then the broken ones.
 
     Args:
         troubled: rows of `queries.TROUBLED`.
         good: rows of `queries.GOOD`.
+        runs: as `run_rows.commit_runs`.
     """
-    retried: dict[UnitKey, set[RunKey]] = defaultdict(set)
-    failed: dict[tuple[str, str, str], dict[str, RunKey]] = defaultdict(dict)
-    for suite, variant, unit, run_id, attempt, status, _ in troubled:
-        run = RunKey(repository_id, run_id, attempt)
-        key, head = UnitKey(suite, variant, unit), heads.get((run_id, attempt))
-        if status == STATUS_CODES["good"]:
-            retried[key].add(run)
-        elif status == STATUS_CODES["bad"] and head is not None:
-            failed[key].setdefault(head, run)
-    contradicted: dict[UnitKey, dict[str, RunKey]] = defaultdict(dict)
-    passed = [
-        *good,
-        *((*key, run.run_id, run.run_attempt) for key in retried for run in retried[key]),
-    ]
-    for suite, variant, unit, run_id, attempt in passed:
-        # A tuple equals a UnitKey: most of these rows need no UnitKey.
-        head, of_key = heads.get((run_id, attempt)), failed.get((suite, variant, unit))
-        if head is not None and of_key is not None and head in of_key:
-            run = RunKey(repository_id, run_id, attempt)
-            contradicted[UnitKey(suite, variant, unit)][head] = max(run, of_key[head])
-    tests = []
-    for key in {*retried, *contradicted}:
-        last = max([*retried.get(key, ()), *contradicted.get(key, {}).values()])
-        counts = len(retried.get(key, ())), len(contradicted.get(key, ()))
-        tests.append(FlakyTest(*key, *counts, last.run_id, last.run_attempt))
-    return tuple(sorted(tests, key=_rank))
+    known: dict[tuple[int, int], CommitRun] = {}
+    ran: dict[tuple[str | None, str | None], set[CommitRun]] = defaultdict(set)
+    for of_suite, of_variant, run in runs:
+        known[run.run_id, run.run_attempt] = run
+        ran[of_suite, of_variant].add(run)
+    tests: dict[_Test, list[_Troubled]] = defaultdict(list)
+    heads: dict[_Test, set[str]] = defaultdict(set)
+    passed: dict[_Test, list[CommitRun]] = defaultdict(list)
+    for suite, variant, unit, run_id, attempt, status, _, lost_us in troubled:
+        if (run_id, attempt) in known:
+            run = known[run_id, attempt]
+            tests[suite, variant, unit].append((run, status, lost_us))
+            heads[suite, variant, unit].add(run.head_sha)
+    for suite, variant, unit, run_id, attempt in good:
+        good_run, of_test = known.get((run_id, attempt)), heads.get((suite, variant, unit))
+        if good_run is not None and of_test is not None and good_run.head_sha in of_test:
+            passed[suite, variant, unit].append(good_run)
+    orders = {name: {run: at for at, run in enumerate(sorted(of))} for name, of in ran.items()}
+    judged = (_judge(key, tests[key], passed[key], orders.get(key[:2], {})) for key in tests)
+    return tuple(sorted(filter(None, judged), key=_rank))
 
 
-def _rank(test: FlakyTest) -> tuple[int, int, int, str, str, str]:
-    count = test.retried + test.contradicted
+def _judge(
+    key: _Test, troubled: list[_Troubled], passed: list[CommitRun], order: dict[CommitRun, int]
+) -> FlakyTest | None:
+    """Return a flaky or broken test; None after one period of failures. `order`: oldest is 0."""
+    retried = [run for run, status, _ in troubled if status == STATUS_CODES["good"]]
+    bad = [run for run, status, _ in troubled if status == STATUS_CODES["bad"]]
+    heads = {run.head_sha for run in bad} & {run.head_sha for run in (*retried, *passed)}
+    evidence = {*retried, *order.keys() & bad}
+    evidence |= {run for run in (*bad, *passed) if run.head_sha in heads}
+    if not evidence:
+        return None
+    failed = {order[run] for run in (*retried, *bad) if run in order}
+    red = {order[run]: run for run in bad if run in order}
+    red_runs = next(number for number in count() if len(order) - 1 - number not in red)
+    lost = [us for run, _, us in troubled if us is not None and run in evidence]
+    first, last = min(evidence), max(evidence)
+    test = FlakyTest(
+        *(*key, len(retried), len(heads), last.run_id, last.run_attempt),
+        max(order).branch if order else "",
+        *(len(failed), len(order), red_runs),
+        red[len(order) - red_runs].head_sha if red_runs else "",
+        *(first.started_at_ms, last.started_at_ms, sum(lost) / 1e6 if lost else None),
+    )
+    periods = sum(at - 1 not in failed for at in failed)
+    return test if retried or heads or periods > 1 or test.is_broken else None
+
+
+def _rank(test: FlakyTest) -> tuple[bool, int, int, int, str, str, str]:
+    number = test.retried + test.contradicted + test.failures
     last = -test.last_run_id, -test.last_run_attempt
-    return -count, *last, test.suite, test.variant, test.unit
+    return test.is_broken, -number, *last, test.suite, test.variant, test.unit

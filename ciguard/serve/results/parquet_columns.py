@@ -4,7 +4,7 @@
     by_run      rows sorted by run, then name; without `key`, which the names give
     by_test     the same rows sorted by `key`, then run; without `shard` and `cpu_us`
     messages    the text of each message of a pair once
-    troubled    of the rows by run those that failed or were retried, without measures
+    troubled    of the rows by run those that failed or were retried; earlier files lack `wall_us`
     by_day      sums for each test, sorted by `key`, and day (UTC), which outlive the rows
 
 Whole numbers only: microseconds, bytes, milliseconds since 1970. Measured with 100,000 tests of
@@ -121,7 +121,7 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool
             f" ORDER BY {_ORDER[kind]}"
         )
     if kind == "troubled":
-        columns = "repository_id, run_id, run_attempt, at_ms, suite, variant, unit, status, tries"
+        columns = f"{_ORDER[kind]}, at_ms, status, tries, wall_us"
         rows = "read_parquet($rows) WHERE status = 1 OR tries > 1"
         return f"SELECT {columns} FROM {rows} ORDER BY {_ORDER[kind]}"
     if kind == "by_day":

@@ -163,18 +163,21 @@ def select_ranking(by: str, *, by_day: bool, arrivals: bool) -> str:
 
 
 # Rows with a failure or retry, for flaky tests: their number in each run, the newest first, and
-# their tests.
+# their tests with the time of failed tries, each as long as the final one; of all or some units.
 _TROUBLE: Final = (
     "FROM {files} WHERE repository_id = $repository_id"
-    " AND at_ms >= $from_ms AND (status = 1 OR tries > 1)"
+    " AND at_ms >= $from_ms AND (status = 1 OR tries > 1){units}"
 )
+OF_UNITS: Final = " AND unit IN (SELECT unnest($units))"
 TROUBLED_RUNS: Final = (
     f"SELECT run_id, run_attempt, max(at_ms) AS started_ms, count(*) AS number {_TROUBLE}"
     " GROUP BY run_id, run_attempt ORDER BY started_ms DESC, run_id DESC, run_attempt DESC"
 )
 TROUBLED: Final = (
     "SELECT suite, variant, unit, run_id, run_attempt, max(status) AS worst_status,"
-    f" max(tries) AS most_tries {_TROUBLE} GROUP BY suite, variant, unit, run_id, run_attempt"
+    " max(tries) AS most_tries,"
+    " sum(wall_us * CASE WHEN status = 1 THEN tries ELSE tries - 1 END) AS lost_us"
+    f" {_TROUBLE} GROUP BY suite, variant, unit, run_id, run_attempt"
     " ORDER BY run_id DESC, run_attempt DESC, suite, variant, unit"
 )
 # Passes of tests in some runs. A subquery looks thousands of names up faster than a list: in a
@@ -182,7 +185,7 @@ TROUBLED: Final = (
 GOOD: Final = (
     "SELECT suite, variant, unit, run_id, run_attempt FROM {files}"
     " WHERE repository_id = $repository_id AND run_id IN $run_ids"
-    " AND unit IN (SELECT unnest($units)) GROUP BY suite, variant, unit, run_id, run_attempt"
+    f"{OF_UNITS} GROUP BY suite, variant, unit, run_id, run_attempt"
     " HAVING max(status) = 0 AND max(outcome) = $passed"
 )
 

@@ -11,8 +11,6 @@ import threading
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import sqlalchemy as sa
-
 from ciguard.model import ENDINGS, UnitKey
 from ciguard.model.attempts import STATUSES
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
@@ -26,7 +24,6 @@ from ciguard.serve.results.duckdb_engine import (
 )
 from ciguard.serve.results.flaky_tests import (
     MAX_TROUBLED,
-    CommitRun,
     Coverage,
     FlakyTests,
     choose_runs,
@@ -34,7 +31,7 @@ from ciguard.serve.results.flaky_tests import (
 )
 from ciguard.serve.results.parquet_columns import DAY_MS, Kind
 from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
-from ciguard.serve.state import schema
+from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import duckdb
+    import sqlalchemy as sa
 
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.queries import ResultFilters
@@ -135,6 +133,8 @@ class UnitRun(_Tried):
     peak_bytes: int | None
     peak_delta_bytes: int | None
     message: str | None
+    branch: str = ""  # set by the page, as the next
+    head_sha: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,10 @@ class OpenFiles:
         paths = [*self._paths.get(kind, ()), *self._paths.get("arrival", ())]
         if not paths:
             return ()
-        with_files = query.replace("{files}", "read_parquet($files)")
+        # Troubled files of an earlier version have no times.
+        option = ", union_by_name = true" if kind == "troubled" else ""
+        with_files = query.replace("{files}", f"read_parquet($files{option})")
+        with_files = with_files.replace("{units}", queries.OF_UNITS if values.get("units") else "")
         return fetch(self._engine, with_files, {**values, "files": paths})
 
     def fetch_sums(self, by: str, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
@@ -306,40 +309,34 @@ class ReadModel:
         return self._ask(repository_id, ("by_run", "arrival"), ask, of_runs)
 
     def flaky(
-        self, repository_id: int, from_ms: int, limit: int = 50, max_troubled: int = MAX_TROUBLED
+        self, repository_id: int, from_ms: int, units: Sequence[str] = (), limit: int = MAX_TROUBLED
     ) -> Answer[FlakyTests]:
-        """Return tests that passed and failed at one commit since a time, the most often first.
+        """Return the flaky tests since a time, the most often flaky first; then the broken ones.
 
         Args:
-            max_troubled: limit of failures and retries; beyond it, the answer begins later.
+            units: only tests of these names, without a search for their passes; () for all.
+            limit: of failures and retries; beyond it, the answer begins later.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
         with self._database.read() as connection:
-            of_repository = schema.run.c.repository_id == repository_id
-            query = sa.select(*(schema.run.c[name] for name in CommitRun._fields)).where(
-                of_repository, schema.run.c.started_at_ms >= from_ms
-            )
-            runs = [CommitRun(*row) for row in connection.execute(query)]
-        values = {"repository_id": repository_id, "from_ms": from_ms}
+            runs = run_rows.commit_runs(connection, repository_id, from_ms)
+        values = {"repository_id": repository_id, "from_ms": from_ms, "units": units}
 
         def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
             counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
-            coverage = choose_runs(counts, runs, from_ms, max_troubled)
+            known = dict.fromkeys(run for *_, run in runs)
+            coverage = choose_runs(counts, known, from_ms, limit)
             since = {**values, "from_ms": coverage.from_ms}
             return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
         answer = self._ask(repository_id, ("troubled", "arrival"), ask_troubled)
         covered, troubled = answer.value
-        good = self._passes(repository_id, covered.run_ids, troubled)
+        good = self._passes(repository_id, () if units else covered.run_ids, troubled)
         # Runs before the time of the coverage do not count.
-        heads = {
-            (run.run_id, run.run_attempt): run.head_sha
-            for run in runs
-            if run.started_at_ms >= covered.from_ms
-        }
-        tests = find_flaky_tests(repository_id, troubled, good.value, heads)[:limit]
+        counted = [row for row in runs if row[-1].started_at_ms >= covered.from_ms]
+        tests = find_flaky_tests(troubled, good.value, counted)
         missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
         return Answer(FlakyTests(tests, covered.from_ms, covered.is_partial), tuple(missing))
 

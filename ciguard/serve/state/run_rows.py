@@ -10,7 +10,7 @@ import functools
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 import sqlalchemy as sa
 
@@ -22,6 +22,7 @@ from ciguard.serve.state.run_key import (
     RunKey,
     RunNumbers,
     is_run,
+    is_same_run,
     key_columns,
     take_key,
 )
@@ -123,6 +124,18 @@ class RunRow(RunNumbers):
         return self.verdict != "passed" or self.exit_code != 0
 
 
+class CommitRun(NamedTuple):
+    """The commit of a run; `planned`, the number of its tests, is near that of its results."""
+
+    run_id: int
+    run_attempt: int
+    branch: str
+    head_sha: str
+    started_at_ms: int
+    planned: int
+    is_base_branch: bool
+
+
 def record_run(connection: Connection, run: RunRow) -> None:
     """Write a run with its cells; replace an earlier row of this attempt."""
     values = {**asdict(run.key), **asdict(run), "judged_at_ms": now_ms()}
@@ -200,12 +213,24 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
     return query.order_by(*(column.desc() for column in _PLACE)).limit(sa.bindparam("most"))
 
 
-def owners_of(connection: Connection, repository_id: int) -> dict[str, list[str]]:
-    """Return the owners of the tests that failed in the last runs, by `text.whole_name`."""
-    owners: dict[str, list[str]] = {}
+def facts_of_tests(connection: Connection, repository_id: int, fact: str) -> dict[str, Any]:
+    """Return "owners_of" or "quarantined" of the last runs' failed tests, by `text.whole_name`."""
+    values: dict[str, Any] = {}
     for run in newest(connection, repository_id, limit=OWNING):
-        owners = {**(run.facts or {}).get("owners_of", {}), **owners}
-    return owners
+        values = {**(run.facts or {}).get(fact, {}), **values}
+    return values
+
+
+def commit_runs(
+    connection: Connection, repository_id: int, from_ms: int
+) -> list[tuple[str | None, str | None, CommitRun]]:
+    """Return the runs since a time; those of the default branch for each suite with results."""
+    is_cell = sa.and_(is_same_run(schema.run, schema.run_suite), _RUN.is_base_branch)
+    cells = sa.outerjoin(schema.run, schema.run_suite, is_cell & (_SUITE.planned > _SUITE.missing))
+    columns = (_RUN[name] for name in CommitRun._fields)
+    since = (_RUN.repository_id == repository_id, schema.IS_PLANNED, _RUN.started_at_ms >= from_ms)
+    query = sa.select(_SUITE.suite, _SUITE.variant, *columns).select_from(cells).where(*since)
+    return [(row[0], row[1], CommitRun(*row[2:])) for row in connection.execute(query)]
 
 
 def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:

@@ -89,6 +89,8 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
     flaky_s = sum(test.first.wall_s or 0.0 for test in verdict.flaky)
     runners = (record.header.runner for record in contents.records if record.header)
     probes_s = [runner.probe_s for runner in runners if runner.probe_s is not None]
+    until = {failure.result.key.unit_key: "" for failure in verdict.failures}
+    until |= {it.result.key.unit_key: it.reason.facts["until"] for it in verdict.quarantined}
     return {
         "failed": len(failed),
         "owners": list(dict.fromkeys(chain(*failed.values()))) if verdict.owners else None,
@@ -96,6 +98,7 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
             whole_name(key): named for key, named in islice(verdict.owners.items(), MAX_OWNED)
         },
         "tests": list(failed)[:MAX_TESTS],
+        "quarantined": {whole_name(key): day for key, day in islice(until.items(), MAX_OWNED)},
         "shards": [
             {
                 "shard": shard.key,

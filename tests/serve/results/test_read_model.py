@@ -25,11 +25,12 @@ from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
-from ciguard.serve.results.flaky_tests import MAX_RESULTS, CommitRun, Coverage, choose_runs
+from ciguard.serve.results.flaky_tests import MAX_RESULTS, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import ResultFilters, parse_filters
 from ciguard.serve.results.read_model import CasePage, CaseSums
 from ciguard.serve.state.database import open_database
+from ciguard.serve.state.run_rows import CommitRun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,8 +219,8 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
     for one in runs:
         results.writer.write([one])
         add_judged_run(results.database, one, "aaa")
-    assert len(results.read.flaky(REPOSITORY, 0, max_troubled=5).value.tests) == 3
-    found = results.read.flaky(REPOSITORY, 0, max_troubled=4).value
+    assert len(results.read.flaky(REPOSITORY, 0, limit=5).value.tests) == 3
+    found = results.read.flaky(REPOSITORY, 0, limit=4).value
     assert (found.from_ms, found.is_partial) == (runs[0].at_ms + 1, True)
     later = results.read.flaky(REPOSITORY, found.from_ms).value
     assert later == replace(found, is_partial=False)
@@ -235,7 +236,7 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
 )
 def test_passes_are_looked_for_in_so_many_results(planned: int, expected: Coverage) -> None:
     heads = enumerate(("other", "a", "a", "b", "b", "c"))
-    runs = [CommitRun(run_id, 1, head, 1000 * run_id, planned) for run_id, head in heads]
+    runs = [CommitRun(at, 1, "", head, 1000 * at, planned, False) for at, head in heads]
     troubled = [(5, 1, 5000, 1), (2, 1, 4000, 1), (4, 1, 2000, 1)]
     assert choose_runs(troubled, runs, 0) == expected
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -337,6 +338,8 @@ def test_owners_of_failed_tests_are_those_of_the_base(
         server.files[f"{folder}CODEOWNERS", BASE] = content
     server.files[".github/CODEOWNERS", HEAD] = server.files["CODEOWNERS", MERGE] = b"* @evil"
     owned = b'[owners]\n"*.t" = []\n"a.t" = ["@first"]\n'
+    last_day = datetime.now(UTC).date() + timedelta(days=20)
+    entry = f'[[quarantine]]\nunit = "c.t::*"\nreason = "mail"\nissue = 7\nuntil = {last_day}\n'
     calls, rows = {}, {}
     for run in (7, 8, 9):
         world = World().ran_as(run)
@@ -345,6 +348,7 @@ def test_owners_of_failed_tests_are_those_of_the_base(
             world.result("02", "c.t::four", outcome="failed", message="assert 1 == 2")
         if run == 9:
             server.files["ciguard.toml", BASE] = BY_SERVICE + owned
+            server.files["quarantine.toml", BASE] = entry.encode()
         upload(server, world, run, **of_pull_request())
         rows[run] = judge(service, tmp_path, run).facts or {}
         calls[run] = sum("/contents" in each for each in server.request_log())
@@ -353,11 +357,12 @@ def test_owners_of_failed_tests_are_those_of_the_base(
         *(None, ["@a", "@b", "@c", "@octo/d"], ["@first"])
     ]
     assert rows[9]["owners_of"] == {"a.t::two": ["@first"], "c.t::four": []}
+    assert rows[9]["quarantined"] == {"a.t::two": "", "c.t::four": f"{last_day}"}
     (body,) = server.bodies()
     assert "<code>a.t::two</code> (&#64;&#8203;first) |" in body  # which notifies no person
     assert "<code>c.t::four</code> (no owner) |" in body
     failures = stored_verdict(service, judge(service, tmp_path, 9))["failures"]
-    assert [failure["owners"] for failure in failures] == [["@first"], []]
+    assert [failure["owners"] for failure in failures] == [["@first"]]
 
 
 def test_drill_is_shown_and_enters_no_statistics(
