@@ -20,6 +20,7 @@ from ciguard.model import BAD_OUTCOMES, CaseKey, UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
 from ciguard.report.runner_sizing import RunnerUse, runners_section
+from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
@@ -30,6 +31,7 @@ from ciguard.text import case_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ciguard.serve.results.flaky_tests import FlakyTest
     from ciguard.serve.results.read_model import CaseRow, CaseSums
     from ciguard.serve.state.run_rows import RunRow
 
@@ -60,6 +62,7 @@ class RunPage:
     Attributes:
         problem: the reason why no shards are shown; "" where they are shown.
         failed: failures with the words of `ciguard explain`, by whose they are.
+        flaky: the flaky and broken tests of their names; None if unknown.
         sort: as in the query: "-wall" sorts the longest first.
         missing_runs: this run if its results cannot be read; else empty.
     """
@@ -70,6 +73,7 @@ class RunPage:
     run: RunRow
     problem: str
     failed: tuple[dict[str, Any], ...]
+    flaky: tuple[FlakyTest, ...] | None
     legs: tuple[ShardRow, ...]
     findings: tuple[RunFinding, ...]
     runners: tuple[RunnerUse, ...]
@@ -110,12 +114,14 @@ def run_page(visit: Visit) -> RunPage:
         problem = PRUNED
     results = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None
+    failed = failed_tests(answer) if answer is not None else ()
     pages = min(MAX_PAGE, max(1, -(-results.value.sums.total // filters.page_size)))
     return RunPage(
         repository.full_name,
         run,
         problem,
-        failed_tests(answer) if answer is not None else (),
+        failed,
+        flaky_units(visit, repository, {test["unit"] for test in failed}) if failed else (),
         _shard_rows(verdict) if verdict else (),
         _run_findings(verdict) if verdict else (),
         TypeAdapter(tuple[RunnerUse, ...]).validate_python(answer.runners if answer else ()),

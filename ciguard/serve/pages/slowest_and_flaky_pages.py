@@ -81,7 +81,7 @@ def slowest_page(visit: Visit) -> SlowestPage:
         RemoteError: results cannot be read.
     """
     by = query_choice(visit.query, "by", RANKING_COLUMNS, "time")
-    repository, days, from_ms = findfind_period(visit)
+    repository, days, from_ms = find_period(visit)
     ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
     return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
+from ciguard.render.variant_groups import fingerprint
 from ciguard.serve.pages.charts import RunChart, draw_runs
+from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name
 
 if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.results.flaky_tests import FlakyTest
     from ciguard.serve.results.read_model import UnitRun
 
 MAX_NAME: Final = 20_000  # characters
@@ -21,7 +25,10 @@ SHOWN: Final = 100  # lines of the table in HTML; JSON has all
 
 @dataclass(frozen=True, slots=True)
 class UnitPage:
-    """A test's runs, the newest first; `case` is None for all its cases, `owners` if unknown."""
+    """A test's runs, the newest first; `case` is None for all its cases.
+
+    `branch` is "" for the default branch; `owners` and `flaky`, of this name, None if unknown.
+    """
 
     TEMPLATE: ClassVar[str] = "unit"
 
@@ -32,10 +39,17 @@ class UnitPage:
     case: str | None
     owners: list[str] | None
     missing_runs: tuple[str, ...]
+    branch: str
+    flaky: tuple[FlakyTest, ...] | None
     runs: tuple[UnitRun, ...]
 
-    def shown(self) -> tuple[UnitRun, ...]:
-        return self.runs[:SHOWN]
+    def messages(self) -> list[list[UnitRun]]:
+        """Group the runs by messages that differ in numbers, paths and ids only."""
+        groups: dict[str, list[UnitRun]] = defaultdict(list)
+        for run in self.runs:
+            if run.message:
+                groups[fingerprint(run.message)].append(run)
+        return sorted(groups.values(), key=len, reverse=True)
 
     def wall_chart(self) -> RunChart | None:
         return draw_runs([(run.wall_s, run.status) for run in reversed(self.runs)])
@@ -65,5 +79,19 @@ def unit_page(visit: Visit) -> UnitPage:
     key = UnitKey(names["suite"], names["variant"], names["unit"])
     case = names["case"] or None
     answer = visit.read_model.unit_runs(repository.id, key, case)
-    named = owners.get(whole_name(key))
-    return UnitPage(repository.full_name, *key, case, named, answer.missing_names, answer.value)
+    first_ms = min((run.at_ms for run in answer.value), default=0)
+    branch = visit.query.get("branch", "")
+    with visit.service.database.read() as connection:
+        commits = {
+            (run.run_id, run.run_attempt): run
+            for *_, run in run_rows.commit_runs(connection, repository.id, first_ms)
+            if branch in ("all", run.branch) or (not branch and run.is_base_branch)
+        }
+    runs = tuple(
+        replace(run, branch=commit.branch, head_sha=commit.head_sha)
+        for run in answer.value
+        if (commit := commits.get((run.run_id, run.run_attempt)))
+    )
+    named, missing = owners.get(whole_name(key)), answer.missing_names
+    flaky = flaky_units(visit, repository, [key.unit])
+    return UnitPage(repository.full_name, *key, case, named, missing, branch, flaky, runs)

@@ -178,11 +178,11 @@ def test_comparison_is_that_of_compare(local: AsgiClient) -> None:
 
 
 def test_test_over_its_runs(local: AsgiClient) -> None:
-    page = local.get(OF_TEST + "a.py::sometimes").json()
+    page = local.get(OF_TEST + "a.py::sometimes&branch=all").json()
     assert [one["outcome"] for one in page["runs"]].count("failed") == 2
     assert [one["run_id"] for one in page["runs"]] == [NEWEST - at for at in range(8)]
     assert page["runs"][0]["wall_s"] == 0.4
-    hostile = local.get(OF_TEST.replace(".json", "") + quote(f"a.py::{HOSTILE}"))
+    hostile = local.get(OF_TEST.replace(".json", "") + quote(f"a.py::{HOSTILE}") + "&branch=all")
     assert "n = 8 runs" in hostile.text
     assert "AssertionError" in hostile.text
     one_case = local.get(OF_TEST + "b.py&case=case%20two").json()["runs"]
@@ -206,6 +206,7 @@ def test_slowest_and_flaky_tests(local: AsgiClient) -> None:
     assert local.get(f"{base}/flaky?by=x").status_code == 200
     flaky = {one["unit"]: one for one in local.get(f"{base}/flaky.json").json()["tests"]}
     assert (flaky["a.py::flaky"]["retried"], flaky["a.py::sometimes"]["contradicted"]) == (4, 2)
+    assert local.get(f"{base}/offenders").text.count('<th scope="row"') == 30
 
 
 def test_pages_of_tests_name_their_owners(local: AsgiClient) -> None:
