@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     _Troubled = tuple[CommitRun, int, int | None]  # run, status, time of failed tries
 
 MAX_TROUBLED: Final = 20_000  # rows of failures and retries
-MAX_RESULTS: Final = 1_000_000  # of runs that are searched for passes
+MAX_RESULTS: Final = 500_000  # of runs that are searched for passes
 CHANCE: Final = 0.001  # of a flaky test to fail the newest runs; a smaller one is a broken test
 
 
@@ -86,7 +86,7 @@ class Coverage:
     Attributes:
         from_ms: all runs that started since then are evaluated.
         run_ids: runs that may have a pass of a test that failed at the same commit.
-        is_partial: `from_ms` is later than requested.
+        is_partial: `from_ms` is later than requested, or more runs may have such a pass.
     """
 
     from_ms: int
@@ -118,10 +118,11 @@ def choose_runs(
         added = [run for run in same if run.run_id not in run_ids] if len(same) > 1 else []
         rows += number
         results += sum(run.planned for run in added)
-        if rows > max_troubled or results > MAX_RESULTS:
+        if rows > max_troubled:
             return Coverage(started_ms + 1, list(run_ids), is_partial=True)
-        run_ids.update(dict.fromkeys(run.run_id for run in added))
-    return Coverage(from_ms, list(run_ids), is_partial=False)
+        if results <= MAX_RESULTS:
+            run_ids.update(dict.fromkeys(run.run_id for run in added))
+    return Coverage(from_ms, list(run_ids), is_partial=results > MAX_RESULTS)
 
 
 def find_flaky_tests(
@@ -165,24 +166,24 @@ def _judge(
     retried = [run for run, status, _ in troubled if status == STATUS_CODES["good"]]
     bad = [run for run, status, _ in troubled if status == STATUS_CODES["bad"]]
     heads = {run.head_sha for run in bad} & {run.head_sha for run in (*retried, *passed)}
-    evidence = {*retried, *order.keys() & bad}
-    evidence |= {run for run in (*bad, *passed) if run.head_sha in heads}
-    if not evidence:
-        return None
     failed = {order[run] for run in (*retried, *bad) if run in order}
     red = {order[run]: run for run in bad if run in order}
     red_runs = next(number for number in count() if len(order) - 1 - number not in red)
+    is_flaky = retried or heads or sum(at - 1 not in failed for at in failed) > 1
+    if not (is_flaky or red_runs):
+        return None
+    evidence = {*retried, *red.values()}
+    evidence |= {run for run in (*bad, *passed) if run.head_sha in heads}
     lost = [us for run, _, us in troubled if us is not None and run in evidence]
     first, last = min(evidence), max(evidence)
     test = FlakyTest(
         *(*key, len(retried), len(heads), last.run_id, last.run_attempt),
-        max(order).branch if order else "",
+        next(reversed(order)).branch if order else "",
         *(len(failed), len(order), red_runs),
         red[len(order) - red_runs].head_sha if red_runs else "",
         *(first.started_at_ms, last.started_at_ms, sum(lost) / 1e6 if lost else None),
     )
-    periods = sum(at - 1 not in failed for at in failed)
-    return test if retried or heads or periods > 1 or test.is_broken else None
+    return test if is_flaky or test.is_broken else None
 
 
 def _rank(test: FlakyTest) -> tuple[bool, int, int, int, str, str, str]:
