@@ -24,7 +24,7 @@ import ciguard.serve
 from ciguard.serve.api import routes
 from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.pages.page_routes import PAGES
-from ciguard.serve.results.queries import PAGE_SIZES, RANKING_COLUMNS, SORT_COLUMNS
+from ciguard.serve.results.queries import MOVER_MEASURES, PAGE_SIZES, RANKING_COLUMNS, SORT_COLUMNS
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state.run_rows import VERDICTS
 
@@ -58,6 +58,7 @@ OPERATIONS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
             "run": NUMBER,
             "since": TIME,
             "until": TIME,
+            "days": {**NUMBER, "description": "Of the charts."},
             "before": {**TEXT, "description": "The cursor: `next` of the previous page."},
         },
     ),
@@ -81,11 +82,18 @@ OPERATIONS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
         "Rank tests by time, peak, growth, failures or retries",
         {"by": {"enum": list(RANKING_COLUMNS)}, "days": NUMBER},
     ),
-    "/flaky": ("listFlakyTests", "List flaky tests", {"days": NUMBER}),
+    "/flaky": ("listFlakyTests", "List flaky and broken tests", {"days": NUMBER}),
+    "/shards": ("listShards", "List shards by the risk of their next run", {"days": NUMBER}),
+    "/costs": ("listCosts", "Sum what runs cost", {"days": NUMBER}),
+    "/movers": (
+        "listMovers",
+        "List the tests that changed most",
+        {"by": {"enum": list(MOVER_MEASURES)}, "days": NUMBER},
+    ),
     "/tests": (
         "getTest",
         "Get the last runs of a test",
-        {"suite": TEXT, "variant": TEXT, "unit": TEXT, "case": TEXT},
+        {"suite": TEXT, "variant": TEXT, "unit": TEXT, "case": TEXT, "branch": TEXT},
     ),
 }
 REFUSALS: Final = {
@@ -102,6 +110,9 @@ ADDRESSES: Final = {
     "/runs/{run_id}/{attempt}/comparison": f"/octo-org/shop/runs/{NEWEST - 3}/1/comparison.json",
     "/offenders": "/octo-org/shop/offenders.json",
     "/flaky": "/octo-org/shop/flaky.json",
+    "/shards": "/octo-org/shop/shards.json",
+    "/costs": "/octo-org/shop/costs.json",
+    "/movers": "/octo-org/shop/movers.json",
     "/tests": "/octo-org/shop/tests.json?suite=unit&variant=py311&unit=a.py::flaky",
 }
 
