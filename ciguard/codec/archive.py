@@ -20,7 +20,7 @@ from ciguard.codec.unpack_limits import ARCHIVE_LIMITS, ArchiveLimits
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 SIGNATURE: Final = b"PK\x03\x04"
 CHUNK_BYTES: Final = 1 << 16
@@ -79,6 +79,16 @@ def members(
     except _DAMAGED as error:
         what = f"damaged zip: {str(error) or type(error).__name__}"
         raise InputError(what, where=source, fix="was its upload cut? Run its job again") from error
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """Return a zip of files by their names; equal files give equal bytes."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in sorted(files.items()):
+            # A ZipInfo has a fixed date.
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return stream.getvalue()
 
 
 def member_names(stream: IO[bytes], source: str, limits: ArchiveLimits) -> list[str]:

@@ -29,6 +29,8 @@ class ArchiveLimits:
 
 
 ARCHIVE_LIMITS: Final = ArchiveLimits()
+PUSH_BYTES: Final = 1 << 25  # of a report job's push: 280,000 results, at 117 bytes each
+PUSH_LIMITS: Final = ArchiveLimits(members=1_000, member_bytes=PUSH_BYTES, bytes=PUSH_BYTES)
 
 
 @dataclass(slots=True)

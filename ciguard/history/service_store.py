@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 2.0  # until the first byte: connecting, and the service's own work
 DOWNLOAD_S: Final = 20.0  # of the whole file after that
+UPLOAD_S: Final = 20.0  # of the records of a run
 MAX_BYTES: Final = 1 << 29  # 100 times the history of 41,192 tests
 ADDRESS_FIX: Final = "write https://HOST/api/v1/repos/OWNER/NAME/history"
 _NO_CONTENT: Final = 204  # a repository that no run was added to yet
@@ -71,6 +72,25 @@ class ServiceStore:
             return StoredBytes(download.result(DOWNLOAD_S))
         except TimeoutError:
             raise self._unreachable(f"not all of it within {DOWNLOAD_S:g} s") from None
+
+    def push_records(self, run: str, archive: bytes) -> None:
+        """Send the artifacts of a run (`RUN_ID/RUN_ATTEMPT`), a zip of zips, after `read`.
+
+        Raises:
+            RemoteError: the service is unreachable, refuses, or has other records of the run.
+        """
+        address = f"{self.address.removesuffix('/history')}/runs/{run}/records"
+        shown = credentials(self.environ, origin_of(address))
+        upload = in_thread(
+            lambda: httpx.put(address, content=archive, headers=shown.headers(), timeout=UPLOAD_S)
+        )
+        try:
+            answer = upload.result(UPLOAD_S)
+        except (TimeoutError, httpx.HTTPError) as error:
+            words = one_line(shown.redact(str(error) or type(error).__name__))
+            raise self._unreachable(words) from error
+        if not answer.is_success:
+            raise self._refusal(answer.status_code, shown, _detail(answer.content))
 
     def _download(self, shown: Credentials, answered: Event) -> bytes | None:
         headers = {"Accept-Encoding": "identity", **shown.headers()}

@@ -11,8 +11,10 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console
+from ciguard.codec.archive import pack
 from ciguard.codec.results.result_patterns import newest_attempts, pattern
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
+from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.compare.baseline_selection import EVENTS
 from ciguard.compare.confirmation import read_confirmation
 from ciguard.compare.json import json_text
@@ -34,14 +36,16 @@ from ciguard.guard.evaluation import (
 from ciguard.guard.policy import context_of
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-from ciguard.history.stores import LoadedHistory
+from ciguard.history.service_store import ServiceStore
+from ciguard.history.stores import SERVICE_SCHEMES, LoadedHistory
+from ciguard.model.service_address import REQUEST_URL
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.report.publish import Channels, publish_in_job
 from ciguard.report.view import Report
 from ciguard.sources import local
-from ciguard.sources.artifacts import RunArtifacts
+from ciguard.sources.artifacts import PLAN_FILE, RECORD, RunArtifacts
 from ciguard.sources.inputs import listed_tests, open_inputs
 from ciguard.sources.previous_run import INTERRUPTED, artifact_name, encode_values
 from ciguard.text import step_outputs
@@ -115,6 +119,8 @@ def command(
         instead = _base_runs(invocation, options)
         past_runs = past_runs_of(invocation, options.history, github=github, instead=instead)
         answer = _build_report(invocation, options, past_runs, confirmation)
+        if confirmation is None and answer.contents is not None:  # else nothing new, or no plan
+            _push_records(invocation, options, past_runs)
     except CiguardError as error:
         if not channels or current_run(invocation.environ) is None:
             raise  # nothing is published
@@ -246,6 +252,35 @@ def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHub
     if run is None or not token:
         return None
     return lambda: GitHub(run.api_url, SecretStr(token))
+
+
+def _push_records(invocation: Invocation, options: RunOptions, past_runs: PastRuns) -> None:
+    """Send plan and records to the service of the history, which then need not download them.
+
+    The folders of the files have the names of their artifacts, as the report action has them. A
+    service whose history could not be read is not asked a second time. Only a job with GitHub's own
+    token sends them, and not for another run.
+    """
+    run, environ, store = current_run(invocation.environ), invocation.environ, past_runs.location
+    if run is None or run.is_triggered or not (environ.get(REQUEST_URL) and options.records):
+        return
+    is_service = store.partition(":")[0] in SERVICE_SCHEMES
+    if not (options.plan and is_service and (past_runs.loaded.history or past_runs.loaded.is_new)):
+        return
+    plan = invocation.folder / options.plan
+    plan = plan / PLAN_FILE if plan.is_dir() else plan
+    try:
+        zips = {plan.absolute().parent.name: pack({PLAN_FILE: local.read(plan)})}
+        for folder in (invocation.folder / options.records).glob(f"{RECORD}*"):
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            contents = {path.relative_to(folder).as_posix(): local.read(path) for path in files}
+            zips[folder.name] = pack(contents)
+        archive = pack(zips)
+        if len(archive) > PUSH_BYTES:
+            raise InputError(f"they have more than {PUSH_BYTES >> 20} MiB")
+        ServiceStore(store, environ).push_records(f"{run.run_id}/{run.run_attempt}", archive)
+    except CiguardError as error:
+        console.err(f"warning: the service gets the records from GitHub instead: {error}")
 
 
 def _comment_by(invocation: Invocation, answer: Report) -> str:

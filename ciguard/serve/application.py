@@ -14,9 +14,10 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
 from ciguard.serve import operation_metrics
-from ciguard.serve.api.routes import MEDIA_TYPE, routes
+from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, routes
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.objects import NoSuchObject
@@ -104,7 +105,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL, exclude_content_types=COMPRESSED),
             Middleware(ErrorResponses),
-            Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES}),
+            Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES, RECORDS: PUSH_BYTES}),
         ],
         lifespan=lifespan,
     )

@@ -134,7 +134,7 @@ class BodyLimit:
     Senders need no sign-in, so the bodies of all current requests together have a limit too.
 
     Args:
-        paths: limit by path, bytes; BODY_BYTES for all others.
+        paths: limit by the end of a path, bytes; BODY_BYTES for all others.
         total_bytes: limit of all current requests.
     """
 
@@ -148,7 +148,8 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        remaining = limit = self._paths.get(scope["path"], BODY_BYTES)
+        limits = (limit for end, limit in self._paths.items() if scope["path"].endswith(end))
+        remaining = limit = next(limits, BODY_BYTES)
         length = Headers(scope=scope).get("content-length", "")
         if length.isdigit() and int(length) > limit:
             raise BodyTooLarge

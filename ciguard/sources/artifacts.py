@@ -64,7 +64,8 @@ class RunArtifacts:
         attempt: artifacts of later run attempts are left out; None for all. Records of earlier
             attempts are read too, because jobs that did not run again have no others.
         keep: receives each downloaded archive before it is read, if not None.
-        stored: returns the copy of an expired archive, or None; None without stored copies.
+        stored: returns a copy of an archive, which is then not downloaded, or None for none. It is
+            asked for expired archives, too. None without stored copies.
         max_file_bytes: limit of all files that are read from the archives into memory.
         max_archive_bytes: size from which an artifact is no artifact of results.
     """
@@ -330,7 +331,7 @@ class RunArtifacts:
         errors: dict[int, GitHubError] = {}
         available = []
         for position, artifact in enumerate(artifacts):
-            copy = self.stored(artifact) if self.stored is not None and artifact.expired else None
+            copy = self.stored(artifact) if self.stored is not None else None
             if copy is not None:
                 on_archive(position, copy)
             elif artifact.expired:

@@ -1,4 +1,4 @@
-"""Requests about the blocks of a run: the plan job registers them, the legs claim them.
+"""Requests of a run's jobs: the plan job registers blocks, legs claim them, a report job pushes.
 
 A block is a part of a shard's tests that the job (leg) of another shard may run. A request is
 checked in this order: caller, repository, body. The models of the bodies have their limits.
@@ -6,6 +6,7 @@ checked in this order: caller, repository, body. The models of the bodies have t
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -16,6 +17,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
+from ciguard.serve import raw_archives
 from ciguard.serve.api.access import Caller, find_caller
 from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
@@ -30,7 +32,7 @@ from ciguard.serve.block_exchange import (
     answer_claim,
     confirm_block,
 )
-from ciguard.serve.state import claim_rows, repositories
+from ciguard.serve.state import claim_rows, raw_artifacts, repositories, run_rows
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
+    from ciguard.serve.service import Service
     from ciguard.serve.state.database import Database
 
     Handler = Callable[["RunRequest", Database], Response]
@@ -155,6 +158,30 @@ def confirm(request: RunRequest, database: Database) -> Response:
         is_confirmed = confirm_block(connection, key, body.leg, request.block)
     if not is_confirmed:
         return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def push_records(service: Service, request: RunRequest, database: Database) -> Response:
+    """PUT .../records: store the artifacts of a run, so that judging need not download them.
+
+    GitHub's token names repository, run and attempt, but not the job. GitHub gives one to jobs with
+    `id-token: write` only: of those, a report job alone has the records, and all of a generated
+    workflow run nothing of the checkout. A token of the service or of legs does not count.
+    """
+    if request.caller.plan is not None or request.caller.run != request.run:
+        raise TokenRefused("records are pushed with GitHub's token of a job of this run attempt")
+    try:
+        raw_archives.read_pushed(request.body)
+    except InputError as error:
+        raise _BadBody(str(error)) from error
+    with database.read() as connection:
+        is_judged = run_rows.get(connection, request.run) is not None
+        rows = raw_artifacts.of_run(connection, request.run)
+    pushed = [row.sha256 for row in rows if row.name == raw_archives.PUSHED]
+    if pushed and pushed != [hashlib.sha256(request.body).hexdigest()]:
+        return problem(HTTPStatus.CONFLICT, "the run attempt has other records already")
+    if not pushed and not is_judged:
+        raw_archives.store(service, request.run, raw_archives.PUSHED, request.body)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

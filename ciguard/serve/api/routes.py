@@ -57,6 +57,8 @@ EXPLANATION_PATH: Final = f"{_RUN_PATH}/explanation"
 BLOCKS_PATH: Final = f"{_RUN_PATH}/blocks"
 CLAIMS_PATH: Final = f"{_RUN_PATH}/claims"
 CLAIM_PATH: Final = f"{CLAIMS_PATH}/{{block}}"
+RECORDS: Final = "/records"
+RECORDS_PATH: Final = _RUN_PATH + RECORDS
 _BODIES: Final = (Registration, RegistrationAnswer, ClaimBody, ClaimAnswer, ConfirmationBody)
 
 
@@ -109,14 +111,17 @@ def routes(service: Service) -> tuple[Route, ...]:
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
 
-    def run_endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def run_endpoint(
+        handler: Handler, threads: str = "claims"
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             body = await request.body()
             values = (handler, request, body, service.database, jobs)
-            return await answer_in(request, "claims", answer, *values)
+            return await answer_in(request, threads, answer, *values)
 
         return endpoint
 
+    push = partial(claim_requests.push_records, service)
     return (
         Route(HISTORY_PATH, history),
         Route(EXPLANATION_PATH, explanation),
@@ -124,6 +129,7 @@ def routes(service: Service) -> tuple[Route, ...]:
         Route(BLOCKS_PATH, run_endpoint(claim_requests.register_blocks), methods=["PUT"]),
         Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
         Route(CLAIM_PATH, run_endpoint(claim_requests.confirm), methods=["PUT"]),
+        Route(RECORDS_PATH, run_endpoint(push, "objects"), methods=["PUT"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of raw artifacts: archives of runs as GitHub gave them, each stored as an object."""
+"""Rows of raw artifacts: archives of runs from GitHub or a report job, each an object."""
 
 from __future__ import annotations
 

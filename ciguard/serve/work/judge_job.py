@@ -8,7 +8,6 @@ marked as done after all steps.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import logging
 from dataclasses import dataclass, replace
@@ -30,14 +29,14 @@ from ciguard.history.stores import LoadedHistory, load
 from ciguard.report.judging import count_commits
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteReport, RemoteRun, judge_remote
-from ciguard.serve import stored_answers
+from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.history_objects import ObjectHistory, update_history
-from ciguard.serve.object_cache import DamagedObject, read_checked
+from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import notices, raw_artifacts, repositories, run_rows, work_list
-from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
+from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
@@ -149,7 +148,7 @@ class _Judging:
         artifacts = replace(
             remote.artifacts,
             keep=self._store_archive,
-            stored=self._stored_archive,
+            stored=self._find_stored(),
             max_file_bytes=FILE_BYTES,
         )
         judged = judge_remote(remote, PastRuns(self._load_history), artifacts)
@@ -203,28 +202,26 @@ class _Judging:
             self._warn(f"{artifact.name} is judged and not stored: {reason}")
             return
         stream.seek(0)
-        content = stream.read()
-        digest = hashlib.sha256(content).hexdigest()
-        name = f"artifacts/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest[:32]}.zip"
-        with contextlib.suppress(AlreadyStored):
-            self.service.objects.put_new(name, content)
-        row = RawArtifact(artifact.name, name, len(content), digest)
-        with self.service.database.write() as connection:
-            raw_artifacts.record(connection, key, row)
+        raw_archives.store(self.service, key, artifact.name, stream.read())
 
-    def _stored_archive(self, artifact: Artifact) -> IO[bytes] | None:
-        """Return the stored archive of an artifact that has expired on GitHub, if any."""
+    def _find_stored(self) -> Callable[[Artifact], IO[bytes] | None]:
+        """Return the function that gives the stored copy of an artifact, or None for none.
+
+        The first verdict comes from what the report job pushed. A run is judged again from GitHub's
+        artifacts, as after `check --repair`, and from stored copies of those that have expired.
+        """
+        archive = raw_archives.load(self.service, self.key, raw_archives.PUSHED)
+        pushed = raw_archives.read_pushed(archive) if archive is not None else {}
         with self.service.database.read() as connection:
-            stored = raw_artifacts.of_run(connection, self.key)
-        for archive in stored:
-            if archive.name == artifact.name:
-                with contextlib.suppress(DamagedObject):
-                    return io.BytesIO(
-                        read_checked(
-                            self.service.objects, archive.object, archive.sha256, "archive"
-                        )
-                    )
-        return None
+            is_first = run_rows.get(connection, self.key) is None
+
+        def find(artifact: Artifact) -> IO[bytes] | None:
+            content = pushed.get(artifact.name) if is_first or artifact.expired else None
+            if artifact.expired:
+                content = raw_archives.load(self.service, self.key, artifact.name) or content
+            return io.BytesIO(content) if content is not None else None
+
+        return find
 
     def _record(self, run: ActionsRun, judged: RemoteReport | None) -> bool:
         """Store results, history and answer, then the rows, from which pages start.

@@ -39,9 +39,10 @@ def jwk(name: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Issuer:
-    """What the server answers for its keys, and how often it was asked."""
+    """What the server answers for its keys, and how often it was asked; `job` changes claims."""
 
     keys: list[dict[str, Any]] = field(default_factory=lambda: [jwk("first")])
+    job: dict[str, Any] = field(default_factory=dict)
     answer: Response | None = None
     asked: int = 0
 
@@ -54,7 +55,7 @@ class Issuer:
         if request.headers.get("Authorization") != "Bearer runner":
             return Response(status_code=401)
         server = str(request.base_url).rstrip("/")
-        token = signed(claims(server, request.query_params["audience"]))
+        token = signed(claims(server, request.query_params["audience"], **self.job))
         return JSONResponse({"count": len(token), "value": token})
 
     def application(self) -> Starlette:

@@ -12,14 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback import serving
 from serve.api.api_document import PUBLIC_URL, REPOSITORIES, check
-from serve.api.oidc_issuer import Issuer, claims, signed
-from starlette.applications import Starlette
+from serve.api.oidc_issuer import claims, signed
 
-from ciguard.errors import RemoteError
 from ciguard.history import file as history_codec
-from ciguard.history import service_credentials, service_store
 from ciguard.history.file import StoredBytes
-from ciguard.history.stores import open_store
 from ciguard.serve.api.problem_details import MEDIA_TYPE
 from ciguard.serve.api.routes import EXPLANATION_PATH, HISTORY_PATH, OPENAPI_PATH, openapi_document
 from ciguard.serve.application import build_application
@@ -201,36 +197,3 @@ def test_document_is_served_as_it_is_tested(api: Api) -> None:
     for path, methods in document["paths"].items():
         assert api.client.delete(path).status_code == 405
         assert "delete" not in methods
-
-
-def test_job_reads_the_history_from_the_running_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Client, OIDC issuer, and service: all real, on this machine, which may be a busy one."""
-    monkeypatch.setattr(service_store, "ANSWER_S", 30.0)
-    monkeypatch.setattr(service_credentials, "REQUEST_S", 30.0)
-    proxy = Starlette()
-    with (
-        serving(Issuer().application()) as server,
-        serving(proxy) as address,
-        opened(tmp_path, server, address) as service,
-    ):
-        proxy.mount("/", build_application(service))
-        with service.database.write() as connection:
-            secret = tokens.create(connection, 11).secret
-
-        def read(name: str, **environ: str) -> bytes | None:
-            place = address + HISTORY_PATH.format(owner="o", name=name)
-            return open_store(place, tmp_path, environ).read().content
-
-        job = {
-            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{server}/request?api-version=2.0",
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner",
-        }
-        assert read("private", **job) == CONTENT
-        assert read("private", CIGUARD_HISTORY_TOKEN=secret) == CONTENT
-        assert read("new") is None
-        with pytest.raises(RemoteError, match="no such repository"):
-            read("private")
-        with pytest.raises(RemoteError, match="refuses the token"):
-            read("private", CIGUARD_HISTORY_TOKEN=f"{secret}x")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 
 
-@pytest.fixture
-def server() -> Iterator[FakeGitHub]:
+@contextlib.contextmanager
+def serving_github() -> Iterator[FakeGitHub]:
     """GitHub with pull request 8."""
     with serving() as github:
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
@@ -43,12 +43,27 @@ def server() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving_github() as github:
+        yield github
+
+
+@pytest.fixture
 def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
+    with opened_service(server, tmp_path) as service:
+        yield service
+
+
+@contextlib.contextmanager
+def opened_service(
+    server: FakeGitHub, tmp_path: Path, public_url: str = "", *, private: bool = False, **more: str
+) -> Iterator[Service]:
     """With SQLite and a folder `results`."""
     environ = {
         "CIGUARD_WEBHOOK_SECRET": "of the hook",
         "CIGUARD_TOKEN": TOKEN,
         "GITHUB_API_URL": server.address,
+        **more,
     }
     settings = read_settings(
         environ,
@@ -56,11 +71,12 @@ def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
             database=f"sqlite:///{tmp_path / 'ciguard.db'}",
             results=str(tmp_path / "results"),
             repositories=(REPOSITORY,),
+            public_url=public_url,
         ),
     )
     with open_service(settings, {}) as service:
         with service.database.write() as connection:
-            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+            repositories.upsert(connection, [Repository(1, REPOSITORY, private, "main")])
             repositories.set_reconciled(connection, 1)
         yield service
 
