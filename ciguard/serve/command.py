@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
+from ciguard.serve.request_threads import DEADLINE_S
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.read_model import ReadModel
@@ -184,6 +186,8 @@ def _answer_requests(
     from ciguard.serve.web_process import listen, serve_web, worker_child  # noqa: PLC0415
 
     settings = service.settings
+    # A query that a request has given up must not run on.
+    service = replace(service, database=replace(service.database, statement_s=DEADLINE_S))
     with (
         contextlib.closing(ReadModel(service.database, copies)) as read_model,
         listen(settings.host, settings.port) as listening,

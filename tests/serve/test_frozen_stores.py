@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import psycopg
 import pytest
 import sqlalchemy as sa
 from fakegithub.apps import FakeRepository
@@ -129,3 +130,9 @@ def test_frozen_store_takes_nothing_along(
         until(is_ready, what="ready", timeout_s=60)
         wanted = {"/": good, "/healthz": good, PATH: accepted, RUN: good}
         check(client, clients, seconds, wanted)
+        # A query that its page has given up ends, too.
+        with psycopg.connect(server.get_uri()) as connection:
+            connection.execute("LOCK TABLE repository")
+            assert ask(client, "/").status_code == 503
+            waits = "SELECT FROM pg_locks WHERE NOT granted"
+            until(lambda: not connection.execute(waits).rowcount, what="the query has ended")

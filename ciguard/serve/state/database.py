@@ -91,6 +91,7 @@ class Database:
     """An open database; threads may share it, and each transaction is one connection."""
 
     engine: Engine
+    statement_s: float | None = None  # after which PostgreSQL ends a statement of `read`
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
@@ -110,6 +111,9 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a transaction that reads: one state of SQLite, in PostgreSQL one a statement."""
         with _explain(self.engine), self.engine.connect() as connection, connection.begin():
+            if self.statement_s is not None and self.is_shared:
+                limit_ms = round(self.statement_s * 1000)
+                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit_ms}")
             yield connection
 
     @property
