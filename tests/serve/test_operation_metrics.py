@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
+import yaml
 from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import PATH, workflow_run
+from prometheus_client.parser import text_string_to_metric_families
 from serve.state.test_run_rows import RUN
 
 from ciguard import __version__
 from ciguard.serve.application import build_application
+from ciguard.serve.pages import page_routes
 from ciguard.serve.state import pauses, repositories, run_rows, work_list
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.work import judge_job
 
 if TYPE_CHECKING:
     from ciguard.serve.service import Service
 
 SHOP = FakeRepository(id=1, full_name="octo-org/shop", private=True)
+DEPLOY = Path(__file__).parents[2] / "deploy"
 # Of the text format: prometheus.io/docs/instrumenting/exposition_formats.
 SAMPLE: Final = re.compile(r'([a-z_]+(?:\{[a-z]+="[^"\\\n]*"\})?) (\S+)')
 
@@ -85,3 +92,29 @@ def test_metrics_are_for_named_addresses(
     assert answer.status_code == status
     if status == 404:
         assert answer.text == asyncio.run(get("/metrixx")).text
+
+
+def test_dashboard_and_alerts_name_metrics_that_exist(client: httpx.Client) -> None:
+    page_routes.PAGE_S.labels("run")
+    judge_job.REMAINING_CALLS.labels("1")
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    labels = {one.name: {*one.labels} for family in families for one in family.samples}
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
+    (group,) = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]:
+        assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+    queries = [(rule["expr"], str(rule["annotations"])) for rule in group["rules"]]
+    for panel in dashboard["panels"]:
+        queries += [(target["expr"], target["legendFormat"]) for target in panel["targets"]]
+    names = set()
+    for query, text in queries:
+        found = set(re.findall(r"\b(?:ciguard|process)_\w+", query)) or {"up"}
+        used = re.findall(r"(\w+)!?=\"|\bby \(([^)]*)\)", query)
+        words = {word for pair in used for word in re.findall(r"\w+", " ".join(pair))}
+        words |= set(re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", text))
+        known = {label for name in found - {"up"} for label in labels[name]}
+        assert words - known <= {"job", "instance"}, query
+        names |= found
+    own = {re.sub("_(bucket|sum|count|created)$", "", name) for name in labels if "ciguard" in name}
+    assert own == {re.sub("_(bucket|count)$", "", name) for name in names if "ciguard" in name}

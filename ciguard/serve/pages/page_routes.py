@@ -7,6 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from prometheus_client import Histogram
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.routing import Route
 
@@ -51,6 +52,7 @@ PAGES: Final[Mapping[str, Build]] = {
 }
 # The others need results.
 OF_DATABASE: Final = (repositories_page, work_page, repository_page, shards_page, costs_page)
+PAGE_S: Final = Histogram("ciguard_page_seconds", "Time to answer a page.", ["page"])
 # The longer path comes first, because names of repositories may have dots.
 SUFFIXES: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 
@@ -88,13 +90,15 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
         return render_page(visit, build(visit))
 
     threads = "pages" if build in OF_DATABASE else "result pages"
-    return partial(_in_thread, form=form, action=answer, threads=threads)
+    name = build.__name__.removesuffix("_page")
+    return partial(_in_thread, form=form, action=answer, threads=threads, name=name)
 
 
 async def _in_thread(
-    request: Request, form: Format, action: Respond, threads: str = "pages"
+    request: Request, form: Format, action: Respond, threads: str = "pages", name: str = "other"
 ) -> Response:
-    return await answer_in(request, threads, respond, request, form, action)
+    with PAGE_S.labels(name).time():
+        return await answer_in(request, threads, respond, request, form, action)
 
 
 async def try_again_endpoint(request: Request) -> Response:
