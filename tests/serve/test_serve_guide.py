@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -197,3 +198,18 @@ def test_guide_starts_processes_that_share_a_database_and_a_bucket(
         assert answer.status_code == 202
         terminal.wait_for("/metrics", 'ciguard_recent_verdicts{verdict="passed"} 1')
     assert not (tmp_path / "ciguard.db").exists()
+
+
+def test_page_about_scaling_has_what_is_counted() -> None:
+    root = PAGE.parents[2]
+    command = [sys.executable, "-W", "ignore", str(root / "benchmarks/serve_counts.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True)
+    page = (root / "docs/explanation/scaling.md").read_text("utf-8")
+    table = page.partition("serve_counts.py -->\n")[2].partition("\n\n")[0]
+    (was, bytes_were), (found, bytes_are) = (
+        (text.splitlines()[:-2], re.findall(r"[0-9]+", text.replace(",", ""))[-5:])
+        for text in (table, done.stdout)
+    )
+    assert was == found
+    # Versions of zlib and PostgreSQL differ.
+    assert list(map(int, bytes_were)) == pytest.approx(list(map(int, bytes_are)), rel=0.1)
