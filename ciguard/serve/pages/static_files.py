@@ -1,7 +1,6 @@
 """Stylesheet and scripts, under names with their hash: browsers cache them for a year.
 
-htmx 4.0.1 and uPlot 1.6.32 are unchanged copies, with their licences beside them; pages load no
-file from another server.
+htmx 4.0.1 is an unchanged copy, with its licence beside it; pages load no file from another server.
 """
 
 from __future__ import annotations

@@ -69,8 +69,6 @@ def look(browser: Browser, address: str, width: int, scheme: Any) -> list[object
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     answer = page.goto(address, wait_until="load")
-    if page.locator("[data-chart]").count():
-        page.wait_for_selector(".uplot canvas")
     excess = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     if excess > 0:
         said.append(f"{excess} px too wide")
@@ -102,7 +100,7 @@ def test_results_are_sorted_in_their_place(page: Page) -> None:
     assert page.evaluate("document.body.dataset.mark") == "the same page"
     assert page.locator(".legs tbody tr").count() == 3
     page.click(".results tbody a")
-    page.wait_for_selector(".uplot canvas")
+    page.wait_for_selector(".chart polyline", state="attached")
     assert page.evaluate("document.body.dataset.mark") is None
 
 
@@ -117,7 +115,7 @@ def test_way_back_to_sorted_results_has_the_shards(page: Page) -> None:
     page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
     assert page.locator(".legs tbody tr").count() == 3
     page.click(".results tbody a")
-    page.wait_for_selector(".uplot canvas")
+    page.wait_for_selector(".chart polyline", state="attached")
     page.go_back()
     page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
     assert page.locator(".legs tbody tr").count() == 3
@@ -149,14 +147,6 @@ def test_error_is_shown_where_results_were_searched(page: Page) -> None:
     assert page.title().startswith("Bad Request")
     page.go_back()
     page.wait_for_selector("#results tbody tr")
-
-
-@pytest.mark.soak
-def test_chart_says_what_its_points_are(page: Page) -> None:
-    page.goto(TEST)
-    page.wait_for_selector(".uplot canvas")
-    legend = page.locator(".u-legend .u-label").all_text_contents()
-    assert legend == ["Started", "Passed or skipped", "Failed"]
 
 
 def test_keyboard_reaches_the_first_failed_test(page: Page) -> None:
