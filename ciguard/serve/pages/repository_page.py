@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ciguard.compare.statistics import student_p
 from ciguard.errors import UsageError
 from ciguard.github.models import MAX_NUMBER
-from ciguard.serve.pages.charts import Trend, charted_runs, find_trends
+from ciguard.render.charts import Trend, charted_runs, find_trends
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
+from ciguard.render.charts import RunChart, draw_runs
 from ciguard.render.variant_groups import fingerprint
-from ciguard.serve.pages.charts import RunChart, draw_runs
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name

@@ -34,11 +34,11 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import Pool, Runner, UnitKey
+from ciguard.render.charts import charted_runs, find_trends
 from ciguard.serve import stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.pages.charts import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import shard_uses
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ciguard.serve.pages.charts import HEADROOM, draw_runs
+from ciguard.render.charts import HEADROOM, draw_runs
 
 
 def test_runs_without_a_value_interrupt_the_line() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ciguard.serve.change_point import MIN_RUNS, ChangePoint, find_change
+from ciguard.render.change_point import MIN_RUNS, ChangePoint, find_change
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import multimode
 from typing import TYPE_CHECKING, Final
 
-from ciguard.serve.change_point import ChangePoint, find_change
+from ciguard.render.change_point import ChangePoint, find_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
