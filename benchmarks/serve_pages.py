@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.synchronize import Event
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.results.rows import ResultRow
-    from ciguard.serve.state.run_rows import RunRow
 
 PATIENCE_S: Final = 120.0  # for the service to start, and for an answer
 RUNS: Final = 200_000  # of 10^8 results

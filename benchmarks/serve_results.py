@@ -26,6 +26,7 @@ import duckdb
 import numpy as np
 
 from ciguard.model import UnitKey
+from ciguard.render.page_values import RunRow, RunSuiteRow
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
@@ -45,7 +46,6 @@ from ciguard.serve.results.writer import ResultsWriter, put_file
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -77,6 +77,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "render.machine_view": ("document", "render.links", "model", "run.policy.guard_rail", "text"),
     "render.variant_groups": ("document", "render.links", "model", "text"),
     "render": ("document", "text"),
+    "render.pages": ("model", "render", "text"),
+    "render.page_values": ("model", "render.charts", "render.variant_groups"),
+    "render.charts": ("render.change_point",),
+    "render.trends": ("render",),
     "text": ("model",),
     "config.invocation": ("config",),
     "console": ("errors", "text"),
@@ -161,7 +165,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("console", "sources", "render.templates", "explain.explanation"),
         "plan.pool_shards.CLAIM_S",
     ),
-    "serve.state": ("errors", "github.retry", "model", "serve.state"),
+    "serve.state": ("errors", "github.retry", "model", "render.page_values", "serve.state"),
 }
 VERBS = (
     "plan",

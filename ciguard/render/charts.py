@@ -1,18 +1,16 @@
-"""Charts of a measure over runs, as points of SVG lines, and the measures of the base branch."""
+"""Charts of a measure over runs, as points of SVG lines."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from statistics import multimode
 from typing import TYPE_CHECKING, Final
 
-from ciguard.render.change_point import ChangePoint, find_change
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ciguard.serve.state.run_rows import RunRow
+    from ciguard.render.change_point import ChangePoint
+
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0
@@ -58,22 +56,6 @@ def _line(points: list[str]) -> str:
     return " ".join(points if len(points) > 1 else points * 2)
 
 
-# By name, whose end is the unit: title, and the value of a run with its cells.
-MEASURES: Final[Mapping[str, tuple[str, Callable[[RunRow], float | None]]]] = {
-    "makespan_s": ("Makespan", lambda run: run.makespan_s),
-    "bound_s": ("Lower bound", lambda run: run.bound_s),
-    "tests_s": ("Time of all tests", lambda run: _known(run, "wall_s", sum)),
-    "probe_s": ("Time of a CPU task", lambda run: (run.facts or {}).get("probe_s")),
-    "peak_bytes": ("Largest peak", lambda run: _known(run, "peak_bytes", max)),
-    "price_usd": ("Price", lambda run: run.price_usd),
-}
-
-
-def _known(run: RunRow, name: str, reduce: Callable[[list[float]], float]) -> float | None:
-    values = [value for cell in run.cells if (value := getattr(cell, name)) is not None]
-    return reduce(values) if values else None
-
-
 @dataclass(frozen=True, slots=True)
 class Trend:
     """A measure over runs, the oldest first, with its change; positions count these runs."""
@@ -86,15 +68,3 @@ class Trend:
     def chart(self) -> RunChart | None:
         first = self.change.first if self.change else None
         return draw_runs([(v, "bad" if at == first else "") for at, v in enumerate(self.values)])
-
-
-def find_trends(runs: Sequence[RunRow]) -> tuple[Trend, ...]:
-    lines = [(name, title, tuple(map(value, runs))) for name, (title, value) in MEASURES.items()]
-    return tuple(Trend(*line, find_change(line[-1])) for line in lines)
-
-
-def charted_runs(runs: Iterable[RunRow], from_ms: int) -> list[RunRow]:
-    """Return the complete runs since a time, of the workflow with most of them, by age."""
-    complete = [run for run in runs if run.is_complete and run.started_at_ms >= from_ms]
-    workflow = multimode(run.workflow for run in complete)[:1]
-    return sorted((run for run in complete if run.workflow in workflow), key=lambda run: run.key)

@@ -17,13 +17,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ciguard import __version__
+from ciguard.render.page_values import VERDICTS
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
 from ciguard.serve.request_threads import answer_in
 from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.database import after_ms
 from ciguard.serve.state.run_key import is_same_run
-from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.service import Service
-    from ciguard.serve.state.run_rows import RunRow
 
 RUN: Final = RunKey(1, 7, 1)
 DOWNLOAD: Final = f"GET /repos/{REPOSITORY}/actions/artifacts/N/zip"

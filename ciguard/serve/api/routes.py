@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
     from ciguard.serve.state.histories import HistoryRow
-    from ciguard.serve.state.run_rows import RunRow
 
 LOG: Final = logging.getLogger(__name__)
 NUMBER: Final = re.compile("[0-9]{1,16}")  # of GitHub

@@ -17,8 +17,8 @@ from ciguard.serve.state import run_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.run_rows import RunRow
 
 MAX_RUNS: Final = 10_000
 

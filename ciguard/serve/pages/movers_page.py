@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ciguard.render.charts import charted_runs
+from ciguard.render.trends import charted_runs
 from ciguard.serve.pages.repository_page import SEARCHED
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.results.queries import MOVER_MEASURES, query_choice

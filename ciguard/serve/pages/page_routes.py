@@ -15,7 +15,7 @@ from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.costs_page import costs_page
 from ciguard.serve.pages.movers_page import movers_page
-from ciguard.serve.pages.page_formats import View, error_page, render_page
+from ciguard.serve.pages.page_formats import error_page, render_page
 from ciguard.serve.pages.repository_page import repositories_page, repository_page, shards_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_page, slowest_page
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from ciguard.render.pages import View
 
     Build = Callable[[Visit], View]
     Respond = Callable[[Visit], Response]

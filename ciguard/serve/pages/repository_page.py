@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ciguard.compare.statistics import student_p
 from ciguard.errors import UsageError
 from ciguard.github.models import MAX_NUMBER
-from ciguard.render.charts import Trend, charted_runs, find_trends
+from ciguard.render.page_values import (
+    VERDICTS,
+    LastGreen,
+    RepositoriesPage,
+    RepositoryLine,
+    RepositoryPage,
+)
+from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
@@ -23,54 +30,13 @@ from ciguard.serve.state.run_key import RunKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.run_rows import RunRow
 
 
 PAGE_SIZE: Final = 30
 SEARCHED: Final = 200  # runs of the default branch that are searched for the last green run
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
-
-
-@dataclass(frozen=True, slots=True)
-class LastGreen:
-    """The last run of the default branch in which a suite and variant was complete and passed.
-
-    `run` is None if no searched run was green.
-    """
-
-    suite: str
-    variant: str
-    run: RunRow | None
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryPage:
-    """A page of runs; `next` is the value of `before` for the next page, "" on the last page.
-
-    `filters` are those of the query, `branch` and `pull_request` among them. `trends` are those of
-    the runs `charted`.
-    """
-
-    TEMPLATE: ClassVar[str] = "repository"
-
-    repository: str
-    is_private: bool
-    default_branch: str
-    branch: str
-    pull_request: int | None
-    filters: Mapping[str, str | int]
-    suites: tuple[str, ...]
-    last_greens: tuple[LastGreen, ...]
-    runs: tuple[RunRow, ...]
-    next: str
-    days: int = 30
-    charted: tuple[RunRow, ...] = ()
-    trends: tuple[Trend, ...] = ()
-
-    def verdicts(self) -> tuple[str, ...]:
-        """Return the verdicts by which runs can be filtered."""
-        return run_rows.VERDICTS[:-1]
 
 
 def repository_page(visit: Visit) -> RepositoryPage:
@@ -128,7 +94,7 @@ def _parse_filters(query: Mapping[str, str]) -> dict[str, str | int]:
     filters: dict[str, str | int] = {
         name: query.get(name, "")[:256] for name in ("branch", "workflow", "owner")
     }
-    filters["verdict"] = query_choice(query, "verdict", run_rows.VERDICTS, "")
+    filters["verdict"] = query_choice(query, "verdict", VERDICTS, "")
     filters["pull_request"] = query_number(query, "pull_request", 0, least=0, most=2**31 - 1)
     filters["run"] = query_number(query, "run", 0, least=0, most=MAX_NUMBER)
     for name in ("since", "until"):
@@ -232,29 +198,6 @@ def overrun_risk(shares: Sequence[float]) -> float | None:
 
 LISTED: Final = 40  # repositories of a page
 MAX_PAGE: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryLine:
-    """A repository, with the run that shows the state of its default branch, if it has one."""
-
-    repository: str
-    is_private: bool
-    default_branch: str
-    base: RunRow | None
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoriesPage:
-    """A page of repositories, red ones first; `total` is the number of visible ones that match."""
-
-    TEMPLATE: ClassVar[str] = "repositories"
-
-    search: str
-    page: int
-    pages: int
-    total: int
-    repositories: tuple[RepositoryLine, ...]
 
 
 def repositories_page(visit: Visit) -> RepositoriesPage:

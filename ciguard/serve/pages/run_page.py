@@ -19,9 +19,10 @@ from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import BAD_OUTCOMES, CaseKey, UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
+from ciguard.render.pages import NAMES
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
-from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
+from ciguard.serve.pages.visit import PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
@@ -31,9 +32,8 @@ from ciguard.text import case_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.serve.results.flaky_tests import FlakyTest
+    from ciguard.render.page_values import FlakyTest, RunRow
     from ciguard.serve.results.read_model import CaseRow, CaseSums
-    from ciguard.serve.state.run_rows import RunRow
 
 T = TypeVar("T", Finding, Note)
 

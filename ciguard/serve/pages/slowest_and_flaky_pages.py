@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import RemoteError
+from ciguard.render.page_values import FlakyTest, SlowestPage
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
 from ciguard.serve.state import run_rows
@@ -17,36 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.results.flaky_tests import FlakyTest
-    from ciguard.serve.results.read_model import UnitSums
     from ciguard.serve.state.repositories import Repository
 
 DAYS: Final = 30
 MAX_DAYS: Final = 3650
 LIMIT: Final = 100
-TITLES: Final[Mapping[str, str]] = {
-    "time": "Total time",
-    "peak": "Largest peak",
-    "peak-delta": "Largest growth",
-    "failures": "Failures",
-    "flaky": "Passed on retry",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SlowestPage:
-    """The tests with the greatest sums or peaks of the measure `by`, the greatest first."""
-
-    TEMPLATE: ClassVar[str] = "slowest"
-
-    repository: str
-    by: str
-    days: int
-    missing_runs: tuple[str, ...]
-    tests: tuple[UnitSums, ...]
-
-    def titles(self) -> Mapping[str, str]:
-        return TITLES
 
 
 @dataclass(frozen=True, slots=True)

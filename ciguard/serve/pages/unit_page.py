@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
-from ciguard.render.charts import RunChart, draw_runs
-from ciguard.render.variant_groups import fingerprint
+from ciguard.render.page_values import UnitPage
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name
 
 if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.results.flaky_tests import FlakyTest
-    from ciguard.serve.results.read_model import UnitRun
 
 MAX_NAME: Final = 20_000  # characters
-SHOWN: Final = 100  # lines of the table in HTML; JSON has all
-
-
-@dataclass(frozen=True, slots=True)
-class UnitPage:
-    """A test's runs, the newest first; `case` is None for all its cases.
-
-    `branch` is "" for the default branch; `owners` and `flaky`, of this name, None if unknown.
-    """
-
-    TEMPLATE: ClassVar[str] = "unit"
-
-    repository: str
-    suite: str
-    variant: str
-    unit: str
-    case: str | None
-    owners: list[str] | None
-    missing_runs: tuple[str, ...]
-    branch: str
-    flaky: tuple[FlakyTest, ...] | None
-    runs: tuple[UnitRun, ...]
-
-    def messages(self) -> list[list[UnitRun]]:
-        """Group the runs by messages that differ in numbers, paths and ids only."""
-        groups: dict[str, list[UnitRun]] = defaultdict(list)
-        for run in self.runs:
-            if run.message:
-                groups[fingerprint(run.message)].append(run)
-        return sorted(groups.values(), key=len, reverse=True)
-
-    def wall_chart(self) -> RunChart | None:
-        return draw_runs([(run.wall_s, run.status) for run in reversed(self.runs)])
-
-    def peak_chart(self) -> RunChart | None:
-        return draw_runs([(run.peak_bytes, run.status) for run in reversed(self.runs)])
 
 
 def unit_page(visit: Visit) -> UnitPage:

@@ -6,9 +6,10 @@ import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
+from ciguard.render.pages import page_address
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.pages.viewers import Viewer
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
-    from ciguard.serve.state.run_rows import RunRow
 
 Format = Literal["html", "json"]
-NAMES: Final = ("suite", "variant")  # "" is a valid value: of a plan without suites
 PART_HEADER: Final = "HX-Target"
 SIGN_IN: Final = "/-/sign-in"
 SIGN_IN_RETURN: Final = "/-/sign-in/return"
@@ -117,21 +117,6 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
         part=target.partition("#")[2],
         now_ms=round(time.time() * 1000),
     )
-
-
-def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
-    """Join a path and a query, without values None, and without "" except for NAMES."""
-    known = {
-        name: value
-        for name, value in query.items()
-        if value is not None and (value != "" or name in NAMES)
-    }
-    return f"{path}?{urlencode(known, errors='replace', quote_via=quote)}" if known else path
-
-
-def repository_path(full_name: str) -> str:
-    """Return the address of a repository's page."""
-    return "/" + quote(full_name)
 
 
 def own_path(text: str) -> str:

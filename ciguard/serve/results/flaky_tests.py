@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.compare.whose import interval_text
+from ciguard.render.page_values import FlakyTest
 from ciguard.serve.results.rows import STATUS_CODES
 
 if TYPE_CHECKING:
@@ -20,49 +21,6 @@ if TYPE_CHECKING:
 
 MAX_TROUBLED: Final = 20_000  # rows of failures and retries
 MAX_RESULTS: Final = 500_000  # of runs that are searched for passes
-CHANCE: Final = 0.001  # of a flaky test to fail the newest runs; a smaller one is a broken test
-
-
-@dataclass(frozen=True, slots=True)
-class FlakyTest:
-    """A test that passed and failed at one commit, or comes and goes on the default branch.
-
-    Attributes:
-        retried: runs in which it passed after a failure.
-        contradicted: commits at which it passed in one run and failed in another.
-        last_run_id, last_run_attempt: the latest of these runs and of the `failures`.
-        failures: of the `runs` of the default branch `base` that ran its suite and variant.
-        red_runs: the newest consecutive ones that it failed, since the commit `red_since_sha`.
-        lost_s: time of its failed tries, each as long as the final one; None if not measured.
-    """
-
-    suite: str
-    variant: str
-    unit: str
-    retried: int
-    contradicted: int
-    last_run_id: int
-    last_run_attempt: int
-    base: str
-    failures: int
-    runs: int
-    red_runs: int
-    red_since_sha: str
-    first_ms: int
-    last_ms: int
-    lost_s: float | None
-
-    @property
-    def interval(self) -> str:
-        """Return the 95 % interval of the failure rate as "7..29 %"; "" without runs."""
-        return interval_text(self.failures, self.runs) if self.runs else ""
-
-    @property
-    def is_broken(self) -> bool:
-        """Return whether it fails since a commit, and not by chance."""
-        is_steady = self.failures == self.red_runs and not self.retried + self.contradicted
-        rate_before = (self.failures - self.red_runs + 0.5) / (self.runs - self.red_runs + 1)
-        return self.red_runs > 0 and (is_steady or rate_before**self.red_runs < CHANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +140,7 @@ def _judge(
         *(len(failed), len(order), red_runs),
         red[len(order) - red_runs].head_sha if red_runs else "",
         *(first.started_at_ms, last.started_at_ms, sum(lost) / 1e6 if lost else None),
+        interval=interval_text(len(failed), len(order)) if order else "",
     )
     return test if is_flaky or test.is_broken else None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ciguard.model import ENDINGS, UnitKey
 from ciguard.model.attempts import STATUSES
+from ciguard.render.page_values import Tried, UnitRun, UnitSums
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest, queries
 from ciguard.serve.results.duckdb_engine import (
@@ -66,21 +67,8 @@ class Answer(Generic[T]):
         return tuple(f"{run.run_id}/{run.run_attempt}" for run in self.missing_runs)
 
 
-class _Tried:
-    """Base of results that may be flaky: a result is flaky if it is good after a failed try."""
-
-    __slots__ = ()
-    status: str
-    tries: int
-
-    @property
-    def is_flaky(self) -> bool:
-        """Return whether the test passed after a failure in the same run."""
-        return self.status == "good" and self.tries > 1
-
-
 @dataclass(frozen=True, slots=True)
-class CaseRow(_Tried):
+class CaseRow(Tried):
     """A case of a run; `case` is None where the case is the unit, a measure where unmeasured."""
 
     suite: str
@@ -115,43 +103,6 @@ class CasePage:
 
     rows: tuple[CaseRow, ...] = ()
     sums: CaseSums = field(default_factory=CaseSums)
-
-
-@dataclass(frozen=True, slots=True)
-class UnitRun(_Tried):
-    """A test in a run: the worst outcome, the sum of times and the largest peak of its cases."""
-
-    run_id: int
-    run_attempt: int
-    at_ms: int
-    cases: int
-    outcome: str
-    ending: str
-    status: str
-    tries: int
-    wall_s: float | None
-    peak_bytes: int | None
-    peak_delta_bytes: int | None
-    message: str | None
-    branch: str = ""  # set by the page, as the next
-    head_sha: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitSums:
-    """Sums of a test over runs, and its maximum sizes; `wall_s` is of the `measured` runs."""
-
-    suite: str
-    variant: str
-    unit: str
-    runs: int
-    results: int
-    failed: int
-    flaky: int
-    wall_s: float | None
-    measured: int
-    peak_bytes: int | None
-    peak_delta_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)

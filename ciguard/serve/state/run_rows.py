@@ -9,18 +9,17 @@ from __future__ import annotations
 import functools
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from ciguard.model import BAD_OUTCOMES
+from ciguard.render.page_values import RunRow, RunSuiteRow
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, now_ms
 from ciguard.serve.state.run_key import (
     RUN_COLUMNS,
     RunKey,
-    RunNumbers,
     is_run,
     is_same_run,
     key_columns,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection, Row
 
-RunVerdict = Literal["passed", "failed", "incomplete", "not_evaluated", "foreign"]
-VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
 PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known
 _RUN: Final = schema.run.c
@@ -55,73 +52,6 @@ _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "until_ms": _RUN.completed_at_ms < sa.bindparam("until_ms"),
     "owner": sa.func.replace(_OWNERS, sa.bindparam("owner"), "") != _OWNERS,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunSuiteRow:
-    """The cell of a run for one suite and variant; `counts` maps an outcome to cases."""
-
-    suite: str
-    variant: str
-    planned: int
-    missing: int
-    counts: Mapping[str, int]
-    wall_s: float | None
-    peak_bytes: int | None
-    budget_bytes: int | None
-
-    @property
-    def bad(self) -> int:
-        """Return the number of cases with a bad outcome."""
-        return sum(self.counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
-
-    @property
-    def is_green(self) -> bool:
-        """Return whether every planned test has a result, and none of them is bad."""
-        return self.missing == 0 and self.bad == 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow(RunNumbers):
-    """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
-
-    `comparison`, `headline` and `answer` are "" where absent, numbers None where not measured.
-    `answer` is the name of the object with verdict and comparison. `cells` are () in a row that was
-    read, until `with_cells` reads them. `facts` is None in a row of an older ciguard.
-    """
-
-    key: RunKey
-    workflow: str
-    event: str
-    branch: str
-    head_sha: str
-    pull_request: int | None
-    is_base_branch: bool
-    started_at_ms: int
-    completed_at_ms: int
-    verdict: RunVerdict
-    comparison: str
-    headline: str
-    exit_code: int
-    planned: int
-    missing: int
-    makespan_s: float | None
-    bound_s: float | None
-    price_usd: float | None
-    answer: str
-    judged_at_ms: int = field(default=0, compare=False)
-    cells: tuple[RunSuiteRow, ...] = ()
-    facts: Mapping[str, Any] | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether every planned test is proved to have run."""
-        return self.verdict in ("passed", "failed")
-
-    @property
-    def is_red(self) -> bool:
-        """Return whether the run did not pass, or its comparison fails it."""
-        return self.verdict != "passed" or self.exit_code != 0
 
 
 class CommitRun(NamedTuple):

@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
+    from ciguard.render.page_values import RunRow
     from ciguard.report.view import ReportData
     from ciguard.serve.results.compaction import Compactor
     from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.run_key import RunKey
-    from ciguard.serve.state.run_rows import RunRow
 
 _LOG: Final = logging.getLogger(__name__)
 NOT_COMPARED: Final = "the run is not compared"

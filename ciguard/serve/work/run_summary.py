@@ -13,9 +13,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.jobs import billed_minutes
+from ciguard.render.page_values import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.answer import answers_of, failed_tests
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
 from ciguard.text import case_name, whole_name
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from serve.pages.conftest import filled, local
 from serve.pages.filled import NEWEST
 
 import ciguard.serve
+from ciguard.render.page_values import VERDICTS
 from ciguard.serve.api import routes
 from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.pages.page_routes import PAGES
 from ciguard.serve.results.queries import MOVER_MEASURES, PAGE_SIZES, RANKING_COLUMNS, SORT_COLUMNS
 from ciguard.serve.results.rows import OUTCOMES
-from ciguard.serve.state.run_rows import VERDICTS
 
 if TYPE_CHECKING:
     from conftest import Golden

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from stored_results import Results, row
 
 from ciguard.model import CaseKey
+from ciguard.render.page_values import RunRow, RunSuiteRow
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
@@ -19,7 +20,6 @@ from ciguard.serve.state import pauses, repositories, run_rows, schema, work_lis
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey, is_run
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
 from ciguard.text import case_name
@@ -27,9 +27,9 @@ from ciguard.text import case_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ciguard.render.page_values import RunVerdict
     from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.service import Service
-    from ciguard.serve.state.run_rows import RunVerdict
 
 REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)
 SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="main")

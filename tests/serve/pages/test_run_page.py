@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from serve.pages.filled import FACTS, HOSTILE, NEWEST, SHOP, key_of
 
-from ciguard.serve.pages.page_formats import FILTERS
+from ciguard.render.pages import FILTERS
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import is_run
 

@@ -10,7 +10,7 @@ import duckdb
 import sqlalchemy as sa
 from stored_results import AT_MS, HOUR_MS, REPOSITORY, add_judged_run, compact_all, files, row, run
 
-from ciguard.serve.results.flaky_tests import FlakyTest, find_flaky_tests
+from ciguard.serve.results.flaky_tests import find_flaky_tests
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_rows import CommitRun
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from stored_results import Results
+
+    from ciguard.render.page_values import FlakyTest
 
 
 def find(results: Results, *units: str) -> dict[str, FlakyTest]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
+from ciguard.render.page_values import RunRow, RunSuiteRow
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, record_run
+from ciguard.serve.state.run_rows import record_run
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fakegithub.state import FakeGitHub
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.service import Service
-    from ciguard.serve.state.run_rows import RunRow
     from ciguard.serve.state.work_list import Source
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"

@@ -34,7 +34,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import Pool, Runner, UnitKey
-from ciguard.render.charts import charted_runs, find_trends
+from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve import stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory

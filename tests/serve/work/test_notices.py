@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
     from starlette.requests import Request
 
+    from ciguard.render.page_values import RunRow
     from ciguard.serve.service import Service
-    from ciguard.serve.state.run_rows import RunRow
 
 __all__ = ["server", "service"]
 
