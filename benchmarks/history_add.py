@@ -69,6 +69,7 @@ def run_records(keys: int, run: int) -> list[Record]:
             ShardLine(
                 plan_id="p",
                 shard=f"{shard:02d}",
+                repository="octo-org/shop",
                 run_id=run + 1,
                 run_attempt=1,
                 branch="main",

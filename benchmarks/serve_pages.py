@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.synchronize import Event
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.results.rows import ResultRow
 
 PATIENCE_S: Final = 120.0  # for the service to start, and for an answer

@@ -26,7 +26,7 @@ import duckdb
 import numpy as np
 
 from ciguard.model import UnitKey
-from ciguard.render.page_values import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest

@@ -36,6 +36,7 @@ VERBS: Final = {
     "explain": "say whose each failure of a run is, since when, and what to do",
     "export": "write the results of a run as JUnit XML",
     "history": "add runs to the history, show it, copy it",
+    "site": "write static pages of histories",
     "serve": "keep an organisation's runs: judge, show and compare them",
     "experiment": "measure commands or two commits against each other",
 }

@@ -23,7 +23,6 @@ _Item = TypeVar("_Item")
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 ROUND_FROM_USD: Final = 1.0  # larger prices are shown in whole cents
 MAX_SHARES: Final = 3  # programs named with their memory
-MAX_OWNERS: Final = 3  # of a test
 MAX_NAMED: Final = 5  # names in a sentence; others are counted
 END_LINES: Final = 10  # of a long output: its beginning has a message, its end a stack, or reversed
 ID_WIDTH: Final = 1000  # of an id, which readers copy: longer ones are malicious
@@ -155,11 +154,6 @@ def name_some(
     more = len(items) - most
     named = separator.join(map(name, items[:most]))
     return f"{named}{last}{more:,} more" if more > 0 else named
-
-
-def owner_text(owners: Sequence[str] | None) -> str:
-    """Return "@a, @b and 1 more", or "no owner"; "" if the project has no owners."""
-    return "" if owners is None else name_some(owners, one_line, MAX_OWNERS) or "no owner"
 
 
 def whole_name(key: UnitKey) -> str:

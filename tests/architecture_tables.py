@@ -78,7 +78,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "render.variant_groups": ("document", "render.links", "model", "text"),
     "render": ("document", "text"),
     "render.pages": ("model", "render", "text"),
-    "render.page_values": ("model", "render.charts", "render.variant_groups"),
     "render.charts": ("render.change_point",),
     "render.trends": ("render",),
     "text": ("model",),
@@ -159,13 +158,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report"),
+    "site": (*SHARED, "history", "render"),
+    "site.command": (*SHARED, "history", "render", "site", "guard.view.owner_text"),
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
         *("console", "sources", "render.templates", "explain.explanation"),
         "plan.pool_shards.CLAIM_S",
     ),
-    "serve.state": ("errors", "github.retry", "model", "render.page_values", "serve.state"),
+    "serve.state": ("errors", "github.retry", "model", "render.pages", "serve.state"),
 }
 VERBS = (
     "plan",
@@ -180,6 +181,7 @@ VERBS = (
     "export",
     "audit",
     "coverage",
+    "site",
 )
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".

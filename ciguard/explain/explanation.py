@@ -19,7 +19,7 @@ from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
 from ciguard.guard.verdict import Excused
-from ciguard.guard.view import failure_kind, reproduce_commands
+from ciguard.guard.view import failure_kind, owner_text, reproduce_commands
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import BaseQuery, base_runs
@@ -35,16 +35,7 @@ from ciguard.report.answer import (
     whose_text,
 )
 from ciguard.report.view import first_line
-from ciguard.text import (
-    case_name,
-    count_of,
-    duration,
-    name_some,
-    one_line,
-    owner_text,
-    size,
-    unit_name,
-)
+from ciguard.text import case_name, count_of, duration, name_some, one_line, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

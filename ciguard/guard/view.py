@@ -53,7 +53,6 @@ from ciguard.text import (
     duration,
     name_some,
     one_line,
-    owner_text,
     size,
     unit_name,
 )
@@ -71,6 +70,7 @@ MAX_HOTSPOTS: Final = 10
 MAX_FRAMES: Final = 8  # of a stack
 MAX_LOSSES: Final = 10  # files with less coverage than on the base
 MAX_UNCOVERED: Final = 20  # files, and lines of each
+MAX_OWNERS: Final = 3  # of a test
 MAX_COMMANDS: Final = 10  # failures with a command that reproduces them
 NAME_WIDTH: Final = 120
 # Columns of the table of shards, by the endings that they count; shown if any test ended so.
@@ -253,6 +253,11 @@ def failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span,
     where = test.combinations(verdict.plan.suites)
     owner = owner_text(verdict.owners.get(test.first.result.key.unit_key))
     return (name, *([f" {where}"] if where else []), *([f" ({owner})"] if owner else []))
+
+
+def owner_text(owners: Sequence[str] | None) -> str:
+    """Return "@a, @b and 1 more", or "no owner"; "" if the project has no owners."""
+    return "" if owners is None else name_some(owners, one_line, MAX_OWNERS) or "no owner"
 
 
 def _shards(test: FailedTest, links: Links) -> tuple[Span, ...]:

@@ -47,7 +47,7 @@ STABLE_RUNS: Final = 3  # after only one, a case with a random name would be mis
 _PASSED, SKIPPED = map(CODE_NAMES["outcome"].index, ("passed", "skipped"))
 # By outcome and ending; an unknown ending stands for the first one, "completed".
 _ALL: Final = [[Result("", word, ending=ending) for ending in ENDINGS] for word in OUTCOMES]
-_FAILED: Final = np.pad(
+FAILED: Final = np.pad(
     [[one.is_failure for one in row[:1] + row] for row in _ALL], ((1, 0), (0, 0))
 )
 _BAD: Final = tuple(CODE_NAMES["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
@@ -189,7 +189,7 @@ def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Posit
     ids = np.array([run.run_id * (abs(run.run_id) <= LARGEST) for run in runs], np.int64)
     counts = np.zeros((len(OLDER), keys), np.int64)
     skipped = values.outcome == SKIPPED
-    failed = _FAILED[values.outcome, values.ending]
+    failed = FAILED[values.outcome, values.ending]
     for row, chosen in enumerate((slice(None), skipped, failed)):
         counts[row] = np.bincount(values.key[chosen], minlength=keys)
     dated, first = at[values.run] > 0, np.full(keys, len(runs))

@@ -11,7 +11,7 @@ from ciguard.render.charts import Trend
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
 
 # By name, whose end is the unit: title, and the value of a run with its cells.
 MEASURES: Final[Mapping[str, tuple[str, Callable[[RunRow], float | None]]]] = {

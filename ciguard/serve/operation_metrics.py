@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ciguard import __version__
-from ciguard.render.page_values import VERDICTS
+from ciguard.render.pages import VERDICTS
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
 from ciguard.serve.request_threads import answer_in

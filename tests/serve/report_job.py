@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.service import Service
 
 RUN: Final = RunKey(1, 7, 1)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
     from ciguard.serve.state.histories import HistoryRow

@@ -17,7 +17,7 @@ from ciguard.serve.state import run_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.pages.visit import Visit
 
 MAX_RUNS: Final = 10_000

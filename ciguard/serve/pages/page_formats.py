@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from ciguard.render.pages import FOLDER, SCHEMA, View, as_json, page_environment, render_view
+from ciguard.guard.view import owner_text
+from ciguard.render.pages import SCHEMA, View, as_json, page_environment, render
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.static_files import static_address
 from ciguard.serve.pages.viewers import Viewer
@@ -24,7 +24,6 @@ from ciguard.serve.pages.visit import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jinja2 import Environment
     from starlette.requests import Request
 
 
@@ -48,12 +47,7 @@ def render_page(visit: Visit, view: View) -> Response:
 
 
 def as_html(visit: Visit, view: View) -> str:
-    return render_view(service_environment(), view, frame_values(visit))
-
-
-@lru_cache(maxsize=1)
-def service_environment() -> Environment:
-    return page_environment(static_address)
+    return render_template(view.TEMPLATE, view=view, **frame_values(visit))
 
 
 def frame_values(visit: Visit) -> dict[str, Any]:
@@ -76,11 +70,14 @@ def error_page(
         content = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
         return _response(content, status, "json", {"Cache-Control": "no-store"})
     visit = make_visit(request, request.app.state.service, viewer, "html")
-    template = service_environment().get_template(f"{FOLDER}error.html.j2")
-    content = template.render(status=status, words=words, **frame_values(visit))
+    content = render_template("error", status=status, words=words, **frame_values(visit))
     return _response(content, status, "html", {"Cache-Control": "no-store"})
 
 
 def _response(page: str, status: HTTPStatus, form: Format, headers: dict[str, str]) -> Response:
     content = page.encode("utf-8", "backslashreplace")
     return Response(content, status, headers, media_type=MEDIA_TYPES[form])
+
+
+def render_template(name: str, **values: Any) -> str:
+    return render(page_environment(owners=owner_text, static=static_address), name, **values)

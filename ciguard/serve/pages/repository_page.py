@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ciguard.compare.statistics import student_p
 from ciguard.errors import UsageError
 from ciguard.github.models import MAX_NUMBER
-from ciguard.render.page_values import (
+from ciguard.render.pages import (
     VERDICTS,
     LastGreen,
     RepositoriesPage,
@@ -30,7 +30,7 @@ from ciguard.serve.state.run_key import RunKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.pages.visit import Visit
 
 

@@ -32,7 +32,7 @@ from ciguard.text import case_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.render.page_values import FlakyTest, RunRow
+    from ciguard.render.pages import FlakyTest, RunRow
     from ciguard.serve.results.read_model import CaseRow, CaseSums
 
 T = TypeVar("T", Finding, Note)

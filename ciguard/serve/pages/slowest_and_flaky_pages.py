@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import RemoteError
-from ciguard.render.page_values import FlakyTest, SlowestPage
+from ciguard.render.pages import FlakyTest, SlowestPage
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
 from ciguard.serve.state import run_rows

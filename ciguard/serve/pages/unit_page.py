@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
-from ciguard.render.page_values import UnitPage
+from ciguard.render.pages import UnitPage
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from urllib.parse import quote
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.pages.viewers import Viewer
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
@@ -48,6 +48,8 @@ class Visit:
         part: id of the element that a script replaces by the answer; "" for a whole page.
         now_ms: by this machine's clock, for ages.
     """
+
+    is_live: ClassVar[bool] = True  # a page of the service, whose forms work
 
     request: Request
     service: Service

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.compare.whose import interval_text
-from ciguard.render.page_values import FlakyTest
+from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.rows import STATUS_CODES
 
 if TYPE_CHECKING:

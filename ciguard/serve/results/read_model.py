@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ciguard.model import ENDINGS, UnitKey
 from ciguard.model.attempts import STATUSES
-from ciguard.render.page_values import Tried, UnitRun, UnitSums
+from ciguard.render.pages import Tried, UnitRun, UnitSums
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest, queries
 from ciguard.serve.results.duckdb_engine import (

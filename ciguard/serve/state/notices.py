@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
 
 Event = Literal["red", "recovered"]
 LATEST_S: Final = 86_400  # a message that could not be sent for a day is given up

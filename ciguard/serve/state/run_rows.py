@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from ciguard.render.page_values import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, now_ms
 from ciguard.serve.state.run_key import (

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.report.view import ReportData
     from ciguard.serve.results.compaction import Compactor
     from ciguard.serve.results.writer import ResultsWriter

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.jobs import billed_minutes
-from ciguard.render.page_values import RunRow, RunSuiteRow, RunVerdict
+from ciguard.render.pages import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.answer import answers_of, failed_tests
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.text import case_name, whole_name

@@ -21,7 +21,7 @@ from serve.pages.conftest import filled, local
 from serve.pages.filled import NEWEST
 
 import ciguard.serve
-from ciguard.render.page_values import VERDICTS
+from ciguard.render.pages import VERDICTS
 from ciguard.serve.api import routes
 from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.pages.page_routes import PAGES

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from stored_results import Results, row
 
 from ciguard.model import CaseKey
-from ciguard.render.page_values import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
@@ -27,7 +27,7 @@ from ciguard.text import case_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.render.page_values import RunVerdict
+    from ciguard.render.pages import RunVerdict
     from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.service import Service
 

@@ -16,7 +16,7 @@ from ciguard.serve.state.run_key import RunKey
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 AT_MS: Final = 20_000 * DAY_MS

@@ -13,7 +13,7 @@ from serve.pages.filled import FACTS, NEWEST, SHOP, add_answer, make_run
 from stored_results import row
 
 from ciguard.errors import RemoteError
-from ciguard.render.page_values import RunSuiteRow
+from ciguard.render.pages import RunSuiteRow
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey

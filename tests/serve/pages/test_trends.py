@@ -12,7 +12,7 @@ from scipy import stats
 from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
 
-from ciguard.render.page_values import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.state import repositories, run_rows

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stored_results import Results
 
-    from ciguard.render.page_values import FlakyTest
+    from ciguard.render.pages import FlakyTest
 
 
 def find(results: Results, *units: str) -> dict[str, FlakyTest]:

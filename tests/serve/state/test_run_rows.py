@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
-from ciguard.render.page_values import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.run_rows import record_run

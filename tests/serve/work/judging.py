@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fakegithub.state import FakeGitHub
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.service import Service
     from ciguard.serve.state.work_list import Source
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
     from starlette.requests import Request
 
-    from ciguard.render.page_values import RunRow
+    from ciguard.render.pages import RunRow
     from ciguard.serve.service import Service
 
 __all__ = ["server", "service"]

@@ -1,0 +1,1 @@
+"""`ciguard site`: static pages of histories."""

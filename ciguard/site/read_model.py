@@ -1,0 +1,159 @@
+"""The pages of a repository by its history alone: the base runs, and the tests in them. Pure.
+
+A test of a site is a case. Each function is O(values) in numpy; Python touches the runs, and the
+tests that a page lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.history.file import CODE_NAMES, History, Values
+from ciguard.history.query import DIED, FAILED, BaseQuery, base_runs
+from ciguard.model import CaseKey, UnitKey
+from ciguard.model.attempts import STATUSES
+from ciguard.render import pages
+from ciguard.render.trends import charted_runs, find_trends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.history.runs import HistoryRun
+
+LISTED: Final = 50  # tests of a list, each with a page of its own
+SHOWN: Final = 30  # runs of a table
+DAY_MS: Final = 86_400_000
+ALIASES: Final = {"time": "offenders", "flaky": "flaky"}  # by measure: the page that a tab links
+
+
+def base_history(history: History) -> History:
+    """Return a history without its other runs, and without what pages do not show."""
+    positions = sorted(base_runs(history, BaseQuery()))
+    index = np.full(len(history.runs), -1, np.int32)
+    index[positions] = np.arange(len(positions))
+    rows = index[history.values.run] >= 0
+    columns = {name: column[rows] for name, column in history.values.columns().items()}
+    values = Values(**{**columns, "run": index[columns["run"]]})
+    return History(values, tuple(history.runs[at] for at in positions), history.keys)
+
+
+def repository_pages(
+    name: str, base: History, rows: Sequence[pages.RunRow]
+) -> Iterator[tuple[str, pages.View]]:
+    """Yield the pages of a repository by address; of tests, those of the lists have one.
+
+    Args:
+        rows: the base runs, the newest first; at least one.
+    """
+    path = pages.repository_path(name)
+    heads = (name, False, rows[0].branch, "", None, {}, ("",), ())
+    days = (rows[0].started_at_ms - rows[-1].started_at_ms) // DAY_MS + 1
+    charted = charted_runs(rows, 0)
+    trends = tuple(charted), find_trends(charted)
+    yield path, pages.RepositoryPage(*heads, tuple(rows[:SHOWN]), "", days, *trends)
+    runs: dict[int, tuple[pages.UnitRun, ...]] = {}
+    for by, tests in ranked_tests(base):
+        runs |= {test: runs_of_test(base, test) for test in tests}
+        sums = tuple(_sums(_named(base.keys[test]), runs[test]) for test in tests)
+        page = pages.SlowestPage(name, by, days, (), sums)
+        yield f"{path}/offenders?by={by}", page
+        if by in ALIASES:
+            yield f"{path}/{ALIASES[by]}", page
+    for test, own in runs.items():
+        key = _named(base.keys[test])
+        page_of_test = pages.UnitPage(name, *key, None, None, (), "", (), own)
+        yield pages.page_address(f"{path}/tests", key._asdict()), page_of_test
+
+
+def _named(key: CaseKey) -> UnitKey:
+    """Return a test's name: of its case, after that of its unit unless the case contains it."""
+    return UnitKey(*key[:2], key.case if key.unit in key.case else f"{key.unit} {key.case}")
+
+
+def ranked_tests(base: History) -> Iterator[tuple[str, list[int]]]:
+    """Yield the slowest, largest, most often failed and retried tests, the greatest first."""
+    values, keys = base.values, len(base.keys)
+    is_bad = FAILED[values.outcome, values.ending]
+    growth = np.zeros(keys)
+    np.fmax.at(growth, values.key, values.peak_delta_bytes)
+    for by, score in (
+        ("time", np.bincount(values.key, np.nan_to_num(values.wall_s), keys)),
+        ("peak-delta", growth),
+        ("failures", np.bincount(values.key, is_bad, keys)),
+        ("flaky", np.bincount(values.key, ~is_bad & (values.try_number > 1), keys)),
+    ):
+        best = np.argsort(-score, kind="stable")[:LISTED]
+        yield by, best[score[best] > 0].tolist()
+
+
+def runs_of_test(base: History, test: int) -> tuple[pages.UnitRun, ...]:
+    """Return the base runs of a test, the newest first."""
+    values = base.values
+    begin, end = np.searchsorted(values.key, [test, test + 1]).tolist()
+    runs = []
+    for row in reversed(range(begin, end)):
+        run, outcome, ending = base.runs[values.run[row]], values.outcome[row], values.ending[row]
+        measures = values.wall_s[row].item(), values.peak_delta_bytes[row].item()
+        wall_s, growth = (None if np.isnan(value) else value for value in measures)
+        head = run.run_id, run.run_attempt, _ms(run), 1
+        words = CODE_NAMES["outcome"][outcome], CODE_NAMES["ending"][ending] or "unknown"
+        status = STATUSES[1 if FAILED[outcome, ending] else 2 * (outcome == DIED)]
+        tries = int(values.try_number[row])
+        measured = wall_s, None, growth, None
+        of = run.branch or "", run.sha or ""
+        runs.append(pages.UnitRun(*head, *words, status, tries, *measured, *of))
+    return tuple(runs)
+
+
+def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
+    walls_s = [run.wall_s for run in runs if run.wall_s is not None]
+    failed = sum(run.status == "bad" for run in runs)
+    flaky = sum(run.is_flaky for run in runs)
+    growth = max((run.peak_delta_bytes or 0 for run in runs), default=None)
+    counts = len(runs), len(runs), failed, flaky
+    return pages.UnitSums(*key, *counts, sum(walls_s), len(walls_s), None, growth)
+
+
+def run_rows(base: History) -> tuple[pages.RunRow, ...]:
+    """Return the base runs, the newest first, each with one cell for all suites.
+
+    If the newest runs are red, the facts of the newest one have the first of them.
+    """
+    words, values = CODE_NAMES["outcome"], base.values
+    counts = np.zeros((len(base.runs), len(words)), np.int64)
+    np.add.at(counts, (values.run, values.outcome), 1)
+    walls_s = np.bincount(values.run, np.nan_to_num(values.wall_s), len(counts)).tolist()
+    rows: list[pages.RunRow] = []
+    for run, numbers, wall_s in zip(base.runs, counts.tolist(), walls_s, strict=True):
+        missing = sum(len(leg.lost_units) for leg in run.legs)
+        planned, counted = sum(numbers) + missing, dict(zip(words, numbers, strict=True))
+        peak_bytes = max((leg.peak_bytes for leg in run.legs if leg.peak_bytes), default=None)
+        cell = pages.RunSuiteRow("", "", planned, missing, counted, wall_s, peak_bytes, None)
+        verdict: pages.RunVerdict = "failed" if cell.bad else "passed"
+        row = pages.RunRow(
+            pages.RunKey(0, run.run_id, run.run_attempt),
+            *(run.workflow or "", run.event or "", run.branch or "", run.sha or ""),
+            pull_request=None,
+            is_base_branch=True,
+            started_at_ms=_ms(run),
+            completed_at_ms=_ms(run),
+            verdict="incomplete" if missing or not run.complete else verdict,
+            makespan_s=max((leg.wall_s for leg in run.legs if leg.wall_s), default=None),
+            cells=(cell,),
+        )
+        rows.insert(0, row)
+    reds = list(takewhile(lambda row: row.is_red, rows))
+    if reds:
+        green_sha = rows[len(reds)].head_sha if len(reds) < len(rows) else None
+        red = {"sha": reds[-1].head_sha, "green_sha": green_sha, "commits": None}
+        rows[0] = replace(rows[0], facts={"red_since": red})
+    return tuple(rows)
+
+
+def _ms(run: HistoryRun) -> int:
+    """Return the start of a run in milliseconds; the epoch for a run without a date."""
+    return max(0, int(run.at.timestamp() * 1000))
