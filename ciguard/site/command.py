@@ -94,10 +94,12 @@ def command(
     for location, report in zip_longest(locations or [invocation.config().history.store], reports):
         history = load(open_store(location, invocation.folder, invocation.environ)).history
         base = base_history(history)
-        name = (base.runs[-1].repository if base.runs else None) or ""
-        if not _REPOSITORY.fullmatch(name):
-            what = "the history has no run of a base branch that names its repository"
-            raise InputError(what, where=location, fix="add one: ciguard history add")
+        named = base.runs[-1].repository if base.runs else None
+        name = named or invocation.environ.get("GITHUB_REPOSITORY", "")
+        if not base.runs or not _REPOSITORY.fullmatch(name):
+            what = "no run of a base branch with the name of its repository"
+            fix = "add one: ciguard history add; or set GITHUB_REPOSITORY=OWNER/NAME"
+            raise InputError(what, where=location, fix=fix)
         rows = run_rows(base)
         site |= repository_pages(name, base, rows)
         lines.append(pages.RepositoryLine(name, False, rows[0].branch, rows[0]))

@@ -245,8 +245,8 @@ def test_badge(case: str, message: str, tmp_path: Path, ciguard: Ciguard) -> Non
 @pytest.mark.parametrize(
     ("repository", "facts", "error"),
     [
-        ("", {}, "no run of a base branch that names its repository"),
-        ("../../up", {}, "no run of a base branch that names its repository"),
+        ("", {}, "no run of a base branch with the name of its repository"),
+        ("../../up", {}, "no run of a base branch with the name of its repository"),
         ("octo-org/shop", {"event": "pull_request"}, "no run of a base branch"),
     ],
 )
@@ -257,6 +257,15 @@ def test_history_that_makes_no_site(
     done = ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path, expect=3)
     assert error in done.stderr
     assert not (tmp_path / "site").exists()
+
+
+def test_history_without_a_name_is_of_the_current_repository(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    write(tmp_path / "h", history("", runs=1))
+    named = {"GITHUB_REPOSITORY": "octo-org/tool"}
+    ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path, **named)
+    assert (tmp_path / "site/octo-org/tool.html").is_file()
 
 
 def test_folder_with_other_files_is_refused(tmp_path: Path, ciguard: Ciguard) -> None:
