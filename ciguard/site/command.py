@@ -87,7 +87,7 @@ def command(
         raise UsageError("the folder has files of no site", where=f"--out {folder}", fix=fix)
     static = template_folder() / pages.FOLDER / "static"
     files = {f"{STATIC}{file.name}": file.read_bytes() for file in static.iterdir()}
-    files[MARKER] = b'{"schema": 1}\n'
+    files[MARKER] = b'{"ciguard_site": 1}\n'
     badge = environment().get_template(f"{pages.FOLDER}badge.svg.j2")
     site: dict[str, pages.View] = {}
     lines: list[pages.RepositoryLine] = []

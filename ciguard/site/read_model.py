@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ciguard.history.runs import HistoryRun
 
-LISTED: Final = 50  # tests of a list, each with a page of its own
+LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table
 DAY_MS: Final = 86_400_000
 ALIASES: Final = {"time": "offenders", "flaky": "flaky"}  # by measure: the page that a tab links
@@ -111,11 +111,11 @@ def runs_of_test(base: History, test: int) -> tuple[pages.UnitRun, ...]:
 
 def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
     walls_s = [run.wall_s for run in runs if run.wall_s is not None]
+    growths = [run.peak_delta_bytes for run in runs if run.peak_delta_bytes is not None]
     failed = sum(run.status == "bad" for run in runs)
-    flaky = sum(run.is_flaky for run in runs)
-    growth = max((run.peak_delta_bytes or 0 for run in runs), default=None)
-    counts = len(runs), len(runs), failed, flaky
-    return pages.UnitSums(*key, *counts, sum(walls_s), len(walls_s), None, growth)
+    counts = len(runs), len(runs), failed, sum(run.is_flaky for run in runs)
+    times = sum(walls_s) if walls_s else None, len(walls_s)
+    return pages.UnitSums(*key, *counts, *times, None, max(growths, default=None))
 
 
 def run_rows(base: History) -> tuple[pages.RunRow, ...]:
