@@ -44,7 +44,7 @@ _RUN: Final = re.compile(r"(/[^/]+/[^/]+/)runs/([0-9]+)/[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a template asks of the request for the page at an address."""
+    """The page at an address, in the place of the request that templates of the service ask."""
 
     is_live: ClassVar[bool] = False
     query: ClassVar[Mapping[str, str]] = {}

@@ -264,8 +264,8 @@ def test_history_without_a_name_is_of_the_current_repository(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
     write(tmp_path / "h", history("", runs=1))
-    named = {"GITHUB_REPOSITORY": "octo-org/tool"}
-    ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path, **named)
+    words = ("site", "--out", "site", "--history", "h")
+    ciguard(*words, cwd=tmp_path, GITHUB_REPOSITORY="octo-org/tool")
     assert (tmp_path / "site/octo-org/tool.html").is_file()
 
 
