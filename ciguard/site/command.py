@@ -106,8 +106,10 @@ def command(
         text = badge.render(run=rows[0], coverage=base.runs[-1].coverage)
         files[f"{name}/badge.svg"] = text.encode()
         if report:
-            path = f"{name}/runs/{rows[0].run_id}/{rows[0].run_attempt}.html"
-            files[path] = local.read(invocation.folder / report)
+            page = local.read(invocation.folder / report)
+            # A later run may have been added since; a report links its own run, and older ones.
+            own = next((row for row in rows if f"/runs/{row.run_id}".encode() in page), rows[0])
+            files[f"{name}/runs/{own.run_id}/{own.run_attempt}.html"] = page
     lines.sort(key=lambda line: line.base is None or not line.base.is_red)
     site["/"] = pages.RepositoriesPage("", 1, 1, len(lines), tuple(lines))
     files |= _render(site, files, invocation.environ.get("GITHUB_SERVER_URL", SERVER_URL))

@@ -106,7 +106,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     write(folder / "shop", history())
     write(folder / "lib", history("acme/lib", runs=2))
     (folder / "report.html").write_text("<title>the report</title>")
+    (folder / "older.html").write_text('<a href="https://github.com/acme/lib/actions/runs/100">run')
     words = ("--history", "shop", "--history", "lib", "--report", "report.html")
+    words = (*words, "--report", "older.html")
     done = ciguard("site", "--out", "site", *words, cwd=folder)
     assert done.stdout.startswith("site/index.html: ")
     return folder / "site"
@@ -211,6 +213,7 @@ def test_last_run_is_the_page_of_the_report(site: Path) -> None:
     assert path in page(site, "index.html").links
     assert (site / path).read_text() == "<title>the report</title>"
     assert "https://github.com/acme/lib/actions/runs/101" in page(site, "index.html").links
+    assert "lib/runs/100/1.html" in page(site, "acme/lib.html").links
 
 
 def lose_shard(record: Record) -> Record:
