@@ -107,9 +107,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     write(folder / "lib", history("acme/lib", runs=2))
     (folder / "report.html").write_text("<title>the report</title>")
     (folder / "older.html").write_text('<a href="https://github.com/acme/lib/actions/runs/100">run')
-    words = ("--history", "shop", "--history", "lib", "--report", "report.html")
-    words = (*words, "--report", "older.html")
-    done = ciguard("site", "--out", "site", *words, cwd=folder)
+    histories = ("--history", "shop", "--history", "lib")
+    reports = ("--report", "report.html", "--report", "older.html")
+    done = ciguard("site", "--out", "site", *histories, *reports, cwd=folder)
     assert done.stdout.startswith("site/index.html: ")
     return folder / "site"
 
