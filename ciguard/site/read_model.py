@@ -50,11 +50,12 @@ def repository_pages(
         rows: the base runs, the newest first; at least one.
     """
     path = pages.repository_path(name)
-    heads = (name, False, rows[0].branch, "", None, {}, ("",), ())
+    heads = (name, False, rows[0].branch)
     days = (rows[0].started_at_ms - rows[-1].started_at_ms) // DAY_MS + 1
     charted = charted_runs(rows, 0)
     trends = tuple(charted), find_trends(charted)
-    yield path, pages.RepositoryPage(*heads, tuple(rows[:SHOWN]), "", days, *trends)
+    shown = tuple(rows[:SHOWN])
+    yield path, pages.RepositoryPage(*heads, "", None, {}, ("",), (), shown, "", days, *trends)
     runs: dict[int, tuple[pages.UnitRun, ...]] = {}
     for by, tests in ranked_tests(base):
         runs |= {test: runs_of_test(base, test) for test in tests}
